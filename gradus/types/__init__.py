@@ -1,0 +1,43 @@
+"""The records that flow, signals and wants, the parts' protocols, and keyed draws. Imports nothing else of the package, and no torch."""
+
+from gradus.types.errors import UserError, nearest, unknown
+from gradus.types.frozen import Frozen
+from gradus.types.keys import Key, mix, uniforms
+from gradus.types.records import (
+    NOT_APPLICABLE,
+    Context,
+    Ended,
+    Failed,
+    Group,
+    Message,
+    NotApplicable,
+    Outcome,
+    Problem,
+    Request,
+    Sampling,
+    Trajectory,
+    prompt_context,
+)
+
+__all__ = [
+    "NOT_APPLICABLE",
+    "Context",
+    "Ended",
+    "Failed",
+    "Frozen",
+    "Group",
+    "Key",
+    "Message",
+    "NotApplicable",
+    "Outcome",
+    "Problem",
+    "Request",
+    "Sampling",
+    "Trajectory",
+    "UserError",
+    "mix",
+    "nearest",
+    "prompt_context",
+    "uniforms",
+    "unknown",
+]

@@ -1,0 +1,23 @@
+"""The one exception that is shown to a user as a sentence, and the near name that it suggests."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(ValueError):
+    """Something that the user can mend: the message says what was wrong, where, and what to do. The command line prints it and exits with 2."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A clause that names the closest known names: ' (did you mean grpo?)', or '' where nothing is close."""
+    found = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    return f" (did you mean {' or '.join(found)}?)" if found else ""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], where: str = "") -> UserError:
+    """The error for a name that is not there: 'unknown recipe "grop" (did you mean grpo?)' plus the remedy `where`."""
+    known = list(known)
+    listing = f"; known: {', '.join(sorted(known))}" if len(known) <= 24 else ""
+    return UserError(f'unknown {kind} "{name}"{nearest(name, known)}{listing}{". " + where if where else ""}')

@@ -1,0 +1,42 @@
+"""A mapping that cannot change: hashable by content, ordered as written, equal to any mapping with the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+V = TypeVar("V")
+
+
+class Frozen(Mapping[str, V]):
+    """`Frozen(policy=..., kl=...)` or `Frozen({"a": 1})`. `replace(kl=None)` removes, other values set."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, V] | None = None, /, **more: V) -> None:
+        object.__setattr__(self, "_items", {**(items or {}), **more})
+
+    def __getitem__(self, key: str) -> V:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Frozen mapping cannot change; use replace()")
+
+    def __repr__(self) -> str:
+        return f"Frozen({', '.join(f'{k}={v!r}' for k, v in self._items.items())})"
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted(self._items)))
+
+    def __reduce__(self) -> Any:
+        return (Frozen, (dict(self._items),))
+
+    def replace(self, **changes: V | None) -> Frozen[V]:
+        merged = {**self._items, **changes}
+        return Frozen({k: v for k, v in merged.items() if v is not None})

@@ -1,0 +1,230 @@
+"""The records that flow round the loop: problem, request, context, trajectory, group. All frozen; their arrays are read-only.
+
+A *context* is one contiguous run of a model. An *action* is what a player chose: a token for a language model, a noise step or a whole
+sample for a flow generator. Everything after the rollout speaks of actions; arrays over actions have length A.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gradus.types.frozen import Frozen
+
+Message: TypeAlias = Mapping[str, Any]
+"""A chat message: {"role": "user", "content": "..."}."""
+
+
+class NotApplicable(enum.Enum):
+    """A component that does not apply to a trajectory: it is left out of the combination, and never counted as zero."""
+
+    NOT_APPLICABLE = "not applicable"
+
+
+NOT_APPLICABLE = NotApplicable.NOT_APPLICABLE
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A reward that could not be had (raised, timed out, invalid): the trajectory is counted and never trained on."""
+
+    reason: str
+
+
+Outcome: TypeAlias = float | NotApplicable | Failed
+
+
+class Ended(enum.Enum):
+    """Why a trajectory ended."""
+
+    STOP = "stop"  # the model emitted its end token or a stop string
+    LENGTH = "length"  # the limit on new tokens was reached
+    CONTEXT = "context"  # the model's context was full
+    ENVIRONMENT = "environment"  # the environment terminated the episode
+    TRUNCATED = "truncated"  # the environment cut the episode (turn limit)
+    FAILED = "failed"  # the environment or a tool raised
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked: chat `messages`, or raw `text` that the model continues. `answer` is what the verifier compares with (any JSON value).
+
+    `meta` holds difficulty, category, hints, solution (a worked one), demonstrations and a data file's further columns.
+    """
+
+    id: str
+    task: str
+    messages: tuple[Message, ...] = ()
+    text: str | None = None
+    answer: Any = None
+    meta: Mapping[str, Any] = field(default_factory=Frozen)
+
+    @property
+    def question(self) -> str:
+        """The text of the last user message, or the raw text."""
+        return self.text if self.text is not None else str(self.messages[-1]["content"])
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn. Log-probabilities are always those of the full tempered distribution, before top-k, top-p and min-p."""
+
+    temperature: float = 1.0  # 0 is greedy
+    top_k: int = 0  # 0: off
+    top_p: float = 1.0  # 1: off
+    min_p: float = 0.0  # 0: off; keep tokens with p >= min_p * max p
+    max_tokens: int = 64  # new tokens at most
+    stops: tuple[str, ...] = ()  # strings that end the completion; they stay part of it
+
+    def __post_init__(self) -> None:
+        from gradus.types.errors import UserError
+
+        for ok, text in (
+            (self.temperature >= 0, f"temperature is {self.temperature}; it must be 0 (greedy) or more"),
+            (self.top_k >= 0, f"top_k is {self.top_k}; it must be 0 (off) or more"),
+            (0 < self.top_p <= 1, f"top_p is {self.top_p}; it must lie in (0, 1]"),
+            (0 <= self.min_p < 1, f"min_p is {self.min_p}; it must lie in [0, 1)"),
+            (self.max_tokens >= 1, f"max_tokens is {self.max_tokens}; it must be 1 or more"),
+        ):
+            if not ok:
+                raise UserError(f"sampling: {text}")
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """One contiguous run of a model, its tokens exactly as sampled.
+
+    The full sequence is `prefix` (inherited from `parent` up to a token, stored once for all children) followed by `tokens`.
+    `chosen` marks the own tokens that a player chose; prompt, tool and inserted tokens are not chosen. A prompt is a context with nothing chosen.
+    """
+
+    tokens: np.ndarray  # int32 [T], own tokens
+    chosen: np.ndarray  # bool [T]
+    logprobs: np.ndarray | None = None  # float32 [A] nats under the sampling policy at `temperature`; None where the policy has none
+    versions: np.ndarray | None = None  # int32 [A] number of updates behind the weights that chose
+    temperature: float = 1.0
+    rewards: tuple[tuple[int, str, float], ...] = ()  # sparse: (action index in this context, component, value)
+    streams: Mapping[str, np.ndarray] = field(default_factory=Frozen)  # arrays aligned with the actions [A, ...]: latents, turn, state
+    parent: tuple[Context, int] | None = None  # the context and the full-sequence position at which this one left it
+
+    def __post_init__(self) -> None:
+        for array in (self.tokens, self.chosen, self.logprobs, self.versions, *self.streams.values()):
+            if array is not None:
+                array.flags.writeable = False
+
+    @cached_property
+    def prefix(self) -> np.ndarray:
+        """The inherited tokens, int32."""
+        if self.parent is None:
+            return np.zeros(0, dtype=np.int32)
+        context, at = self.parent
+        return context.sequence[:at]
+
+    @cached_property
+    def sequence(self) -> np.ndarray:
+        """Prefix and own tokens, int32 [prefix + T]."""
+        return np.concatenate([self.prefix, self.tokens]) if self.parent is not None else self.tokens
+
+    @cached_property
+    def actions(self) -> int:
+        """How many actions a player chose here (A)."""
+        return int(self.chosen.sum())
+
+    @cached_property
+    def action_positions(self) -> np.ndarray:
+        """Position of every action in `sequence`, int64 [A]."""
+        return np.flatnonzero(self.chosen) + len(self.prefix)
+
+
+def prompt_context(tokens: Sequence[int] | np.ndarray) -> Context:
+    """A context in which nothing was chosen."""
+    array = np.array(tokens, dtype=np.int32)  # a copy: contexts freeze their arrays
+    return Context(tokens=array, chosen=np.zeros(len(array), dtype=bool), logprobs=np.zeros(0, np.float32), versions=np.zeros(0, np.int32))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a player is asked to produce: `count` samples for a problem, from its own prompt, from other messages, or from a context to go on from.
+
+    The draws of sample i have the key path (problem id, *tags, sample + i); requests that differ in none of these draw alike.
+    """
+
+    problem: Problem
+    count: int = 1
+    player: str = "policy"
+    prompt: tuple[Message, ...] | str | Context | None = None  # None: the problem's own
+    at: int | None = None  # with a context: go on after this many tokens of its sequence; None: after all
+    sampling: Sampling | None = None  # None: the setting's
+    tags: tuple[str | int, ...] = ()
+    sample: int = 0  # index of the first sample
+    trained: bool = True  # False: sampled for a value only, never trained on
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """One attempt: its contexts (several where the context was reset, summarised or folded), and how it was judged."""
+
+    id: str
+    problem: Problem
+    contexts: tuple[Context, ...]
+    player: str = "policy"
+    completion: str = ""  # text of the chosen tokens of the last context; for verifiers and people
+    reward: Outcome | None = None  # the combined reward; None before judging
+    components: Mapping[str, Outcome] = field(default_factory=Frozen)
+    ended: Ended = Ended.STOP
+    advantages: np.ndarray | None = None  # float64 [A over all contexts, in order]
+    returns: np.ndarray | None = None  # float64 [A]
+    source: str = "policy"  # policy, expert, teacher, replay, partner
+    trained: bool = True
+    weight: float = 1.0
+    links: Mapping[str, Any] = field(default_factory=Frozen)  # episode; parent trajectory; role
+
+    @property
+    def actions(self) -> int:
+        return sum(c.actions for c in self.contexts)
+
+    @property
+    def value(self) -> float:
+        """The combined reward as a number. Raises ValueError where it failed or was never judged."""
+        if isinstance(self.reward, (int, float)):
+            return float(self.reward)
+        raise ValueError(f"trajectory {self.id} has no reward: {self.reward}")
+
+    @property
+    def failed(self) -> str | None:
+        """The reason of the failure, or None. A missing or non-finite reward is a failure too."""
+        if isinstance(self.reward, Failed):
+            return self.reward.reason
+        if self.reward is None or self.reward is NOT_APPLICABLE:
+            return "no reward applied to this trajectory"
+        return None if math.isfinite(self.reward) else f"reward is {self.reward}"  # type: ignore[arg-type]
+
+    def stream(self, name: str) -> np.ndarray:
+        """A stream over all contexts, [A, ...]."""
+        return np.concatenate([c.streams[name] for c in self.contexts])
+
+    def but(self, **changes: Any) -> Trajectory:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Trajectories that are compared with each other. `pool` holds the rewards of all that were sampled for it, also of those not kept."""
+
+    key: str
+    trajectories: tuple[Trajectory, ...]
+    pool: tuple[Outcome, ...] = ()
+
+    @property
+    def rewards(self) -> np.ndarray:
+        """float64 [G]; only for groups whose failed trajectories were removed."""
+        return np.array([t.value for t in self.trajectories], dtype=np.float64)
+
+    def but(self, **changes: Any) -> Group:
+        return replace(self, **changes)
