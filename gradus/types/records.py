@@ -112,6 +112,7 @@ class Context:
     rewards: tuple[tuple[int, str, float], ...] = ()  # sparse: (action index in this context, component, value)
     streams: Mapping[str, np.ndarray] = field(default_factory=Frozen)  # arrays aligned with the actions [A, ...]: latents, turn, state
     parent: tuple[Context, int] | None = None  # the context and the full-sequence position at which this one left it
+    ended: Ended = Ended.STOP  # why its last run of actions ended
 
     def __post_init__(self) -> None:
         for array in (self.tokens, self.chosen, self.logprobs, self.versions, *self.streams.values()):
