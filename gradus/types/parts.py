@@ -122,6 +122,10 @@ class World(Protocol):
         """The text of tokens, special tokens left out."""
         ...
 
+    def context_length(self, player: str = "policy") -> int:
+        """The longest sequence that the player can hold, in tokens: a rollout whose context is full ends instead of asking for more."""
+        ...
+
 
 class Curriculum(Protocol):
     def choose(self, source: Source, count: int, world: World, state: Any) -> tuple[list[Request], Any]: ...
