@@ -1,0 +1,85 @@
+"""Generalised advantage estimation over the actions of a trajectory, with rewards that fall at single actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradus.types import Group, Trajectory
+from gradus.types.parts import Credited, Signals
+from gradus.types.signals import LogProbs, Signal, Values
+
+
+def gae(rewards: np.ndarray, values: np.ndarray, *, gamma: float, lam: float, last_value: float = 0.0) -> np.ndarray:
+    """A_t = sum_k (gamma lam)^k d_{t+k}, d_t = r_t + gamma V_{t+1} - V_t, V after the last action = last_value (0: terminal).
+
+    Args: rewards, values [A].  Returns: [A] float64; the returns are A + values.
+    Raises: ValueError if the shapes differ.  Reference: Schulman et al., arXiv:1506.02438, eq. 16.
+    """
+    rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
+    if rewards.shape != values.shape:
+        raise ValueError(f"rewards {rewards.shape} and values {values.shape} must have one entry an action each")
+    deltas = rewards + gamma * np.append(values[1:], last_value) - values
+    advantages = np.zeros_like(deltas)
+    running = 0.0
+    for t in range(len(deltas) - 1, -1, -1):
+        running = deltas[t] + gamma * lam * running
+        advantages[t] = running
+    return advantages
+
+
+def discounted(rewards: np.ndarray, *, gamma: float) -> np.ndarray:
+    """R_t = sum_k gamma^k r_{t+k}: GAE with lam = 1 and no values."""
+    return gae(rewards, np.zeros_like(np.asarray(rewards, np.float64)), gamma=gamma, lam=1.0)
+
+
+def action_rewards(trajectory: Trajectory) -> np.ndarray:
+    """[A]: the rewards that fell at single actions, and what remains of the trajectory's reward at its last action, so that the sum is its reward."""
+    rewards = np.zeros(trajectory.actions)
+    start = 0
+    for context in trajectory.contexts:
+        for action, _, value in context.rewards:
+            rewards[start + action] += value
+        start += context.actions
+    if len(rewards):
+        rewards[-1] += trajectory.value - rewards.sum()
+    return rewards
+
+
+def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """All rows shifted and scaled together to mean 0 and population deviation 1; constant rows become zeros."""
+    everything = np.concatenate(list(rows)) if rows else np.zeros(0)
+    std = everything.std() if len(everything) else 0.0
+    return [(r - everything.mean()) / std if std > 0 else np.zeros_like(r) for r in rows]
+
+
+@dataclass(frozen=True)
+class GAE:
+    """PPO's advantages from a critic's values; with `kl` the reward of every action is lowered by kl * (log pi - log pi_ref)."""
+
+    gamma: float = 1.0
+    lam: float = 0.95
+    kl: float = 0.0  # 0: no penalty in the reward, and no reference needed
+    whitened: bool = True  # over all actions of the batch
+    critic: str = "critic"
+    reference: str = "reference"
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        penalty = (LogProbs(player="policy"), LogProbs(player=self.reference)) if self.kl else ()
+        return (Values(player=self.critic), *penalty)
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rows, returns = [], []
+        for trajectory in (t for g in groups for t in g.trajectories):
+            rewards, values = action_rewards(trajectory), signals[Values(player=self.critic)][trajectory.id].astype(np.float64)
+            if self.kl:
+                ours, theirs = (signals[LogProbs(player=p)][trajectory.id] for p in ("policy", self.reference))
+                rewards = rewards - self.kl * (ours.astype(np.float64) - theirs)
+            advantages = gae(rewards, values, gamma=self.gamma, lam=self.lam)
+            rows.append(advantages)
+            returns.append(advantages + values)
+        flat = iter(zip(whiten(rows) if self.whitened else rows, returns, strict=True))
+        return [[Credited(*next(flat)) for _ in g.trajectories] for g in groups]

@@ -1,0 +1,95 @@
+"""Advantages by comparison within a group: standardised, centred, or against the mean of the others. One number a trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from gradus.types import Group
+from gradus.types.parts import Credited, Signals
+from gradus.types.signals import Signal
+
+Scale = Literal["population", "sample", "none"]
+
+
+def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.ndarray:
+    """A_i = (r_i - mean r) / std r over the group; scale "none": A_i = r_i - mean r.
+
+    Args: rewards [G].  Returns: [G] float64; zeros for a group of one and for a constant group (no epsilon is added to the deviation).
+    Reference: GRPO, arXiv:2402.03300, section 4.1.2 (std: its text does not say which; "population" here, "sample" as in most trainers);
+    without std: Dr. GRPO, arXiv:2503.20783.
+    """
+    rewards = np.asarray(rewards, dtype=np.float64)
+    if len(rewards) < 2 or np.all(rewards == rewards[0]):
+        return np.zeros_like(rewards)
+    centred = rewards - rewards.mean()
+    if scale == "none":
+        return centred
+    return centred / rewards.std(ddof={"population": 0, "sample": 1}[scale])
+
+
+def leave_one_out(rewards: np.ndarray) -> np.ndarray:
+    """A_i = r_i - mean of the other rewards = G/(G-1) (r_i - mean r); zeros for a group of one.
+
+    Reference: Ahmadian et al., Back to Basics (RLOO), arXiv:2402.14740, eq. 8.
+    """
+    rewards = np.asarray(rewards, dtype=np.float64)
+    count = len(rewards)
+    if count < 2:
+        return np.zeros_like(rewards)
+    return rewards - (rewards.sum() - rewards) / (count - 1)
+
+
+def spread(groups: Sequence[Group], advantages: Sequence[np.ndarray]) -> list[list[Credited]]:
+    """One advantage a trajectory, given to all of its actions."""
+    return [
+        [Credited(np.full(t.actions, a)) for t, a in zip(group.trajectories, row, strict=True)]
+        for group, row in zip(groups, advantages, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class GroupRelative:
+    """GRPO's advantage: the reward standardised within the group."""
+
+    scale: Scale = "population"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, [group_relative(g.rewards, scale=self.scale) for g in groups])
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """RLOO's advantage: the reward minus the mean of the group's others."""
+
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, [leave_one_out(g.rewards) for g in groups])
+
+
+@dataclass(frozen=True)
+class BatchBaseline:
+    """REINFORCE's advantage: the reward minus a baseline, the mean over the whole batch ("mean"), or nothing ("none")."""
+
+    baseline: Literal["mean", "none"] = "mean"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rewards = [g.rewards for g in groups]
+        mean = np.concatenate(rewards).mean() if rewards and self.baseline == "mean" else 0.0
+        return spread(groups, [r - mean for r in rewards])
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Advantage one for every action: imitation, and objectives that read rewards themselves."""
+
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, [np.ones(len(g.trajectories)) for g in groups])

@@ -1,0 +1,59 @@
+"""How per-action losses become one number. Every average gives a coefficient an action, from the counts of the whole mini-batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gradus.types.batch import Batch
+
+
+class Average(Protocol):
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        """[A]; the term's loss is sum(coefficients * losses)."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenMean:
+    """Every action counts alike: 1 / (actions of the mini-batch). DAPO, arXiv:2503.14476, eq. 8."""
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        return torch.full_like(batch.weight, 1.0 / max(batch.counts[source].actions, 1))
+
+
+@dataclass(frozen=True)
+class SequenceMean:
+    """Every trajectory counts alike: 1 / (N * actions of the trajectory). GRPO, arXiv:2402.03300, eq. 3."""
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        return 1.0 / (batch.in_trajectory * max(batch.counts[source].trajectories, 1))
+
+
+@dataclass(frozen=True)
+class SequenceSum:
+    """The sum over a trajectory, averaged over trajectories: 1 / N. The policy-gradient theorem's own weights (REINFORCE)."""
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        return torch.full_like(batch.weight, 1.0 / max(batch.counts[source].trajectories, 1))
+
+
+@dataclass(frozen=True)
+class GroupMean:
+    """Token mean within each group, then the mean over groups: 1 / (groups * actions of the group)."""
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        return 1.0 / (batch.in_group * max(batch.counts[source].groups, 1))
+
+
+@dataclass(frozen=True)
+class ConstantLength:
+    """1 / (N * length) with one constant for all, so that no trajectory's own length weighs. Dr. GRPO, arXiv:2503.20783."""
+
+    length: int = 1024  # actions; the sampling limit in the paper
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        return torch.full_like(batch.weight, 1.0 / (max(batch.counts[source].trajectories, 1) * self.length))

@@ -1,0 +1,58 @@
+"""Estimators of KL(policy || reference) from samples of the policy, and the term that adds one to the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.averages import Average, SequenceMean
+from gradus.types.batch import Batch
+from gradus.types.signals import LogProb, LogProbs, Signal, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+Estimator = Literal["k1", "k2", "k3"]
+
+
+def kl_estimate(logprobs: Tensor, reference_logprobs: Tensor, *, estimator: Estimator) -> Tensor:
+    """Per-action estimate of KL(pi || pi_ref), nats. With d = log pi_ref - log pi: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1.
+
+    k1 and k3 are unbiased in value; k2's gradient is that of the KL in expectation, k3 is never negative. Reference: Schulman,
+    Approximating KL Divergence (2020); GRPO, arXiv:2402.03300, eq. 4 (k3).
+    """
+    check_same_shape(logprobs=logprobs, reference_logprobs=reference_logprobs)
+    d = reference_logprobs - logprobs
+    if estimator == "k1":
+        return -d
+    if estimator == "k2":
+        return d.square() / 2
+    if estimator == "k3":
+        return torch.expm1(d) - d  # expm1 keeps the digits near d = 0
+    raise ValueError(f'unknown KL estimator "{estimator}"; known: k1, k2, k3')
+
+
+@dataclass(frozen=True)
+class KL:
+    """coefficient * average of a KL estimate between the policy and a frozen player."""
+
+    coefficient: float = 0.04
+    estimator: Estimator = "k3"
+    player: str = "reference"
+    average: Average = SequenceMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return (LogProbs(player=self.player),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        values = kl_estimate(outputs[LogProb()], batch.signals[LogProbs(player=self.player)], estimator=self.estimator)
+        loss = (self.average.coefficients(batch, self.source) * values).sum()
+        return self.coefficient * loss, {"kl": tally(values)}
+
+

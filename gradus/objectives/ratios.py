@@ -1,0 +1,42 @@
+"""The importance ratio of a policy term: of a token or of a sequence, against the weights at the start of the update or those that sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from torch import Tensor
+
+from gradus.types.batch import Batch, segment_sum
+
+
+class Ratio(Protocol):
+    separable: ClassVar[bool]
+
+    def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
+        """[A] log of the ratio that each action is weighted by; gradient flows through `logprobs` alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenRatio:
+    """log r_t = log pi(a_t) - log pi_old(a_t). `against`: "old" (start of the update) or "behaviour" (as sampled)."""
+
+    against: str = "old"
+    separable: ClassVar[bool] = True
+
+    def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
+        return logprobs - (batch.behaviour_logprobs if self.against == "behaviour" else old)
+
+
+@dataclass(frozen=True)
+class SequenceRatio:
+    """log s_i = mean over the trajectory of log r_t, the same for all of its actions. GSPO, arXiv:2507.18071, eq. 7."""
+
+    against: str = "old"
+    separable: ClassVar[bool] = False  # couples the actions of a trajectory, whose contexts may lie in different micro-batches
+
+    def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
+        token = TokenRatio(self.against).log_ratio(logprobs, old, batch)
+        sums = segment_sum(token, batch.trajectory, len(batch.trajectories))
+        return sums.index_select(0, batch.trajectory) / batch.in_trajectory

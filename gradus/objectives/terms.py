@@ -1,0 +1,174 @@
+"""The terms of an objective, and the objective as the sum of its terms.
+
+A term names what it reads: `wants` (rows with gradient), `needs` (signals), the `source` of trajectory; its `loss` sees those rows alone.
+`separable`: the term is a plain sum over actions given the counts of the whole, so it may be evaluated micro-batch by micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from torch import Tensor
+
+from gradus.objectives.averages import Average, SequenceMean, TokenMean
+from gradus.objectives.ratios import Ratio, TokenRatio
+from gradus.objectives.trust import Clip, Trust
+from gradus.types.batch import Batch
+from gradus.types.signals import EntropyOf, LogProb, Signal, Value, Values, Want
+from gradus.types.tally import Tally, check_same_shape, merge, tally
+
+
+class Term(Protocol):
+    @property
+    def wants(self) -> tuple[Want, ...]: ...
+    @property
+    def needs(self) -> tuple[Signal, ...]: ...
+    @property
+    def separable(self) -> bool: ...
+    @property
+    def source(self) -> str: ...
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]: ...
+
+
+class Weight(Protocol):
+    """A factor on the loss of each action, without gradient."""
+
+    def factors(self, old: Tensor, batch: Batch) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class TruncatedImportance:
+    """min(pi_old / pi_behaviour, cap): corrects for an engine, or weights, other than those that the update starts from."""
+
+    cap: float = 2.0
+
+    def factors(self, old: Tensor, batch: Batch) -> Tensor:
+        return (old - batch.behaviour_logprobs).exp().clamp(max=self.cap)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The policy-gradient term, four choices: which ratio, how it is trusted, a weight, how actions are averaged."""
+
+    ratio: Ratio = TokenRatio()
+    trust: Trust = Clip()
+    weight: Weight | None = None
+    average: Average = SequenceMean()
+    coefficient: float = 1.0
+    source: str = "policy"
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    @property
+    def separable(self) -> bool:
+        return self.ratio.separable and self.trust.separable
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        logprobs = outputs[LogProb()]
+        old = logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs
+        log_ratio = self.ratio.log_ratio(logprobs, old, batch)
+        losses, metrics = self.trust.losses(log_ratio, batch.advantages, batch)
+        losses = losses * batch.weight
+        if self.weight is not None:
+            losses = losses * self.weight.factors(old, batch)
+        loss = (self.average.coefficients(batch, self.source) * losses).sum()
+        return self.coefficient * loss, {**metrics, "ratio": tally(log_ratio.detach().exp())}
+
+
+@dataclass(frozen=True)
+class EntropyBonus:
+    """-coefficient * mean entropy of the full distribution at every action."""
+
+    coefficient: float = 0.01
+    average: Average = TokenMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (EntropyOf(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        entropy = outputs[EntropyOf()]
+        return -self.coefficient * (self.average.coefficients(batch, self.source) * entropy).sum(), {"entropy": tally(entropy)}
+
+
+def value_losses(values: Tensor, old_values: Tensor, returns: Tensor, *, clip: float | None) -> Tensor:
+    """PPO's value loss an action: 1/2 max((V - R)^2, (V_old + clamp(V - V_old, -clip, clip) - R)^2); clip None: 1/2 (V - R)^2.
+
+    Reference: Schulman et al., arXiv:1707.06347, eq. 9 with the released code's clipping (openai/baselines ppo2).
+    """
+    check_same_shape(values=values, old_values=old_values, returns=returns)
+    plain = (values - returns).square()
+    if clip is None:
+        return plain / 2
+    held = old_values + (values - old_values).clamp(-clip, clip)
+    return plain.maximum((held - returns).square()) / 2
+
+
+@dataclass(frozen=True)
+class ValueLoss:
+    """A critic's regression on the returns, with PPO's value clipping."""
+
+    clip: float | None = 0.2  # None: plain squared error
+    player: str = "critic"
+    average: Average = TokenMean()
+    coefficient: float = 1.0
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (Value(),)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (Values(player=self.player),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        values = outputs[Value()]
+        losses = value_losses(values, batch.signals[Values(player=self.player)], batch.returns, clip=self.clip)
+        loss = (self.average.coefficients(batch, self.source) * losses).sum()
+        return self.coefficient * loss, {"value_error": tally((values.detach() - batch.returns).square())}
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """Maximum likelihood of the actions of a source: -mean log pi."""
+
+    average: Average = TokenMean()
+    coefficient: float = 1.0
+    source: str = "expert"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        losses = -outputs[LogProb()] * batch.weight
+        return self.coefficient * (self.average.coefficients(batch, self.source) * losses).sum(), {"imitation": tally(losses)}
+
+
+def evaluate(terms: Mapping[str, Term], outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+    """The sum of all terms, each over the trajectories of its source, and the metrics; a source that is absent contributes nothing."""
+    total = batch.weight.new_zeros(())
+    metrics: list[dict[str, Tally]] = []
+    for name, term in terms.items():
+        if term.source not in batch.counts:
+            continue
+        mine, rows = batch.of(term.source)
+        if not mine.actions:
+            continue
+        loss, seen = term.loss(outputs if rows is None else {w: o.index_select(0, rows) for w, o in outputs.items()}, mine)
+        total = total + loss
+        metrics.append({**seen, f"loss/{name}": Tally(loss.detach().double(), 0)})
+    return total, merge(*metrics)
+
+
+def wants_of(terms: Mapping[str, Term]) -> tuple[Want, ...]:
+    return tuple(dict.fromkeys(w for term in terms.values() for w in term.wants))
+
+
+def needs_of(terms: Mapping[str, Term]) -> tuple[Signal, ...]:
+    return tuple(dict.fromkeys(s for term in terms.values() for s in term.needs))
+
+
+def separable(terms: Mapping[str, Term]) -> bool:
+    return all(term.separable for term in terms.values())

@@ -1,0 +1,77 @@
+"""Trust regions: from ratio and advantage to a loss an action. The maths are free functions; the parts carry their numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from gradus.types.batch import Batch
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+class Trust(Protocol):
+    separable: ClassVar[bool]
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        """[A] losses to minimise, not averaged, and what was counted."""
+        ...
+
+
+def surrogate(log_ratio: Tensor, advantages: Tensor) -> Tensor:
+    """-r A with r = exp(log_ratio); at r = 1 its gradient is that of -A log pi."""
+    check_same_shape(log_ratio=log_ratio, advantages=advantages)
+    return -log_ratio.exp() * advantages
+
+
+def clipped_surrogate(log_ratio: Tensor, advantages: Tensor, *, low: float, high: float) -> Tensor:
+    """PPO's loss an action: -min(r A, clip(r, 1 - low, 1 + high) A), r = exp(log_ratio).
+
+    Args: log_ratio [A] nats, with gradient; advantages [A], none.  Returns: [A], not averaged.  Raises: ValueError if the shapes differ.
+    Reference: Schulman et al., Proximal Policy Optimization Algorithms, arXiv:1707.06347, eq. 7; two bounds: DAPO, arXiv:2503.14476.
+    """
+    check_same_shape(log_ratio=log_ratio, advantages=advantages)
+    ratio = log_ratio.exp()
+    return -torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
+
+
+@dataclass(frozen=True)
+class Unclipped:
+    """No trust region: the plain importance-weighted policy gradient."""
+
+    separable: ClassVar[bool] = True
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        return surrogate(log_ratio, advantages), {}
+
+
+@dataclass(frozen=True)
+class Clip:
+    """PPO's clipped surrogate with two bounds: the ratio is held in [1 - low, 1 + high]."""
+
+    low: float = 0.2
+    high: float = 0.2
+    separable: ClassVar[bool] = True
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        losses = clipped_surrogate(log_ratio, advantages, low=self.low, high=self.high)
+        ratio = log_ratio.detach().exp()
+        clipped = ((ratio > 1 + self.high) & (advantages > 0)) | ((ratio < 1 - self.low) & (advantages < 0))
+        return losses, {"clip_share": tally(clipped)}
+
+
+@dataclass(frozen=True)
+class DualClip:
+    """PPO's clip, and for A < 0 a ceiling on the loss: -max(min(r A, clip(r) A), ceiling * A). Ye et al., arXiv:1912.09729, eq. 5."""
+
+    low: float = 0.2
+    high: float = 0.2
+    ceiling: float = 3.0  # ratio above which a bad action's loss no longer grows; above 1 + high
+    separable: ClassVar[bool] = True
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        losses, metrics = Clip(self.low, self.high).losses(log_ratio, advantages, batch)
+        bounded = torch.where(advantages < 0, torch.minimum(losses, -self.ceiling * advantages), losses)
+        return bounded, {**metrics, "ceiling_share": tally(bounded.detach() < losses.detach())}

@@ -1,0 +1,62 @@
+"""Which groups enter the update."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.types import Group, Key
+
+
+def without_failures(groups: Sequence[Group]) -> list[Group]:
+    """The groups less the trajectories whose reward failed; a group left empty goes. The statistics of a group are those of the k that remain."""
+    kept = (g.but(trajectories=tuple(t for t in g.trajectories if t.failed is None)) for g in groups)
+    return [g for g in kept if g.trajectories]
+
+
+@dataclass(frozen=True)
+class Everything:
+    """Keeps all groups."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        return list(groups), []
+
+
+@dataclass(frozen=True)
+class MeanReward:
+    """Keeps groups whose mean reward lies within [low, high]."""
+
+    low: float = 0.0
+    high: float = 1.0
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept = [g for g in groups if self.low <= g.rewards.mean() <= self.high]
+        return kept, [g for g in groups if g not in kept]
+
+
+@dataclass(frozen=True)
+class Informative:
+    """Keeps groups whose rewards differ: the others have advantage zero throughout."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept = [g for g in groups if g.rewards.max() > g.rewards.min()]
+        return kept, [g for g in groups if g not in kept]
+
+
+@dataclass(frozen=True)
+class Best:
+    """Keeps of each group its `count` best trajectories (the earlier one where rewards are equal), and only those above `above`."""
+
+    count: int = 1
+    above: float | None = None  # None: no floor
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept, dropped = [], []
+        for group in groups:
+            ranked = sorted(group.trajectories, key=lambda t: -t.value)
+            best = tuple(t for t in ranked[: self.count] if self.above is None or t.value > self.above)
+            if best:
+                kept.append(group.but(trajectories=best))
+            else:
+                dropped.append(group)
+        return kept, dropped

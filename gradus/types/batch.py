@@ -1,0 +1,135 @@
+"""The batch that an objective reads: flat rows, one an action, with the ids of what each belongs to and the counts of the whole mini-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.types.parts import Signals
+from gradus.types.records import Context, Group, Trajectory
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many actions, trajectories and groups of one source the WHOLE mini-batch holds; a slice keeps them, so no mean depends on the cut."""
+
+    actions: int
+    trajectories: int
+    groups: int
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A actions of the contexts, in their order. Float rows have the dtype of the update; ids are int64.
+
+    `in_trajectory` and `in_group` hold, for every action, how many actions its trajectory and its group (same source) have in the whole mini-batch.
+    """
+
+    contexts: tuple[Context, ...]
+    context: Tensor  # [A] index into contexts
+    trajectory: Tensor  # [A] ids 0..N-1, the same in every slice
+    group: Tensor  # [A]
+    position: Tensor  # [A] index of the action within its trajectory
+    trajectories: tuple[Trajectory, ...]  # the whole mini-batch's, by id
+    weight: Tensor  # [A] factor on the loss; counts are not changed by it
+    advantages: Tensor  # [A]
+    returns: Tensor  # [A]; NaN where no return was assigned
+    behaviour_logprobs: Tensor  # [A] nats, as sampled; NaN where the policy has none
+    in_trajectory: Tensor  # [A]
+    in_group: Tensor  # [A]
+    counts: Mapping[str, Counts]  # by source
+    old_logprobs: Tensor | None = None  # [A] under the weights at the start of the update; None: the weights have not moved since
+    signals: Mapping[Signal, Tensor] = field(default_factory=dict)  # [A, ...]
+
+    @property
+    def actions(self) -> int:
+        return len(self.context)
+
+    def rows(self, index: Tensor, contexts: tuple[Context, ...] | None = None) -> Batch:
+        """The batch of some actions; the counts stay those of the whole mini-batch."""
+        take = {name: getattr(self, name)[index] for name in _ROWS}
+        old = None if self.old_logprobs is None else self.old_logprobs[index]
+        signals = {s: v[index] for s, v in self.signals.items()}
+        return replace(self, **take, old_logprobs=old, signals=signals, contexts=self.contexts if contexts is None else contexts)
+
+    def slice(self, contexts: Sequence[int]) -> tuple[Batch, Tensor]:
+        """The batch of some contexts, in that order, and the rows of this batch that it holds."""
+        starts = np.concatenate([[0], np.cumsum([c.actions for c in self.contexts])])
+        index = torch.from_numpy(np.concatenate([np.arange(starts[i], starts[i + 1]) for i in contexts]))
+        piece = self.rows(index, tuple(self.contexts[i] for i in contexts))
+        renumbered = np.repeat(np.arange(len(contexts)), [self.contexts[i].actions for i in contexts])
+        return replace(piece, context=torch.from_numpy(renumbered)), index
+
+    def of(self, source: str) -> tuple[Batch, Tensor | None]:
+        """The actions whose trajectory comes from `source`, and their rows; (self, None) where that is all of them."""
+        mine = np.array([t.source == source for t in self.trajectories])
+        if mine.all():
+            return self, None
+        index = torch.from_numpy(np.flatnonzero(mine[self.trajectory.numpy()]))
+        return self.rows(index), index
+
+
+_ROWS = ("context", "trajectory", "group", "position", "weight", "advantages", "returns", "behaviour_logprobs", "in_trajectory", "in_group")
+
+
+def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype: torch.dtype = torch.float32) -> Batch:
+    """A batch of every trained trajectory of the groups, in order. Raises ValueError where a trajectory has no advantage."""
+    rows = [(g, t) for g, group in enumerate(groups) for t in group.trajectories if t.trained and t.actions]
+    trajectories = tuple(t for _, t in rows)
+    lengths = np.array([t.actions for t in trajectories], dtype=np.int64)
+    owners = np.array([g for g, _ in rows], dtype=np.int64)
+    contexts = tuple(c for t in trajectories for c in t.contexts if c.actions)
+    sources = [t.source for t in trajectories]
+    per_group: dict[tuple[int, str], int] = {}
+    for owner, source, length in zip(owners, sources, lengths, strict=True):
+        per_group[(int(owner), source)] = per_group.get((int(owner), source), 0) + int(length)
+
+    def floats(parts: list[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.concatenate(parts or [np.zeros(0)]).astype(np.float64)).to(dtype)
+
+    counts = {
+        source: Counts(
+            actions=int(sum(n for s, n in zip(sources, lengths, strict=True) if s == source)),
+            trajectories=sources.count(source),
+            groups=sum(s == source for _, s in per_group),
+        )
+        for source in dict.fromkeys(sources)
+    }
+    return Batch(
+        contexts=contexts,
+        context=torch.from_numpy(np.repeat(np.arange(len(contexts)), [c.actions for c in contexts])),
+        trajectory=torch.from_numpy(np.repeat(np.arange(len(lengths)), lengths)),
+        group=torch.from_numpy(np.repeat(owners, lengths)),
+        position=torch.from_numpy(np.concatenate([np.arange(n) for n in lengths] or [np.zeros(0, np.int64)])),
+        trajectories=trajectories,
+        weight=torch.from_numpy(np.repeat(np.array([t.weight for t in trajectories]), lengths)).to(dtype),
+        advantages=floats([_assigned(t) for t in trajectories]),
+        returns=floats([t.returns if t.returns is not None else np.full(t.actions, np.nan) for t in trajectories]),
+        behaviour_logprobs=floats([_behaviour(c) for c in contexts]),
+        in_trajectory=torch.from_numpy(np.repeat(lengths, lengths)).to(dtype),
+        in_group=torch.from_numpy(np.repeat([per_group[(int(g), s)] for g, s in zip(owners, sources, strict=True)], lengths)).to(dtype),
+        counts=counts,
+        signals={s: floats([rows_of[t.id] for t in trajectories]) for s, rows_of in (signals or {}).items()},
+    )
+
+
+def _assigned(trajectory: Trajectory) -> np.ndarray:
+    if trajectory.advantages is None:
+        raise ValueError(f"trajectory {trajectory.id} has no advantages; a credit rule must run before the batch is made")
+    if len(trajectory.advantages) != trajectory.actions:
+        raise ValueError(f"trajectory {trajectory.id} has {trajectory.actions} actions but {len(trajectory.advantages)} advantages")
+    return trajectory.advantages
+
+
+def _behaviour(context: Context) -> np.ndarray:
+    return context.logprobs if context.logprobs is not None else np.full(context.actions, np.nan)
+
+
+def segment_sum(values: Tensor, ids: Tensor, count: int) -> Tensor:
+    """Sums of rows with equal id, [count, ...]; index_add forward and index_select backward are deterministic."""
+    return torch.zeros((count, *values.shape[1:]), dtype=values.dtype).index_add(0, ids, values)

@@ -1,0 +1,61 @@
+"""Players and the relations between their models, as a recipe writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Weights copied from another player's when the run starts."""
+
+    of: str = "policy"
+
+
+@dataclass(frozen=True)
+class Head:
+    """A scalar value head. `of` a player: its trunk is shared and receives no gradient from the head; `of` a Copy: a network of its own."""
+
+    of: str | Copy = "policy"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """LoRA on another player's frozen weights: W + (alpha / rank) B A."""
+
+    of: str = "policy"
+    rank: int = 8
+    alpha: float = 16.0
+
+
+@dataclass(frozen=True)
+class Lagged:
+    """Another player's weights as they were `updates` updates ago (those of the start before that)."""
+
+    of: str = "policy"
+    updates: int = 1
+
+
+@dataclass(frozen=True)
+class MovingAverage:
+    """An exponential moving average of another player's weights: every `every` updates w <- decay w + (1 - decay) w_of."""
+
+    of: str = "policy"
+    decay: float = 0.99
+    every: int = 1
+
+
+Model = str | Copy | Head | Adapter | Lagged | MovingAverage
+
+
+@dataclass(frozen=True)
+class Player:
+    """Whatever has weights. Without objective it is frozen. None for credit or optimizer: the recipe's own."""
+
+    model: Model | None = None  # None: the model that the run was given; a string: a folder
+    objective: Any = None
+    credit: Any = None
+    optimizer: Any = None
+    learns_from: str = "own"  # "own": trajectories of this player; "policy" or another name: those of that player
+    every: int = 1  # moves at every n-th step
