@@ -1,0 +1,139 @@
+"""A model folder's weights: safetensors in, safetensors out, every tensor checked by name and shape. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gradus.policies.config import DecoderConfig, decoder_config, read_json
+from gradus.policies.decoder import Decoder
+from gradus.types import UserError
+
+_UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_SAME_NAME = (
+    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
+    *("max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "initializer_range"),
+)
+
+
+def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Decoder:
+    """The decoder of a folder with config.json and safetensors.
+
+    Raises: Unsupported where the configuration needs the adapter; UserError that names the file for a missing, malformed or unsafe folder.
+    """
+    folder = check_folder(folder)
+    config = decoder_config(read_json(folder / "config.json"))
+    with torch.device("meta"):
+        decoder = Decoder(config)
+    fill(decoder, read_weights(folder, device), folder, dtype)
+    return decoder
+
+
+def check_folder(folder: str | Path) -> Path:
+    """The folder as a path. Raises UserError unless it is there and holds config.json."""
+    path = Path(folder)
+    if not path.exists():
+        raise UserError(f'model folder "{folder}" does not exist; give a folder saved by save_pretrained or `gradus export`')
+    if not path.is_dir():
+        raise UserError(f'model "{folder}" is a file; give the folder that holds config.json and the .safetensors files')
+    if not (path / "config.json").is_file():
+        raise UserError(f'model folder "{folder}" has no config.json; give a folder saved by save_pretrained or `gradus export`')
+    return path
+
+
+def fill(decoder: Decoder, weights: Mapping[str, Tensor], folder: Path, dtype: torch.dtype) -> None:
+    """Put the weights in, by name. Raises UserError for the first tensor that is missing, odd-shaped or not expected."""
+    expected = dict(decoder.named_parameters())
+    # Checkpoints written before tying was resolved carry the tied head once more; buffers of old versions carry the frequencies.
+    spare = {"lm_head.weight"} if decoder.config.tie_word_embeddings else set()
+    for name, parameter in expected.items():
+        if name not in weights:
+            raise UserError(f'model folder "{folder}": tensor {name} is missing from its safetensors files; the checkpoint is incomplete')
+        if weights[name].shape != parameter.shape:
+            raise UserError(
+                f'model folder "{folder}": tensor {name} has shape {list(weights[name].shape)}, '
+                f"config.json asks for {list(parameter.shape)}; the two files do not belong together"
+            )
+    extra = [n for n in weights if n not in expected and n not in spare and not n.endswith("rotary_emb.inv_freq")]
+    if extra:
+        raise UserError(
+            f'model folder "{folder}": tensor {extra[0]} has no place in a {decoder.config.family} model; '
+            f"config.json and the weights do not belong together ({len(extra)} such tensors)"
+        )
+    decoder.load_state_dict({name: weights[name].to(dtype) for name in expected}, assign=True)
+    for parameter in decoder.parameters():
+        parameter.requires_grad_(True)
+
+
+def read_weights(folder: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
+    """All tensors of a folder's model.safetensors, or of the shards that its index names."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    weights: dict[str, Tensor] = {}
+    for file in weight_files(folder):
+        try:
+            weights.update(load_file(file, device=str(device)))
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{file} is not a whole safetensors file ({error}); copy or save the model again") from None
+    return weights
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a folder. Raises UserError where there is none, a shard is missing, or only pickled weights are there."""
+    index = folder / "model.safetensors.index.json"
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    if index.is_file():
+        names = sorted(set(read_json(index).get("weight_map", {}).values()))
+        missing = [n for n in names if Path(n).name != n or not (folder / n).is_file()]
+        if missing or not names:
+            raise UserError(f"{index} names {missing[0] if missing else 'no file'}, which is not in the folder; copy the model again")
+        return [folder / name for name in names]
+    unsafe = [file for pattern in _UNSAFE for file in sorted(folder.glob(pattern))]
+    if unsafe:
+        raise UserError(
+            f"{unsafe[0]} holds pickled weights, which are not read because they can run code; "
+            "save the model as safetensors (model.save_pretrained(folder))"
+        )
+    raise UserError(f'model folder "{folder}" has no model.safetensors; give a folder saved by save_pretrained or `gradus export`')
+
+
+def state_dict(decoder: Decoder) -> dict[str, Tensor]:
+    """Names and tensors as they are written to disk: detached, contiguous, on the CPU."""
+    return {name: p.detach().to("cpu").contiguous() for name, p in decoder.named_parameters()}
+
+
+def save_weights(weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Write model.safetensors in one piece, put in place by a rename so that no half file is ever seen under that name."""
+    from safetensors.torch import save_file
+
+    part = folder / "model.safetensors.part"
+    save_file(dict(weights), part, metadata={"format": "pt"})
+    part.replace(folder / "model.safetensors")
+
+
+def config_json(config: DecoderConfig, dtype: torch.dtype) -> str:
+    """A config.json for a decoder that was not read from a folder, in the form that transformers reads."""
+    names = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+    rope: dict[str, object] = {"rope_type": "default", "rope_theta": config.rope_theta}
+    if config.rope_scaling is not None:
+        rope.update(vars(config.rope_scaling), rope_type="llama3")
+    fields: dict[str, object] = {
+        "architectures": [names[config.family]],
+        "model_type": config.family,
+        "hidden_act": "silu",
+        "rope_parameters": rope,
+        "dtype": str(dtype).removeprefix("torch."),
+        "eos_token_id": list(config.end_tokens) or None,
+    }
+    if config.family != "qwen2":
+        fields["attention_bias"] = config.qkv_bias
+    if config.family == "llama":
+        fields["mlp_bias"] = config.mlp_bias
+    fields.update({name: getattr(config, name) for name in _SAME_NAME})
+    return json.dumps(dict(sorted(fields.items())), indent=2) + "\n"
