@@ -65,6 +65,16 @@ class Batch:
         renumbered = np.repeat(np.arange(len(contexts)), [self.contexts[i].actions for i in contexts])
         return replace(piece, context=torch.from_numpy(renumbered)), index
 
+    def subset(self, ids: Sequence[int]) -> Batch:
+        """A mini-batch of its own: whole trajectories by id, counted anew."""
+        owners = [int(self.group[self.trajectory == i][0]) for i in ids]
+        groups = [Group(str(o), tuple(self.trajectories[i] for i, mine in zip(ids, owners, strict=True) if mine == o)) for o in dict.fromkeys(owners)]
+        order = [i for o in dict.fromkeys(owners) for i, mine in zip(ids, owners, strict=True) if mine == o]
+        index = torch.cat([torch.nonzero(self.trajectory == i)[:, 0] for i in order])
+        old = None if self.old_logprobs is None else self.old_logprobs[index]
+        made = make_batch(groups, dtype=self.weight.dtype)
+        return replace(made, old_logprobs=old, signals={s: v[index] for s, v in self.signals.items()})
+
     def of(self, source: str) -> tuple[Batch, Tensor | None]:
         """The actions whose trajectory comes from `source`, and their rows; (self, None) where that is all of them."""
         mine = np.array([t.source == source for t in self.trajectories])

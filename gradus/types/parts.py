@@ -91,8 +91,10 @@ class World(Protocol):
 
     step: int
     key: Key  # folds seed, purpose and step
+    seed: Key  # the run's own, the same at every step
     task: Task
     sampling: Sampling
+    group: int  # samples a problem, of the setting
 
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
         """`count` contexts for each request; batched over everything that is waiting."""
@@ -133,6 +135,8 @@ class Curriculum(Protocol):
 
 
 class Rollout(Protocol):
+    """How trajectories are made. A rollout that does more while training than at test time has a property `test`: the rollout used there."""
+
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Judged groups. With state: takes it last and returns (groups, state)."""
         ...

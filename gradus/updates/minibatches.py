@@ -1,0 +1,110 @@
+"""The default update: minibatches over epochs, each one optimiser step whose gradient does not depend on how the mini-batch was cut.
+
+The objective is evaluated on the whole mini-batch with the wanted rows as leaves; its gradient with respect to them is carried through
+the model micro-batch by micro-batch. An objective that is a plain sum over actions skips the forward pass that makes the leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.objectives.terms import Term, evaluate, separable, wants_of
+from gradus.types import Key
+from gradus.types.batch import Batch
+from gradus.types.signals import LogProb, Want
+from gradus.types.tally import Tally, merge
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """`count` minibatches an epoch, `epochs` epochs, in a keyed order of whole trajectories (or of whole groups, where a term compares them)."""
+
+    epochs: int = 1
+    count: int = 1
+
+    def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
+        """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""
+        out: dict[str, float] = {}
+        for name, batch in batches.items():
+            player = players[name]
+            if not batch.actions or step % player.spec.every:
+                continue
+            seen = self.update(player, batch, step, key.fold("update", name))
+            out |= {metric if name == "policy" else f"{name}/{metric}": value for metric, value in seen.items()}
+        return out
+
+    def update(self, player: Any, batch: Batch, step: int, key: Key) -> dict[str, float]:
+        terms = player.spec.objective
+        if self.epochs * self.count > 1 and LogProb() in wants_of(terms):
+            batch = replace(batch, old_logprobs=forward(player.policy, batch, (LogProb(),), player.setting.micro_tokens, key)[LogProb()])
+        tallies: dict[str, Tally] = {}
+        moves: list[dict[str, float]] = []
+        for epoch in range(self.epochs):
+            for piece in minibatches(batch, self.count, unit_of(terms), key.fold("order", epoch)):
+                tallies = merge(tallies, gradient(player.policy, piece, terms, player.setting.micro_tokens, key))
+                moves.append(player.move(step))
+        means = {name: sum(m.get(name, 0.0) for m in moves) / len(moves) for name in ("grad_norm", "learning_rate", "skipped")}
+        losses = {name: t.mean / len(moves) for name, t in tallies.items() if name.startswith("loss/")}
+        return {**{name: t.mean for name, t in tallies.items()}, **losses, **means}
+
+
+def unit_of(terms: Mapping[str, Term]) -> str:
+    """The least unit of a minibatch: "group" where any term compares the trajectories of one, else "trajectory"."""
+    return "group" if any(getattr(t, "unit", "trajectory") == "group" for t in terms.values()) else "trajectory"
+
+
+def minibatches(batch: Batch, count: int, unit: str, key: Key) -> list[Batch]:
+    """The batch cut into `count` nearly equal parts of whole units in a keyed order; each part counts its own actions."""
+    if count == 1:
+        return [batch]
+    first = np.array([int(batch.group[batch.trajectory == i][0]) for i in range(len(batch.trajectories))])
+    owner = first if unit == "group" else np.arange(len(first))
+    units = np.unique(owner)
+    parts = np.array_split(units[key.permutation(len(units))], min(count, len(units)))
+    return [batch.subset(np.flatnonzero(np.isin(owner, part)).tolist()) for part in parts]
+
+
+def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:
+    """The wanted rows of the whole batch, without gradient."""
+    pieces, order = [], []
+    with torch.no_grad():
+        for chosen in policy.micro_batches(batch.contexts, micro_tokens):
+            piece, rows = batch.slice(chosen)
+            pieces.append(policy.evaluate(piece.contexts, tuple(wants), key=key))
+            order.append(rows)
+    place = torch.argsort(torch.cat(order))
+    return {w: torch.cat([p[w] for p in pieces]).index_select(0, place).to(_wide(batch)) for w in wants}
+
+
+def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens: int, key: Key) -> dict[str, Tally]:
+    """Adds the gradient of the objective to the policy's parameters and returns the metrics."""
+    wants = wants_of(terms)
+    if separable(terms):
+        seen: dict[str, Tally] = {}
+        for chosen in policy.micro_batches(batch.contexts, micro_tokens):
+            piece, _ = batch.slice(chosen)
+            outputs = {w: o.to(_wide(batch)) for w, o in policy.evaluate(piece.contexts, wants, key=key).items()}
+            loss, metrics = evaluate(terms, outputs, piece)
+            if loss.requires_grad:
+                loss.backward()
+            seen = merge(seen, metrics)
+        return seen
+    leaves = {w: o.requires_grad_() for w, o in forward(policy, batch, wants, micro_tokens, key).items()}
+    loss, metrics = evaluate(terms, leaves, batch)
+    loss.backward()
+    for chosen in policy.micro_batches(batch.contexts, micro_tokens):
+        piece, rows = batch.slice(chosen)
+        outputs = policy.evaluate(piece.contexts, wants, key=key)
+        moving = [w for w in wants if leaves[w].grad is not None and outputs[w].requires_grad]
+        torch.autograd.backward([outputs[w] for w in moving], [leaves[w].grad[rows].to(outputs[w]) for w in moving])  # type: ignore[index]
+    return metrics
+
+
+def _wide(batch: Batch) -> torch.dtype:
+    return batch.weight.dtype

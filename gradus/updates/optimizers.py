@@ -1,0 +1,38 @@
+"""Optimisers as parts: the numbers stand here, PyTorch does the work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """AdamW with linear warm-up, a decay to `final` times the rate, and clipping of the gradient's norm."""
+
+    lr: float | None = None  # peak rate; None: the setting's
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float | None = 1.0  # largest norm of the gradient; None: not clipped
+    warmup: int | None = None  # steps; None: the setting's
+    decay: Literal["constant", "linear", "cosine"] = "constant"
+    final: float = 0.0  # rate at the last step, as a share of the peak
+
+    def build(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)
+
+
+def rate(step: int, *, peak: float, warmup: int, total: int, decay: str = "constant", final: float = 0.0) -> float:
+    """The learning rate of a step counted from 0: peak (step + 1) / warmup while warming up, then from peak to final * peak at step total - 1."""
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if decay == "constant":
+        return peak
+    done = min(1.0, (step - warmup) / max(1, total - 1 - warmup))
+    left = 1 - done if decay == "linear" else (1 + math.cos(math.pi * done)) / 2
+    return peak * (final + (1 - final) * left)

@@ -1,0 +1,173 @@
+"""The world at run time: what a rollout, an environment, a reward or a search may do, batched over all that waits, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradus.types import Context, Failed, Group, Key, Message, Request, Sampling, Trajectory, UserError, prompt_context
+from gradus.types.parts import Judgement, Signals, Task
+from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Prediction, Signal, Value, Values, Velocity, Want
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One sample wanted: go on from `at` tokens of `parent`, drawing by `key`; `version` counts the updates behind the weights."""
+
+    parent: Context
+    at: int
+    sampling: Sampling
+    key: Key
+    version: int
+    request: Request
+
+
+class RunWorld:
+    """One step's world. Requests that wait at the same time are sampled in one batch; no draw depends on what shares it."""
+
+    def __init__(
+        self, *, step: int, purpose: str, seed: Key, task: Task, players: Mapping[str, Any], reward: Any, sampling: Sampling, group: int
+    ) -> None:
+        self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
+        self.sampling, self.group = sampling, group
+        self.key = seed.fold(purpose, step)
+        self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
+        self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
+
+    async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
+        """`count` contexts for each request, in order."""
+        loop = asyncio.get_running_loop()
+        futures: list[list[asyncio.Future[Context]]] = []
+        for request in requests:
+            parent, at = self._start(request)
+            version = self.players[request.player].updates
+            row = []
+            for i in range(request.sample, request.sample + request.count):
+                key = self.key.fold("sample", request.player, request.problem.id, *request.tags, i)
+                future: asyncio.Future[Context] = loop.create_future()
+                if not self._waiting:
+                    loop.call_soon(self._flush)
+                self._waiting.append((Ask(parent, at, request.sampling or self.sampling, key, version, request), future))
+                row.append(future)
+            futures.append(row)
+        return [list(await asyncio.gather(*row)) for row in futures]
+
+    def _start(self, request: Request) -> tuple[Context, int]:
+        if isinstance(request.prompt, Context):
+            return request.prompt, len(request.prompt.sequence) if request.at is None else request.at
+        policy = self.players[request.player].policy
+        if not hasattr(policy, "tokens"):
+            return prompt_context([]), 0
+        problem = request.problem
+        prompt = request.prompt if request.prompt is not None else (problem.text if problem.text is not None else problem.messages)
+        if request.prompt is None and self.task.system and problem.text is None:
+            prompt = ({"role": "system", "content": self.task.system}, *problem.messages)
+        tokens = policy.tokens(prompt)
+        if len(tokens) >= policy.context_length:
+            raise UserError(
+                f"the prompt of problem {problem.id} has {len(tokens)} tokens, but the model's context holds {policy.context_length} "
+                "with at least one to answer; shorten the prompt or use a model with a longer context"
+            )
+        return prompt_context(tokens), len(tokens)
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for player in dict.fromkeys(ask.request.player for ask, _ in waiting):
+            mine = [(ask, future) for ask, future in waiting if ask.request.player == player]
+            try:
+                contexts = self.players[player].policy.act([ask for ask, _ in mine])
+            except Exception as error:
+                for _, future in mine:
+                    if not future.done():
+                        future.set_exception(error)
+                continue
+            for (ask, future), context in zip(mine, contexts, strict=True):
+                self._count("rollout" if ask.request.trained else "probe", player, context.actions)
+                if not future.done():
+                    future.set_result(context)
+
+    def _count(self, purpose: str, player: str, tokens: int) -> None:
+        name = purpose if self.purpose == "train" else self.purpose
+        for key in (name,) if player == "policy" else (name, f"{name}/{player}"):
+            self.spent[key] = self.spent.get(key, 0) + tokens
+
+    async def fork(self, context: Context, at: int, count: int, *, tags: tuple[str | int, ...], sampling: Sampling | None = None, **of: Any) -> list[Context]:
+        """`count` continuations of the first `at` tokens of the context's sequence; `of` names problem, player and whether they are trained on."""
+        request = Request(count=count, prompt=context, at=at, tags=("fork", at, *tags), sampling=sampling, **of)
+        return (await self.sample([request]))[0]
+
+    async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
+        """Rows of `want` for every action of each context, without gradient, float32."""
+        import torch
+
+        policy, micro = self.players[player].policy, self.players[player].setting.micro_tokens
+        rows: list[np.ndarray] = [np.zeros(0, np.float32)] * len(contexts)
+        with torch.no_grad():
+            for chosen in policy.micro_batches(contexts, micro):
+                part = [contexts[i] for i in chosen]
+                values = policy.evaluate(part, (want,), key=self.key)[want].float().cpu().numpy()
+                for i, piece in zip(chosen, np.split(values, np.cumsum([c.actions for c in part])[:-1]), strict=True):
+                    rows[i] = piece
+        self._count("score", player, sum(len(c.sequence) for c in contexts))
+        return rows
+
+    async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
+        """Every signal for every trajectory; the policy's own log-probabilities as sampled are already there."""
+        trajectories = [t for g in groups for t in g.trajectories]
+        contexts = [c for t in trajectories for c in t.contexts]
+        out: dict[Signal, dict[str, np.ndarray]] = {}
+        for signal in dict.fromkeys(needs):
+            sampled = isinstance(signal, LogProbs) and signal.player == "policy" and not signal.fresh
+            rows = [_sampled(c) for c in contexts] if sampled else await self.score(contexts, _want(signal), signal.player)
+            left = iter(rows)
+            out[signal] = {t.id: np.concatenate([next(left) for _ in t.contexts]) for t in trajectories}
+        return out
+
+    async def judge(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups with rewards, components and rewards at single actions filled in."""
+        judgements = await self.reward.score(groups, await self.signals(groups, getattr(self.reward, "needs", ())), self)
+        return [
+            g.but(trajectories=tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)), pool=(*g.pool, *(j.reward for j in row)))
+            for g, row in zip(groups, judgements, strict=True)
+        ]
+
+    def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
+        return self.players[player].policy.tokens(prompt)
+
+    def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
+        return self.players[player].policy.follow(observation)
+
+    def text(self, tokens: np.ndarray, player: str = "policy") -> str:
+        policy = self.players[player].policy
+        return policy.text(tokens) if hasattr(policy, "text") else ""
+
+    def context_length(self, player: str = "policy") -> int:
+        return self.players[player].policy.context_length
+
+
+def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
+    """The trajectory with its judgement; rewards at single actions are added to those that its environment gave."""
+    contexts = trajectory.contexts
+    if judgement.steps:
+        contexts = tuple(
+            replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n))) for n, c in enumerate(contexts)
+        )
+    reward = judgement.reward
+    if isinstance(reward, float) and not np.isfinite(reward):
+        reward = Failed(f"the reward is {reward}")
+    return trajectory.but(contexts=contexts, reward=reward, components=judgement.components)
+
+
+def _sampled(context: Context) -> np.ndarray:
+    if context.logprobs is None:
+        raise UserError("this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe")
+    return context.logprobs
+
+
+def _want(signal: Signal) -> Want:
+    wants: dict[type[Signal], Want] = {LogProbs: LogProb(), Entropy: EntropyOf(), Values: Value(), Prediction: Velocity()}
+    return wants[type(signal)]
