@@ -1,0 +1,57 @@
+"""The reward of an episode: what its environment gave, and a price for illegal actions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Trajectory, UserError
+from gradus.types.parts import Judgement, Signals, World
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class EnvironmentReturn:
+    """Sum of the step rewards of the episode, less `invalid_penalty` for every illegal action (a component `invalid` of its own).
+
+    The penalty also falls at the last token of the action concerned, where the step rewards stand already.
+    A trajectory that was not played in an environment is not applicable; one whose environment broke has failed.
+    """
+
+    invalid_penalty: float = 0.0  # 0: illegal actions cost nothing and have no component
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.invalid_penalty < 0:
+            raise UserError(f"environment return: invalid_penalty is {self.invalid_penalty}; it is taken off, so it must be 0 or more")
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[judged(trajectory, self.invalid_penalty) for trajectory in group.trajectories] for group in groups]
+
+
+def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
+    """The judgement of one episode: its return, and the penalties."""
+    if isinstance(trajectory.reward, Failed):
+        return Judgement(trajectory.reward)
+    if not trajectory.contexts or "turn" not in trajectory.contexts[0].streams:
+        return Judgement(NOT_APPLICABLE)
+    total = math.fsum(value for context in trajectory.contexts for _, component, value in context.rewards if component == "environment")
+    if invalid_penalty == 0.0:
+        return Judgement(total, Frozen(environment=total))
+    steps = tuple((i, action, "invalid", -invalid_penalty) for i, action in invalid_actions(trajectory))
+    penalty = -invalid_penalty * len(steps)
+    return Judgement(total + penalty, Frozen(environment=total, invalid=penalty), steps)
+
+
+def invalid_actions(trajectory: Trajectory) -> list[tuple[int, int]]:
+    """(context, action) of the last token of every illegal action."""
+    found: list[tuple[int, int]] = []
+    for i, context in enumerate(trajectory.contexts):
+        turns, valid = context.streams["turn"], context.streams["valid"]
+        last = np.append(turns[1:] != turns[:-1], True)  # where the next token belongs to another turn
+        found += [(i, int(action)) for action in np.flatnonzero(last & ~valid)]
+    return found

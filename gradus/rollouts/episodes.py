@@ -1,0 +1,159 @@
+"""Many turns: the player and an environment take turns until one of them ends the episode. Token in, token out."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradus.rollouts.names import group_name, trajectory_name
+from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening, recalled
+from gradus.types import Context, Ended, Failed, Frozen, Group, Key, Problem, Request, Trajectory, UserError, prompt_context
+from gradus.types.parts import Environment, Episode, Turn, World
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Who plays an episode, and where: the index-th sample of a request in a world."""
+
+    request: Request
+    index: int
+    world: World
+    prompts: dict[bytes, Context]  # equal prompts are one context for all episodes of a run, so that what follows shares them
+
+
+@dataclass(frozen=True)
+class Played:
+    """An episode so far: its contexts, the player's actions as text, what the player was told (one turn more), and how it ended."""
+
+    turns: tuple[Turn, ...] = ()
+    actions: tuple[str, ...] = ()
+    contexts: tuple[Context, ...] = ()
+    ended: Ended = Ended.TRUNCATED
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Plays `request.count` episodes of each problem in the task's environment; all episodes advance at once, so the world can batch them.
+
+    Every action token carries the streams `turn` (int32, index of its turn), `state` (int64, a hash of the state in which it was chosen)
+    and `valid` (bool, whether its action was legal). A turn's reward stands at its last action token, as component "environment".
+    """
+
+    max_turns: int = 20  # turns after which an episode is truncated, 1 or more
+    history: int | None = None  # None: one context grows over the episode; k: every turn has its own context, which shows the last k turns
+
+    def __post_init__(self) -> None:
+        if self.max_turns < 1:
+            raise UserError(f"episodes: max_turns is {self.max_turns}; it must be 1 or more")
+        if self.history is not None and self.history < 0:
+            raise UserError(f"episodes: history is {self.history}; it must be 0 or more turns, or None for one growing context")
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """One judged group a request, in the order of the requests. Raises UserError where the task has no environment."""
+        environment = world.task.environment
+        if environment is None:
+            raise UserError(
+                f'task "{world.task.name}" has no environment, and episodes need one: take a task of many turns, such as frozen_lake'
+            )
+        prompts: dict[bytes, Context] = {}
+        seats = [Seat(request, i, world, prompts) for request in requests for i in range(request.count)]
+        trajectories = iter(await asyncio.gather(*(self._episode(environment, seat) for seat in seats)))
+        groups = [Group(group_name(request), tuple(next(trajectories) for _ in range(request.count))) for request in requests]
+        return await world.judge(groups)
+
+    async def _episode(self, environment: Environment, seat: Seat) -> Trajectory:
+        request = seat.request
+        key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
+        episode = started(environment, request.problem, key, seat.world)
+        if isinstance(episode, Failed):
+            return trajectory(seat, Played(ended=Ended.FAILED, failure=episode.reason))
+        return trajectory(seat, await self._play(episode, seat))
+
+    async def _play(self, episode: Episode, seat: Seat) -> Played:
+        player, world, played = seat.request.player, seat.world, Played((episode.first,))
+        for t in range(self.max_turns):
+            prompt = self._prompt(played, seat)
+            if t > 0 and len(prompt.sequence) >= world.context_length(player):
+                return replace(played, ended=Ended.CONTEXT)
+            sampled = await sample_turn(seat, t, prompt)
+            action = world.text(sampled.sequence[len(prompt.sequence) :], player)
+            answer = await stepped(episode, action, player)
+            after = Turn("") if isinstance(answer, Failed) else answer
+            kept = () if self.history is None else played.contexts  # the growing context replaces itself
+            contexts = (*kept, acted(prompt, sampled, t, played.turns[-1], after))
+            played = replace(played, turns=(*played.turns, after), actions=(*played.actions, action), contexts=contexts)
+            if isinstance(answer, Failed):
+                return replace(played, ended=Ended.FAILED, failure=answer.reason)
+            if answer.terminated or answer.truncated:
+                return replace(played, ended=Ended.ENVIRONMENT if answer.terminated else Ended.TRUNCATED)
+            if sampled.ended is Ended.CONTEXT:
+                return replace(played, ended=Ended.CONTEXT)
+        return played
+
+    def _prompt(self, played: Played, seat: Seat) -> Context:
+        """The context from which the next action is sampled."""
+        request, world = seat.request, seat.world
+        told = played.turns[-1].observation
+        if self.history is None and played.contexts:
+            grown = played.contexts[-1]
+            return observed(grown, closed(grown, world.follow(told, request.player)))
+        observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
+        tokens = world.tokens(opening(instruction(request, world.task.system), observation), request.player)
+        return begun(seat.prompts.setdefault(tokens.tobytes(), prompt_context(tokens)))
+
+
+def started(environment: Environment, problem: Problem, key: Key, world: World) -> Episode | Failed:
+    """A running episode, or why there is none: an environment that raises is a failure of this episode, not of the run."""
+    try:
+        episode = environment.start(problem, key, world)
+    except UserError:
+        raise
+    except Exception as error:
+        return Failed(f"the environment could not start: {type(error).__name__}: {error}")
+    over = episode.first.terminated or episode.first.truncated
+    return Failed("the environment ended before the first action") if over else episode
+
+
+async def stepped(episode: Episode, action: str, player: str) -> Turn | Failed:
+    """The environment's answer, or what was wrong with it."""
+    try:
+        answer = await episode.step(action)
+    except UserError:
+        raise
+    except Exception as error:
+        return Failed(f"the environment raised {type(error).__name__}: {error}")
+    if answer.player not in ("policy", player):
+        raise UserError(f'the environment asks player "{answer.player}" to act, but these episodes are played by "{player}" alone')
+    if answer.terminated and answer.truncated:
+        return Failed("the environment said both terminated and truncated")
+    return answer if math.isfinite(answer.reward) else Failed(f"the environment gave the reward {answer.reward}")
+
+
+async def sample_turn(seat: Seat, turn: int, prompt: Context) -> Context:
+    """The player's next action after `prompt`, as the world returns it."""
+    request = seat.request
+    tags, sample = (*request.tags, "turn", turn), request.sample + seat.index
+    return (await seat.world.sample([replace(request, count=1, prompt=prompt, at=None, tags=tags, sample=sample)]))[0][0]
+
+
+def trajectory(seat: Seat, played: Played) -> Trajectory:
+    """The record of an episode. `links` holds episode, turns, invalid (actions) and return (sum of the step rewards)."""
+    name = trajectory_name(seat.world.step, seat.request, seat.index)
+    answers = played.turns[1:]
+    links: dict[str, Any] = {"episode": name, "turns": len(answers), "invalid": sum(not answer.valid for answer in answers)}
+    links["return"] = math.fsum(answer.reward for answer in answers)
+    return Trajectory(
+        id=name,
+        problem=seat.request.problem,
+        contexts=played.contexts,
+        player=seat.request.player,
+        completion="\n".join(played.actions),
+        reward=None if played.failure is None else Failed(played.failure),
+        ended=played.ended,
+        trained=seat.request.trained,
+        links=Frozen(links),
+    )
