@@ -1,0 +1,198 @@
+"""Checkpoints that are whole or not there: safetensors, JSON and copied files under a manifest of hashes, renamed into place.
+
+`checkpoints/step-000123` holds the state after 123 steps: steps 0 to 122 are done, step 123 is next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.lab.durable import PARTIAL, encode, room, sync, write
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FOLDER = "checkpoints"
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"step-(\d{6,})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose files were found to be those that were written."""
+
+    step: int
+    path: Path
+
+    def tensors(self, name: str) -> dict[str, Tensor]:
+        """The tensors of a file, on the CPU."""
+        from safetensors.torch import load_file
+
+        return load_file(self.path / name)
+
+    def document(self, name: str) -> Any:
+        return json.loads((self.path / name).read_text())
+
+
+def save(
+    folder: Path,
+    step: int,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    documents: Mapping[str, Any],
+    copies: Mapping[str, Path] | None = None,
+    *,
+    keep: int = 2,
+    protected: Collection[int] = (),
+) -> Path:
+    """Commits a checkpoint of the run `folder`, then deletes all but the newest `keep` and the `protected` steps.
+
+    Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file to copy. A save that fails changes nothing.
+    Raises: UserError where the disk is full.
+    """
+    if keep < 1:
+        raise ValueError(f"keep is {keep}; at least the checkpoint just written is kept")
+    home = folder / FOLDER
+    home.mkdir(parents=True, exist_ok=True)
+    target = home / f"step-{step:06d}"
+    partial = home / (PARTIAL + target.name)
+    _remove(partial)
+    try:
+        with room(folder, f"the checkpoint of step {step}"):
+            _fill(partial, step, tensors, documents, copies or {})
+            _commit(partial, target)
+    except BaseException:
+        _remove(partial)
+        raise
+    prune(folder, keep, {step, *protected})
+    return target
+
+
+def _fill(partial: Path, step: int, tensors: Mapping[str, Any], documents: Mapping[str, Any], copies: Mapping[str, Path]) -> None:
+    from safetensors.torch import save_file
+
+    manifest: dict[str, dict[str, Any]] = {}
+    for name in sorted([*tensors, *documents, *copies]):
+        path = partial / name
+        if not path.resolve().is_relative_to(partial.resolve()) or name == MANIFEST or name in manifest:
+            raise ValueError(f"a checkpoint cannot hold a file {name!r}: it is given twice, reserved, or outside of it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name in tensors:
+            save_file(_separate(tensors[name]), path, metadata={"format": "pt"})
+        elif name in documents:
+            path.write_bytes(encode(documents[name]))
+        else:
+            shutil.copyfile(copies[name], path)
+        sync(path)
+        manifest[name] = {"bytes": path.stat().st_size, "sha256": digest(path)}
+    for inner in (path for path in partial.rglob("*") if path.is_dir()):
+        sync(inner)
+    partial.mkdir(exist_ok=True)
+    write(partial / MANIFEST, encode({"step": step, "files": manifest}))
+
+
+def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors on the CPU, each with memory of its own: tied weights are written once for each name."""
+    import torch
+
+    result: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name in sorted(tensors):
+        tensor = torch.as_tensor(tensors[name]).detach().cpu().contiguous()
+        storage = tensor.untyped_storage().data_ptr()
+        result[name] = tensor.clone() if storage in seen else tensor
+        seen.add(storage)
+    return result
+
+
+def _commit(partial: Path, target: Path) -> None:
+    replaced = target.with_name(PARTIAL + "replaced-" + target.name)
+    _remove(replaced)
+    if target.exists():  # a broken one, or one that is redone
+        os.rename(target, replaced)
+    os.rename(partial, target)
+    sync(target.parent)
+    _remove(replaced)
+
+
+def steps(folder: Path) -> dict[int, Path]:
+    """Every checkpoint of a run by its step, ascending, whole or not."""
+    home = folder / FOLDER
+    entries = home.iterdir() if home.is_dir() else ()
+    found = {int(match[1]): path for path in entries if path.is_dir() and (match := _NAME.fullmatch(path.name))}
+    return dict(sorted(found.items()))
+
+
+def latest(folder: Path) -> tuple[Checkpoint | None, str]:
+    """The newest whole checkpoint of a run, and a sentence about those passed over ('' where none was). Never raises on garbage."""
+    passed: list[str] = []
+    for step, path in reversed(steps(folder).items()):
+        fault = broken(path)
+        if fault is None:
+            start = f"; going on from {path.name}" if passed else ""
+            return Checkpoint(step, path), "; ".join(passed) + start
+        passed.append(f"checkpoint {path.name} is not whole ({fault})")
+    return None, "; ".join(passed) + ("; starting again from step 0" if passed else "")
+
+
+def broken(path: Path) -> str | None:
+    """What is wrong with a checkpoint, by its manifest; None where every file is as it was written."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        if path.name != f"step-{manifest['step']:06d}":
+            return f"its manifest is that of step {manifest['step']}"
+        for name, facts in manifest["files"].items():
+            file = path / name
+            if not file.is_file():
+                return f"{name} is missing"
+            size = file.stat().st_size
+            if size != facts["bytes"]:
+                return f"{name} has {size} bytes, its manifest says {facts['bytes']}"
+            if digest(file) != facts["sha256"]:
+                return f"{name} has changed since it was written"
+    except FileNotFoundError:
+        return f"{MANIFEST} is missing"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return f"{MANIFEST} is not a manifest"
+    return None
+
+
+def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
+    """Deletes all checkpoints but the newest `keep` and the `protected` ones, and what interrupted saves have left."""
+    every = steps(folder)
+    newest = list(every)[-keep:]
+    for step, path in every.items():
+        if step not in newest and step not in protected:
+            discard(path)
+    for path in (folder / FOLDER).glob(PARTIAL + "*"):
+        _remove(path)
+
+
+def discard(path: Path) -> None:
+    """Deletes a checkpoint; interrupted, what is left of it is not taken for one."""
+    hidden = path.with_name(PARTIAL + "deleted-" + path.name)
+    _remove(hidden)
+    os.rename(path, hidden)
+    _remove(hidden)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,310 @@
+"""Groups of rollouts as one row of an Arrow table, and back: what is shared is stored once, arrays keep their bytes.
+
+The row of a step holds four lists of structs: problems, contexts (parents first), trajectories, groups; they point to each other by
+position. Equal groups give equal columns. Values that JSON cannot hold (in a problem's meta or a trajectory's links) become their text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from gradus.types import NOT_APPLICABLE, Context, Ended, Failed, Frozen, Group, Outcome, Problem, Trajectory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+
+def encode(step: int, groups: Sequence[Group]) -> pa.Table:
+    """One row: step, problems, contexts, trajectories, groups. Arrays are stored in the dtype that their record declares."""
+    import pyarrow as pa
+
+    trajectories = _distinct(t for g in groups for t in g.trajectories)
+    contexts = _with_parents(c for t in trajectories for c in t.contexts)
+    problems = _distinct(t.problem for t in trajectories)
+    at = {id(item): row for items in (trajectories, contexts, problems) for row, item in enumerate(items)}
+    columns: dict[str, pa.Array] = {"step": pa.array([step], pa.int64())}
+    for name, structs in (
+        ("problems", _problems(problems)),
+        ("contexts", _contexts(contexts, at)),
+        ("trajectories", _trajectories(trajectories, at)),
+        ("groups", _groups(groups, at)),
+    ):
+        columns[name] = pa.ListArray.from_arrays(pa.array([0, len(structs)], pa.int32()), structs)
+    return pa.table(columns)
+
+
+def decode(table: pa.Table) -> list[tuple[int, list[Group]]]:
+    """The groups of every row of a table that `encode` made; their arrays are read-only views of its memory where they can be."""
+    result = []
+    for row in range(table.num_rows):
+        one = table.slice(row, 1).combine_chunks()
+        lists = {name: one.column(name).chunk(0).flatten() for name in ("problems", "contexts", "trajectories", "groups")}
+        problems = _read_problems(lists["problems"])
+        contexts = _read_contexts(lists["contexts"])
+        trajectories = _read_trajectories(lists["trajectories"], problems, contexts)
+        result.append((one.column("step")[0].as_py(), _read_groups(lists["groups"], trajectories)))
+    return result
+
+
+def _distinct(items: Iterable[T]) -> list[T]:
+    """Each object once, in the order of its first appearance."""
+    return list({id(item): item for item in items}.values())
+
+
+def _with_parents(contexts: Iterable[Context]) -> list[Context]:
+    found: dict[int, Context] = {}
+    for context in contexts:
+        line, at = [context], context.parent
+        while at is not None and id(at[0]) not in found:
+            line.append(at[0])
+            at = at[0].parent
+        for one in reversed(line):
+            found.setdefault(id(one), one)
+    return list(found.values())
+
+
+# writing
+
+
+def _lists(arrays: Sequence[np.ndarray | None], dtype: Any) -> pa.Array:
+    """One list a row, null for None, from one concatenation."""
+    import pyarrow as pa
+
+    lengths = [0 if a is None else len(a) for a in arrays]
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise ValueError(f"a step of {offsets[-1]} tokens does not fit in one file")
+    present = [np.asarray(a) for a in arrays if a is not None]
+    values = np.concatenate(present, dtype=dtype, casting="same_kind") if present else np.zeros(0, dtype)
+    mask = pa.array([a is None for a in arrays], pa.bool_()) if len(present) < len(arrays) else None
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(values), mask=mask)
+
+
+def _nested(items: Sequence[Sequence[T]], build: Callable[[list[T]], pa.Array]) -> pa.Array:
+    """One list of structs a row."""
+    import pyarrow as pa
+
+    offsets = np.concatenate([[0], np.cumsum([len(i) for i in items], dtype=np.int64)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), build([one for item in items for one in item]))
+
+
+def _struct(**columns: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+
+
+def _texts(texts: Sequence[str | None]) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(texts, pa.string())
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON data may hold and UTF-8 cannot
+        return pa.array([t if t is None else t.encode("utf-8", "replace").decode() for t in texts], pa.string())
+
+
+def _plain(value: Any) -> Any:
+    """What JSON shall hold for a value that it does not know."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (Trajectory, Problem)):
+        return value.id
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return f"<{type(value).__name__}>"  # never its repr, which may hold an address
+
+
+def _json(values: Iterable[Any]) -> pa.Array:
+    return _texts([json.dumps(value, default=_plain, separators=(",", ":")) for value in values])
+
+
+def _outcomes(outcomes: Sequence[Outcome | None]) -> pa.Array:
+    """A value, or the reason of a failure, or neither (not applicable); null where nothing was judged."""
+    import pyarrow as pa
+
+    values = [float(o) if isinstance(o, (int, float)) else None for o in outcomes]
+    reasons = _texts([o.reason if isinstance(o, Failed) else None for o in outcomes])
+    names = ["value", "reason"]
+    mask = pa.array([o is None for o in outcomes], pa.bool_()) if None in outcomes else None
+    return pa.StructArray.from_arrays([pa.array(values, pa.float64()), reasons], names, mask=mask)
+
+
+def _problems(problems: Sequence[Problem]) -> pa.Array:
+    return _struct(
+        id=_texts([p.id for p in problems]),
+        task=_texts([p.task for p in problems]),
+        messages=_json(p.messages for p in problems),
+        text=_texts([p.text for p in problems]),
+        answer=_json(p.answer for p in problems),
+        meta=_json(p.meta for p in problems),
+    )
+
+
+def _contexts(contexts: Sequence[Context], at: Mapping[int, int]) -> pa.Array:
+    import pyarrow as pa
+
+    parents = [c.parent for c in contexts]
+    return _struct(
+        tokens=_lists([c.tokens for c in contexts], np.int32),
+        chosen=_lists([c.chosen for c in contexts], np.bool_),
+        logprobs=_lists([c.logprobs for c in contexts], np.float32),
+        versions=_lists([c.versions for c in contexts], np.int32),
+        temperature=pa.array([c.temperature for c in contexts], pa.float64()),
+        parent=pa.array([None if p is None else at[id(p[0])] for p in parents], pa.int32()),
+        at=pa.array([None if p is None else p[1] for p in parents], pa.int32()),
+        rewards=_nested([c.rewards for c in contexts], _sparse),
+        streams=_nested([list(c.streams.items()) for c in contexts], _streams),
+    )
+
+
+def _sparse(rewards: list[tuple[int, str, float]]) -> pa.Array:
+    import pyarrow as pa
+
+    actions = pa.array([int(action) for action, _, _ in rewards], pa.int32())
+    values = pa.array([float(value) for _, _, value in rewards], pa.float64())
+    return _struct(action=actions, component=_texts([name for _, name, _ in rewards]), value=values)
+
+
+def _streams(streams: list[tuple[str, np.ndarray]]) -> pa.Array:
+    import pyarrow as pa
+
+    for name, array in streams:
+        if array.dtype.hasobject:
+            raise ValueError(f"stream {name!r} holds Python objects; a stream is an array of numbers or of fixed-width text")
+    return _struct(
+        name=_texts([name for name, _ in streams]),
+        dtype=_texts([array.dtype.str for _, array in streams]),
+        shape=pa.array([list(array.shape) for _, array in streams], pa.list_(pa.int64())),
+        data=pa.array([array.tobytes() for _, array in streams], pa.large_binary()),
+    )
+
+
+def _trajectories(trajectories: Sequence[Trajectory], at: Mapping[int, int]) -> pa.Array:
+    import pyarrow as pa
+
+    return _struct(
+        id=_texts([t.id for t in trajectories]),
+        problem=pa.array([at[id(t.problem)] for t in trajectories], pa.int32()),
+        contexts=_lists([np.array([at[id(c)] for c in t.contexts], np.int32) for t in trajectories], np.int32),
+        player=_texts([t.player for t in trajectories]),
+        completion=_texts([t.completion for t in trajectories]),
+        reward=_outcomes([t.reward for t in trajectories]),
+        components=_nested([list(t.components.items()) for t in trajectories], _components),
+        ended=_texts([t.ended.value for t in trajectories]),
+        advantages=_lists([t.advantages for t in trajectories], np.float64),
+        returns=_lists([t.returns for t in trajectories], np.float64),
+        source=_texts([t.source for t in trajectories]),
+        trained=pa.array([bool(t.trained) for t in trajectories], pa.bool_()),
+        weight=pa.array([float(t.weight) for t in trajectories], pa.float64()),
+        links=_json(t.links for t in trajectories),
+    )
+
+
+def _components(components: list[tuple[str, Outcome]]) -> pa.Array:
+    return _struct(name=_texts([name for name, _ in components]), outcome=_outcomes([outcome for _, outcome in components]))
+
+
+def _groups(groups: Sequence[Group], at: Mapping[int, int]) -> pa.Array:
+    return _struct(
+        key=_texts([g.key for g in groups]),
+        trajectories=_lists([np.array([at[id(t)] for t in g.trajectories], np.int32) for g in groups], np.int32),
+        pool=_nested([g.pool for g in groups], _outcomes),
+    )
+
+
+# reading
+
+
+def _frozen(value: Any) -> Any:
+    return Frozen(value) if isinstance(value, dict) else value
+
+
+def _fields(structs: pa.Array, *names: str) -> Iterable[tuple[Any, ...]]:
+    """The values of some fields, row by row, as Python values."""
+    return zip(*(structs.field(name).to_pylist() for name in names), strict=True)
+
+
+def _arrays(lists: pa.Array) -> list[np.ndarray | None]:
+    """One read-only array a row, None for null."""
+    values = lists.values.to_numpy(zero_copy_only=False)
+    values.flags.writeable = False
+    offsets = lists.offsets.to_numpy().tolist()
+    valid = lists.is_valid().to_pylist()
+    return [values[start:stop] if ok else None for start, stop, ok in zip(offsets[:-1], offsets[1:], valid, strict=True)]
+
+
+def _judged(stored: Mapping[str, Any]) -> Outcome:
+    if stored["reason"] is not None:
+        return Failed(stored["reason"])
+    return NOT_APPLICABLE if stored["value"] is None else stored["value"]
+
+
+def _read_problems(structs: pa.Array) -> list[Problem]:
+    rows = _fields(structs, "id", "task", "messages", "text", "answer", "meta")
+    return [
+        Problem(key, task, tuple(_frozen(m) for m in json.loads(messages)), text, json.loads(answer), Frozen(json.loads(meta)))
+        for key, task, messages, text, answer, meta in rows
+    ]
+
+
+def _read_contexts(structs: pa.Array) -> list[Context]:
+    arrays = [_arrays(structs.field(name)) for name in ("tokens", "chosen", "logprobs", "versions")]
+    rest = _fields(structs, "temperature", "parent", "at", "rewards", "streams")
+    contexts: list[Context] = []
+    for tokens, chosen, logprobs, versions, (temperature, parent, at, rewards, streams) in zip(*arrays, rest, strict=True):
+        contexts.append(
+            Context(
+                tokens=tokens,
+                chosen=chosen,
+                logprobs=logprobs,
+                versions=versions,
+                temperature=temperature,
+                rewards=tuple((r["action"], r["component"], r["value"]) for r in rewards),
+                streams=Frozen({s["name"]: np.frombuffer(s["data"], s["dtype"]).reshape(s["shape"]) for s in streams}),
+                parent=None if parent is None else (contexts[parent], at),
+            )
+        )
+    return contexts
+
+
+def _read_trajectories(structs: pa.Array, problems: Sequence[Problem], contexts: Sequence[Context]) -> list[Trajectory]:
+    names = ("id", "problem", "contexts", "player", "completion", "reward", "components", "ended", "source", "trained", "weight", "links")
+    arrays = [_arrays(structs.field(name)) for name in ("advantages", "returns")]
+    return [
+        Trajectory(
+            id=key,
+            problem=problems[problem],
+            contexts=tuple(contexts[row] for row in rows),
+            player=player,
+            completion=completion,
+            reward=None if reward is None else _judged(reward),
+            components=Frozen({c["name"]: _judged(c["outcome"]) for c in components}),
+            ended=Ended(ended),
+            advantages=advantages,
+            returns=returns,
+            source=source,
+            trained=trained,
+            weight=weight,
+            links=Frozen(json.loads(links)),
+        )
+        for advantages, returns, fields in zip(*arrays, _fields(structs, *names), strict=True)
+        for key, problem, rows, player, completion, reward, components, ended, source, trained, weight, links in [fields]
+    ]
+
+
+def _read_groups(structs: pa.Array, trajectories: Sequence[Trajectory]) -> list[Group]:
+    return [
+        Group(key, tuple(trajectories[row] for row in rows), tuple(_judged(o) for o in pool))
+        for key, rows, pool in _fields(structs, "key", "trajectories", "pool")
+    ]

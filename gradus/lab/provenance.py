@@ -1,0 +1,80 @@
+"""Where a run comes from: versions, the hashes of what it read, the machine, the command. Nothing of the environment's variables."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from gradus.lab.checkpoints import digest
+
+PACKAGES = ("gradus", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "sympy")
+
+
+def describe(
+    *, data: Iterable[Path] = (), model: Path | None = None, code: Iterable[Path] = (), command: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What a run records of itself when it starts.
+
+    Args: data, code: files read; model: a model's folder (all its files but hidden ones are hashed) or a file; command: the words typed.
+    """
+    files = sorted(p for p in model.rglob("*") if p.is_file() and not p.name.startswith(".")) if model and model.is_dir() else [model]
+    return {
+        "command": list(command),
+        "started": now(),
+        "versions": versions(),
+        "data": fingerprints(data),
+        "model": fingerprints(path for path in files if path is not None),
+        "code": fingerprints(code),
+        "machine": machine(),
+    }
+
+
+def now() -> str:
+    """The time, UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that decide a run's numbers; a package that is not installed is left out."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def fingerprints(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Path -> bytes and sha256 of every file."""
+    return {str(path): {"bytes": path.stat().st_size, "sha256": digest(path)} for path in paths}
+
+
+def machine() -> dict[str, Any]:
+    """System, processor, cores, memory in GiB, and the accelerators that PyTorch sees if it was loaded."""
+    found: dict[str, Any] = {
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+    }
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        found["memory"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        found["threads"] = torch.get_num_threads()
+        found["accelerators"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor())

@@ -1,0 +1,170 @@
+"""Every rollout of a run on disk: one Arrow file a step, and every hundred steps, counted from 0, folded into one Parquet file.
+
+`rollouts/step-000123.arrow`, `rollouts/steps-000000-000099.parquet`: one row a step (see `gradus.lab.columns`). Where both hold a step,
+the Parquet file is whole and the Arrow file is what an interrupted fold has left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gradus.lab import columns
+from gradus.lab.durable import PARTIAL, sync, write
+from gradus.types import Group, UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FOLDED = 100
+"""Steps in one Parquet file."""
+
+_ONE = re.compile(r"step-(\d{6,})\.arrow")
+_MANY = re.compile(r"steps-(\d{6,})-\d{6,}\.parquet")
+
+
+def append(folder: Path, step: int, groups: Sequence[Group]) -> None:
+    """Stores the rollouts of a step, and folds the hundred that it completes. Equal groups give equal bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder, step, columns.encode(step, groups))
+    if step % FOLDED == FOLDED - 1:
+        _fold(folder, _first(step))
+
+
+def scan(folder: Path, wanted: Collection[int] | None = None) -> Iterator[tuple[int, list[Group]]]:
+    """(step, its groups) in the order of the steps; one step in memory at a time. None: all steps. Raises: UserError for a broken file."""
+    ones, folds = _files(folder)
+    for start in sorted({_first(step) for step in (*ones, *folds)}):
+        if start in folds:
+            yield from _scan_fold(folds[start], wanted)
+            continue
+        for step in sorted(step for step in ones if _first(step) == start):
+            if wanted is None or step in wanted:
+                yield from columns.decode(_open(ones[step]))
+
+
+def read(folder: Path, steps: Collection[int] | None = None) -> list[tuple[int, Group]]:
+    """(step, group) for every group of the steps wanted. Raises: UserError for a broken file."""
+    return [(step, group) for step, groups in scan(folder, steps) for group in groups]
+
+
+def stored(folder: Path) -> list[int]:
+    """The steps whose rollouts are there, ascending."""
+    ones, folds = _files(folder)
+    return sorted({*ones, *(step for path in folds.values() for step in _steps(path))})
+
+
+def cut_back(folder: Path, step: int) -> None:
+    """Drops the rollouts of `step` and of all that come after, and leaves the files that a run stopped there would have left.
+
+    Interrupted, it can be done again.
+    """
+    if not folder.is_dir():
+        return
+    for path in folder.glob(PARTIAL + "*"):
+        path.unlink()
+    ones, folds = _files(folder)
+    for start, path in folds.items():
+        if start < step < start + FOLDED:
+            for number, groups in _scan_fold(path, range(start, step)):
+                _write(folder, number, columns.encode(number, groups))
+        if start + FOLDED > step:
+            path.unlink()
+    for number, path in ones.items():
+        folded = _first(number) in folds and _first(number) + FOLDED <= step
+        if number >= step or folded:
+            path.unlink(missing_ok=True)
+    for start in sorted({_first(number) for number in _files(folder)[0]}):
+        if start + FOLDED <= step:
+            _fold(folder, start)
+
+
+def settle(folder: Path) -> None:
+    """Forces all that was appended to the disk."""
+    for path in [*_files(folder)[0].values(), *([folder] if folder.is_dir() else [])]:
+        sync(path)
+
+
+def _first(step: int) -> int:
+    """The first step of the hundred that a step belongs to."""
+    return step // FOLDED * FOLDED
+
+
+def _files(folder: Path) -> tuple[dict[int, Path], dict[int, Path]]:
+    """Step -> Arrow file, and first step -> Parquet file."""
+    ones: dict[int, Path] = {}
+    folds: dict[int, Path] = {}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if match := _ONE.fullmatch(path.name):
+            ones[int(match[1])] = path
+        elif match := _MANY.fullmatch(path.name):
+            folds[int(match[1])] = path
+    return ones, folds
+
+
+def _write(folder: Path, step: int, table: pa.Table) -> None:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)) as writer:
+        writer.write_table(table)
+    write(folder / f"step-{step:06d}.arrow", sink.getvalue(), synced=False)
+
+
+def _fold(folder: Path, start: int) -> None:
+    import pyarrow.parquet as pq
+
+    ones = {step: path for step, path in sorted(_files(folder)[0].items()) if start <= step < start + FOLDED}
+    target = folder / f"steps-{start:06d}-{start + FOLDED - 1:06d}.parquet"
+    partial = folder / (PARTIAL + target.name)
+    tables = (_open(path) for path in ones.values())
+    first = next(tables)
+    # no dictionary: it would merge floats that are equal and differ in their bytes
+    with pq.ParquetWriter(partial, first.schema, compression="zstd", use_dictionary=False) as writer:
+        writer.write_table(first)
+        for table in tables:  # one row group a step
+            writer.write_table(table)
+    sync(partial)
+    partial.replace(target)
+    sync(folder)
+    for path in ones.values():
+        path.unlink()
+
+
+def _open(path: Path) -> pa.Table:
+    import pyarrow as pa
+
+    try:
+        with pa.OSFile(str(path)) as file:
+            return pa.ipc.open_file(file).read_all()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _scan_fold(path: Path, wanted: Collection[int] | None) -> Iterator[tuple[int, list[Group]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for row, step in enumerate(file.read(columns=["step"]).column("step").to_pylist()):
+                if wanted is None or step in wanted:
+                    yield from columns.decode(file.read_row_group(row))
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _steps(path: Path) -> list[int]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, columns=["step"]).column("step").to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    return UserError(f"the rollouts in {path} cannot be read ({str(error).splitlines()[0]}): delete the file to go on without them")
