@@ -33,6 +33,7 @@ class Setting:
     eval_every: int = 25  # steps between evaluations; 0: at the start and at the end only
     save_every: int = 25  # steps between checkpoints
     keep: int = 2  # checkpoints kept, apart from the best
+    max_failed: float = 0.5  # share of a step's trajectories whose reward may fail before the run stops
 
 
 PROFILES: Mapping[str, Setting] = {
@@ -77,6 +78,10 @@ class Recipe:
         for path, value in changes_.items():
             out = put(out, path.replace("__", "."), value)
         return out
+
+    def derive(self, key: str, about: str, *, family: str = "bases", **changes_: Any) -> Recipe:
+        """A new recipe whose base is this one."""
+        return replace(self.but(**changes_), key=key, base=self.key, about=about, family=family)
 
     def plus(self, *others: Recipe) -> Recipe:
         """The changes of each to its own base, applied to this recipe. Raises UserError where two set one path differently, naming both."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any
 
@@ -29,6 +30,14 @@ class Memory:
         *values, state = await result if inspect.isawaitable(result) else result
         self.states[place]["state"] = state
         return values[0] if len(values) == 1 else tuple(values)
+
+    async def peek(self, place: str, part: Any, method: str, *arguments: Any) -> Any:
+        """Like `call`, but nothing that the part learns is kept: for evaluation, which reads the same state."""
+        before = copy.deepcopy(self.states)
+        try:
+            return await self.call(place, part, method, *arguments)
+        finally:
+            self.states = before
 
     async def learn(self, recipe: Any, groups: Any, dropped: Any, world: Any) -> None:
         """Lets every part with state that wants to learn do so from the credited groups."""

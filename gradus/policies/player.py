@@ -34,6 +34,11 @@ class Learner:
     def learns(self) -> bool:
         return self.spec.objective is not None
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the rows of its batch are computed in: float64 for a float64 network, else float32."""
+        return torch.float64 if next(self.policy.network.parameters()).dtype == torch.float64 else torch.float32
+
     def zero_grad(self) -> None:
         for p in self.parameters:
             p.grad = None

@@ -1,0 +1,51 @@
+"""Evaluation while training: the same held-out problems each time, sampled and greedy, by the reward that the recipe is to be judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradus.study.summary import mean, right
+from gradus.types import Group, Key, Request
+from gradus.types.parts import Source
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Accuracy and mean reward on held-out problems. The best checkpoint is the one with the highest `held_out/accuracy` (reward where none is right or wrong)."""
+
+    problems: int = 256
+    samples: int = 1  # sampled answers a problem, at the task's temperature
+    greedy: bool = True  # one greedy answer a problem besides
+    reward: Any = None  # a Reward other than the training one; None: the recipe's
+    patience: int = 0  # evaluations without improvement before the run stops early; 0: never
+    target: float | None = None  # stop once held_out/accuracy reaches it; None: never
+
+    async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
+        """{"held_out/accuracy", "held_out/reward", "held_out/length", and with greedy "held_out/greedy"}."""
+        requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
+        acting = recipe.search or getattr(recipe.rollout, "test", recipe.rollout)
+        groups = await run.memory.peek("rollout", acting, "run", requests, world)
+        out = {
+            "held_out/accuracy": accuracy(groups),
+            "held_out/reward": mean([t.value for g in groups for t in g.trajectories if t.failed is None]),
+            "held_out/length": mean([t.actions for g in groups for t in g.trajectories]),
+        }
+        if self.greedy and world.task.policy == "lm":
+            asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
+            out["held_out/greedy"] = accuracy(await run.memory.peek("rollout", acting, "run", asked, world))
+        return out
+
+
+def held_out_requests(source: Source, problems: int, samples: int, level: int | None) -> list[Request]:
+    """The first `problems` held-out problems, in every run the same."""
+    count = problems if source.size is None else min(problems, source.size)
+    return [Request(p, count=samples, tags=("held out",)) for p in source.draw(list(range(count)), level, Key(0).fold("held out"))]
+
+
+def accuracy(groups: Sequence[Group]) -> float | None:
+    """The share of right answers, each problem counting alike; a trajectory whose reward failed counts as not right."""
+    return mean([float(np.mean([right(t) for t in g.trajectories])) for g in groups])

@@ -1,0 +1,53 @@
+"""What a step looked like: the numbers of `metrics.jsonl`, all functions of the groups, the update and what was spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from gradus.types import NOT_APPLICABLE, Ended, Failed, Group, Trajectory
+
+
+def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
+    """One object a step; None where a number does not exist.
+
+    reward: mean of the combined reward. reward/<component>: mean where it applies. accuracy: share of judged trajectories that are right.
+    length: mean number of actions. entropy: exact where the objective computes it, else the mean of -log p of the sampled actions, an
+    unbiased estimate. kl: to the reference where the recipe has one. failed: trajectories without a reward.
+    """
+    trajectories = [t for g in groups for t in g.trajectories]
+    judged = [t for t in trajectories if t.failed is None]
+    names = list(dict.fromkeys(n for t in trajectories for n in t.components))
+    logprobs = [c.logprobs for t in trajectories for c in t.contexts if c.logprobs is not None]
+    surprise = -float(np.concatenate(logprobs).astype(np.float64).mean()) if logprobs and sum(map(len, logprobs)) else None
+    return {
+        "step": step,
+        "reward": mean([t.value for t in judged]),
+        **{f"reward/{n}": mean([float(v) for t in judged if _applies(v := t.components.get(n, NOT_APPLICABLE))]) for n in names},
+        "accuracy": mean([float(right(t)) for t in judged]),
+        "length": mean([t.actions for t in trajectories]),
+        "entropy": update.get("entropy", surprise),
+        "kl": update.get("kl"),
+        "clip_share": update.get("clip_share"),
+        "truncated": mean([float(t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED)) for t in trajectories]),
+        "informative": mean([float(len({t.value for t in g.trajectories if t.failed is None}) > 1) for g in groups]),
+        "failed": len(trajectories) - len(judged),
+        **{k: v for k, v in update.items() if k not in ("entropy", "kl", "clip_share")},
+        **{f"tokens/{purpose}": count for purpose, count in spent.items()},
+    }
+
+
+def right(trajectory: Trajectory) -> bool:
+    """Whether the task's verifier gave full marks; without one, whether the reward is at least 1."""
+    verdict = trajectory.components.get("verified", trajectory.components.get("environment", trajectory.reward))
+    return isinstance(verdict, (int, float)) and verdict >= 1.0
+
+
+def _applies(value: object) -> bool:
+    return value is not NOT_APPLICABLE and not isinstance(value, Failed)
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, None for none."""
+    return float(np.mean(values)) if len(values) else None
