@@ -64,6 +64,7 @@ class Problem:
     text: str | None = None
     answer: Any = None
     meta: Mapping[str, Any] = field(default_factory=Frozen)
+    plain: bool = False  # `messages` wraps one plain text: reward functions get prompt and completion as text, not as messages
 
     @property
     def question(self) -> str:

@@ -1,0 +1,71 @@
+"""Objects from a user's Python file, named as FILE.py:NAME. What goes wrong is said as a sentence with file and line."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gradus.types.errors import UserError, unknown
+
+
+def split_spec(spec: str, kind: str) -> tuple[Path, str]:
+    """File and name of `FILE.py:NAME`. Raises UserError for another form or a file that is not there."""
+    file, _, name = spec.rpartition(":")
+    if not file.endswith(".py") or not name.isidentifier():
+        raise UserError(f'{kind} "{spec}" is not of the form FILE.py:NAME; write the file, a colon and the name of the {kind} in it')
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f'{kind} "{spec}": there is no file {path}; check the path (it is taken from {Path.cwd()})')
+    return path, name
+
+
+def load_object(spec: str, kind: str) -> Any:
+    """The object that `FILE.py:NAME` names; the file is imported once a process.
+
+    Raises UserError where the file is missing, does not compile, raises on import, or lacks the name (near names are suggested).
+    """
+    path, name = split_spec(spec, kind)
+    module = load_module(path)
+    if not hasattr(module, name):
+        public = [n for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)]
+        raise unknown(kind, name, public, f"Looked for it in {path}")
+    return getattr(module, name)
+
+
+def load_module(path: Path) -> ModuleType:
+    """The module of a Python file; files beside it can be imported by it. Raises UserError with the line that failed."""
+    path = path.resolve()
+    name = f"_user_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while it is being imported
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last, so that the user's files shadow nothing
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        del sys.modules[name]
+        raise UserError(f"{error.filename or path}, line {error.lineno}: {error.msg}; mend the file and start again") from error
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise UserError(f"{path} cannot be imported: {raised(error, str(path))}") from error
+    return module
+
+
+def raised(error: BaseException, file: str | None = None) -> str:
+    """One line that says what was raised and where: the innermost line of `file`, or of any file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [f for f in frames if f.filename == file] or frames
+    where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}{': ' + text if text else ''}{where}"
