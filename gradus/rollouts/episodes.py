@@ -70,7 +70,8 @@ class Episodes:
         key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
         episode = started(environment, request.problem, key, seat.world)
         if isinstance(episode, Failed):
-            return trajectory(seat, Played(ended=Ended.FAILED, failure=episode.reason))
+            asked = self._prompt(Played((Turn(""),)), seat)
+            return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode.reason))
         return trajectory(seat, await self._play(episode, seat))
 
     async def _play(self, episode: Episode, seat: Seat) -> Played:

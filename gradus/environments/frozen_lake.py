@@ -1,0 +1,113 @@
+"""A walk over a frozen lake: from P to G on a grid, round the holes H. The text shows the whole grid, so every turn is a whole state."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.types import Key, Problem, UserError
+from gradus.types.parts import Turn, World
+
+Cell = tuple[int, int]  # row, column
+
+MOVES: dict[str, Cell] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
+ASIDE = {"up": ("left", "right"), "down": ("left", "right"), "left": ("up", "down"), "right": ("up", "down")}
+GOAL_REWARD = 1.0  # for the step onto G; every other step, also the one into a hole, gives 0
+TAIL = 200  # characters of an action that are read, from its end
+
+
+@dataclass(frozen=True)
+class FrozenLake:
+    """Plays the map of `problem.meta["map"]` (rows of P . H G). A move over the edge stays; a hole or the goal ends the episode."""
+
+    slip: float = 0.0  # chance that a move goes to one of its two sides instead, in [0, 1]
+    limit: int = 30  # moves after which the episode is truncated
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.slip <= 1:
+            raise UserError(f"frozen_lake: slip is {self.slip}; it is a chance and must lie in [0, 1]")
+        if self.limit < 1:
+            raise UserError(f"frozen_lake: limit is {self.limit}; it must be 1 move or more")
+
+    def start(self, problem: Problem, key: Key, world: World) -> Walk:
+        return Walk(tuple(problem.meta["map"]), self, key)
+
+
+class Walk:
+    """One episode on one map."""
+
+    def __init__(self, grid: tuple[str, ...], settings: FrozenLake, key: Key) -> None:
+        self.grid, self.settings, self.key = grid, settings, key
+        self.cell, self.moves = find(grid, "P"), 0
+        self.first = Turn(shown(grid, self.cell), state=f"{self.cell}")
+
+    async def step(self, action: str) -> Turn:
+        return self.play(action)
+
+    def play(self, action: str) -> Turn:
+        """The answer to one action; an action that names no direction as its last word is invalid and uses up a move."""
+        self.moves += 1
+        truncated = self.moves >= self.settings.limit
+        move = parse(action)
+        if move is None:
+            return Turn(f"not a move\n{shown(self.grid, self.cell)}", truncated=truncated, state=f"{self.cell}", valid=False)
+        self.cell = moved(self.grid, self.cell, slipped(move, self.settings.slip, self.key.fold("slip", self.moves)))
+        ground = self.grid[self.cell[0]][self.cell[1]]
+        if ground in "HG":
+            reward = GOAL_REWARD if ground == "G" else 0.0
+            return Turn("goal" if ground == "G" else "hole", reward, terminated=True, state=f"{self.cell}")
+        return Turn(shown(self.grid, self.cell), truncated=truncated, state=f"{self.cell}")
+
+
+def parse(action: str) -> str | None:
+    """The direction that the action's last word names (up, down, left, right or a first letter, in any case), or None."""
+    words = re.findall(r"\w+", action[-TAIL:].lower())
+    if not words:
+        return None
+    return next((move for move in MOVES if words[-1] in (move, move[0])), None)
+
+
+def slipped(move: str, slip: float, key: Key) -> str:
+    """The move that happens: the one chosen, or with chance `slip` one of the two to its sides."""
+    chance = float(key.uniform()[()])
+    return move if chance >= slip else ASIDE[move][chance >= slip / 2]
+
+
+def moved(grid: Sequence[str], cell: Cell, move: str) -> Cell:
+    """The cell after a move; the edge stops it."""
+    row, column = cell[0] + MOVES[move][0], cell[1] + MOVES[move][1]
+    return (row, column) if 0 <= row < len(grid) and 0 <= column < len(grid[row]) else cell
+
+
+def find(grid: Sequence[str], mark: str) -> Cell:
+    """The first cell with a mark. Raises ValueError where there is none."""
+    for row, line in enumerate(grid):
+        if mark in line:
+            return row, line.index(mark)
+    raise ValueError(f"the map has no {mark}: {'/'.join(grid)}")
+
+
+def shown(grid: Sequence[str], cell: Cell) -> str:
+    """The grid as the player sees it, P where the player stands."""
+    lines = [line.replace("P", ".") for line in grid]
+    lines[cell[0]] = lines[cell[0]][: cell[1]] + "P" + lines[cell[0]][cell[1] + 1 :]
+    return "\n".join(lines)
+
+
+def shortest(grid: Sequence[str]) -> list[str] | None:
+    """A shortest way from P to G round the holes, as moves, the first in the order up, down, left, right; None where there is none."""
+    start, goal = find(grid, "P"), find(grid, "G")
+    ways: dict[Cell, list[str]] = {start: []}
+    waiting = deque([start])
+    while waiting:
+        cell = waiting.popleft()
+        if cell == goal:
+            return ways[cell]
+        for move in MOVES:
+            after = moved(grid, cell, move)
+            if after not in ways and grid[after[0]][after[1]] != "H":
+                ways[after] = [*ways[cell], move]
+                waiting.append(after)
+    return None

@@ -1,0 +1,175 @@
+"""Questions over a made-up world whose facts must be searched for: each hop of a question is one fact, and no fact can be known beforehand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gradus.types import Frozen, Key, Problem, UserError
+from gradus.types.parts import Turn, World
+
+RIGHT_REWARD = 1.0  # for an answer that equals the true one; every other turn, also a wrong answer, gives 0
+TAIL = 400  # characters of an action that are read, from its end
+QUERY = 200  # characters of a query that are searched for
+
+RELATIONS: Mapping[str, Mapping[str, str]] = {  # kind of entity -> relation -> kind of what it leads to
+    "person": {"home": "city", "employer": "company", "teacher": "person"},
+    "company": {"founder": "person", "seat": "city"},
+    "city": {"mayor": "person", "river": "river"},
+}
+PHRASINGS = ("The {relation} of {entity} is {value}.", "{entity}: {relation} {value}.", "{value} is the {relation} of {entity}.")
+
+
+@dataclass(frozen=True)
+class SearchQA:
+    """Answers `search: words` with the best passages of a corpus and takes `answer: name` as the end, right where it equals `problem.answer`."""
+
+    seed: int = 0  # the corpus is a function of seed and people
+    people: int = 200  # people of the made-up world, 4 or more; it has a quarter as many companies, cities and rivers
+    top: int = 3  # passages that a search returns
+    limit: int = 8  # turns after which the episode is truncated
+
+    def __post_init__(self) -> None:
+        for name, least in (("people", 4), ("top", 1), ("limit", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"search_qa: {name} is {getattr(self, name)}; it must be {least} or more")
+
+    def start(self, problem: Problem, key: Key, world: World) -> Inquiry:
+        return Inquiry(problem.meta["question"], problem.answer, self)
+
+
+class Inquiry:
+    """One episode about one question."""
+
+    def __init__(self, question: str, answer: str, settings: SearchQA) -> None:
+        self.answer, self.settings = answer, settings
+        self.corpus = corpus(settings.seed, settings.people)
+        index(settings.seed, settings.people)  # a missing package is told before the first turn
+        self.seen: frozenset[int] = frozenset()
+        self.turns = 0
+        self.first = Turn(question, state=self._state())
+
+    def _state(self) -> str:
+        """What the player has been shown so far, in whatever order."""
+        return " ".join(str(i) for i in sorted(self.seen))
+
+    async def step(self, action: str) -> Turn:
+        return self.play(action)
+
+    def play(self, action: str) -> Turn:
+        """The answer to one action; what neither searches nor answers uses up a turn."""
+        self.turns += 1
+        truncated = self.turns >= self.settings.limit
+        verb, rest = parse(action)
+        if verb == "answer":
+            right = normal(rest) == normal(self.answer)
+            return Turn("right" if right else "wrong", RIGHT_REWARD if right else 0.0, terminated=True, state=self._state())
+        if verb != "search":
+            return Turn("write search: words, or answer: name", truncated=truncated, state=self._state(), valid=False)
+        found = lookup(self.settings, rest)
+        self.seen |= set(found)
+        told = "\n".join(self.corpus.passages[i] for i in found) or "nothing found"
+        return Turn(told, truncated=truncated, state=self._state())
+
+
+def parse(action: str) -> tuple[str, str]:
+    """('search' or 'answer', what follows on its line) of the last line that starts with one of them, or ('', '')."""
+    found = re.findall(r"^\s*(search|answer):(.*)$", action[-TAIL:], flags=re.MULTILINE | re.IGNORECASE)
+    return (found[-1][0].lower(), found[-1][1].strip()) if found else ("", "")
+
+
+def normal(answer: str) -> str:
+    """Lower case, one space between words, no punctuation: what exact match compares."""
+    return " ".join(re.findall(r"\w+", answer.casefold()))
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A made-up world: its entities by kind, its facts, and one passage a fact."""
+
+    entities: Mapping[str, tuple[str, ...]]
+    facts: Mapping[str, Mapping[str, str]]  # entity -> relation -> entity
+    passages: tuple[str, ...]
+
+
+@cache
+def corpus(seed: int, people: int) -> Corpus:
+    """The world of this seed and size. No name stands for two things, and nobody teaches themselves."""
+    rng = Key(seed).fold("corpus", people).random()
+    names = _names(rng, 2 * people)
+    few = max(2, people // 4)
+    first = [names.pop() for _ in range(few)]  # first names are shared, family names are not
+    entities = {kind: tuple(names.pop() for _ in range(few)) for kind in ("company", "city", "river")}
+    entities["person"] = tuple(f"{rng.choice(first)} {names.pop()}" for _ in range(people))
+    facts: dict[str, dict[str, str]] = {}
+    for kind, relations in RELATIONS.items():
+        for i, entity in enumerate(entities[kind]):
+            facts[entity] = {
+                relation: entities["river"][i] if relation == "river" else rng.choice([e for e in entities[to] if e != entity])
+                for relation, to in relations.items()
+            }
+    passages = [
+        rng.choice(PHRASINGS).format(entity=entity, relation=relation, value=value)
+        for entity, relations in facts.items()
+        for relation, value in relations.items()
+    ]
+    rng.shuffle(passages)
+    return Corpus(Frozen(entities), Frozen(facts), tuple(passages))
+
+
+def _names(rng: Any, count: int) -> list[str]:
+    """Different made-up words of two syllables, in an order that the generator decides."""
+    names: dict[str, None] = {}
+    while len(names) < count:
+        syllables = [rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(2)]
+        names["".join(syllables).capitalize() + rng.choice(("", "l", "n", "r", "s"))] = None
+    return list(names)
+
+
+@cache
+def index(seed: int, people: int) -> Any:
+    """The BM25 index of a corpus. Raises UserError where the package for it is missing."""
+    try:
+        import bm25s
+    except ImportError as error:
+        raise UserError('search_qa searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
+    retriever = bm25s.BM25()
+    retriever.index([words(passage) for passage in corpus(seed, people).passages], show_progress=False)
+    return retriever
+
+
+def words(text: str) -> list[str]:
+    """The words that are indexed and searched for: letters and digits in lower case."""
+    return re.findall(r"\w+", text.lower())
+
+
+def lookup(settings: SearchQA, query: str) -> tuple[int, ...]:
+    """Numbers of the `top` passages with the highest BM25 score above 0, the best first, equal ones in the order of the corpus."""
+    retriever = index(settings.seed, settings.people)
+    known = [word for word in words(query[:QUERY]) if word in retriever.vocab_dict]
+    if not known:
+        return ()
+    scores = retriever.get_scores(known)
+    best = np.argsort(-scores, kind="stable")[: settings.top]
+    return tuple(int(i) for i in best if scores[i] > 0)
+
+
+def chain(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:
+    """The entities that the relations lead through, one a hop; the last is the answer to the question."""
+    reached = []
+    for relation in relations:
+        entity = world.facts[entity][relation]
+        reached.append(entity)
+    return reached
+
+
+def solution(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:
+    """Actions that answer: a search a hop, then the answer."""
+    reached = chain(world, entity, relations)
+    searches = [f"search: {relation} of {of}" for relation, of in zip(relations, [entity, *reached[:-1]], strict=True)]
+    return [*searches, f"answer: {reached[-1]}"]
