@@ -1,0 +1,98 @@
+"""Players from what a recipe writes: models loaded, copied, given heads and adapters; and those that follow others kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gradus.policies.player import Learner
+from gradus.recipe import Recipe
+from gradus.types import Key, UserError, unknown
+from gradus.types.parts import Task
+from gradus.types.players import Adapter, Copy, Head, Lagged, MovingAverage, Player
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Key, device: str = "cpu") -> dict[str, Learner]:
+    """Every player of the recipe with its policy, the policy first. Raises UserError for relations to players that do not exist."""
+    specs = {"policy": recipe.players.get("policy", Player()), **recipe.players}
+    policy = specs["policy"]
+    specs["policy"] = replace(
+        policy, objective=recipe.objective, credit=policy.credit or recipe.credit, optimizer=policy.optimizer or recipe.optimizer
+    )
+    built: dict[str, Any] = {}
+
+    def policy_of(name: str, trail: tuple[str, ...] = ()) -> Any:
+        if name not in specs:
+            raise unknown("player", name, specs, f"Named by the model of player {trail[-1] if trail else name}")
+        if name in trail:
+            raise UserError(f"players {' -> '.join([*trail, name])} stand for each other; one of them must be a model of its own")
+        if name not in built:
+            built[name] = make(specs[name].model, name, (*trail, name))
+        return built[name]
+
+    def make(relation: Any, name: str, trail: tuple[str, ...]) -> Any:
+        if relation is None or isinstance(relation, str):
+            return load_policy(relation or model, task, recipe, device)
+        if isinstance(relation, Head):
+            own = isinstance(relation.of, Copy)
+            base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
+            return base.with_value_head(seed.fold("head", name), shared=not own)
+        base = policy_of(relation.of, trail)
+        if isinstance(relation, Adapter):
+            return base.with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name))
+        return base.clone()
+
+    players = {}
+    for name, spec in specs.items():
+        network_policy = policy_of(name)
+        if spec.objective is None and not isinstance(spec.model, Head):
+            network_policy.network.requires_grad_(False)
+        players[name] = Learner(name, spec, network_policy, spec.optimizer or recipe.optimizer, recipe.setting)
+    return players
+
+
+def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
+    """The policy of a model folder, or the built-in one of the task's kind where none is named."""
+    dtype = DTYPES.get(recipe.setting.precision)
+    if dtype is None:
+        raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
+    if task.policy == "flow":
+        from gradus.policies.flow import FlowModel
+
+        return FlowModel.load(model, dtype=dtype, device=device)
+    from gradus.policies.lm import LanguageModel
+    from gradus.policies.tiny import folder
+
+    return LanguageModel.load(folder() if model in (None, "tiny") else str(model), dtype=dtype, device=device)
+
+
+def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: dict[str, list[dict[str, torch.Tensor]]]) -> None:
+    """Brings players that follow another up to date after a step: moving averages by `decay`, lagged ones `updates` behind.
+
+    `moved`: updates of each player before the step. `history`: weights that lagged players still wait for; part of the run's state.
+    """
+    for name, player in players.items():
+        relation = player.spec.model
+        if not isinstance(relation, (MovingAverage, Lagged)) or players[relation.of].updates == moved[relation.of]:
+            continue
+        theirs = players[relation.of].policy.network.state_dict()
+        mine = player.policy.network.state_dict()
+        with torch.no_grad():
+            if isinstance(relation, MovingAverage):
+                if players[relation.of].updates % relation.every == 0:
+                    for key, weight in mine.items():
+                        weight.mul_(relation.decay).add_(theirs[key].to(weight), alpha=1 - relation.decay)
+                player.updates = players[relation.of].updates
+                continue
+            queue = history.setdefault(name, [])
+            queue.append({key: weight.clone() for key, weight in theirs.items()})
+            if len(queue) > relation.updates:
+                for key, weight in queue.pop(0).items():
+                    mine[key].copy_(weight)
+                player.updates = players[relation.of].updates - relation.updates

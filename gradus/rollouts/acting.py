@@ -1,0 +1,24 @@
+"""The rollout that suits the task: one turn where it only verifies, an episode where it has an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.rollouts.episodes import Episodes
+from gradus.rollouts.single import Single
+from gradus.types import Group, Request
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class Acting:
+    """`Single` for a task without environment, `Episodes(max_turns, history)` for one with."""
+
+    max_turns: int = 20
+    history: int | None = None
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Judged groups, one a request."""
+        rollout = Single() if world.task.environment is None else Episodes(self.max_turns, self.history)
+        return await rollout.run(requests, world)

@@ -1,0 +1,43 @@
+"""State as plain JSON with its arrays apart: what parts remember, in a form that holds no code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def split(value: Any) -> tuple[Any, dict[str, Any]]:
+    """(JSON, tensors by path): arrays and tensors are replaced by {"array": path}. Raises TypeError for anything that is not plain."""
+    import torch
+
+    arrays: dict[str, Any] = {}
+
+    def walk(node: Any, path: str) -> Any:
+        if node is None or isinstance(node, (bool, int, float, str)):
+            return node
+        if isinstance(node, np.generic):
+            return node.item()
+        if isinstance(node, (np.ndarray, torch.Tensor)):
+            arrays[path] = torch.from_numpy(node.copy()) if isinstance(node, np.ndarray) else node.detach().clone()
+            return {"array": path, "numpy": isinstance(node, np.ndarray)}
+        if isinstance(node, (list, tuple)):
+            return [walk(v, f"{path}.{i}") for i, v in enumerate(node)]
+        if isinstance(node, Mapping):
+            return {"map": {str(k): walk(v, f"{path}.{k}") for k, v in node.items()}}
+        raise TypeError(f"state at {path.strip('.')} is a {type(node).__name__}; state is numbers, text, lists, dictionaries, arrays and tensors")
+
+    return walk(value, ""), arrays
+
+
+def join(document: Any, arrays: Mapping[str, Any]) -> Any:
+    """The inverse of `split`; tuples come back as lists, keys as text."""
+    if isinstance(document, list):
+        return [join(v, arrays) for v in document]
+    if isinstance(document, dict):
+        if "map" in document:
+            return {k: join(v, arrays) for k, v in document["map"].items()}
+        found = arrays[document["array"]]
+        return found.numpy().copy() if document["numpy"] else found.clone()
+    return document

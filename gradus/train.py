@@ -1,0 +1,215 @@
+"""A run: recipe, task, players and memory brought together, trained by the loop, kept on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gradus.fit import check_fit
+from gradus.lab.folder import RunFolder
+from gradus.loop import train as loop
+from gradus.recipe import Recipe
+from gradus.state import Memory
+from gradus.study.summary import summarise
+from gradus.types import Group, Key, Sampling
+from gradus.types.parts import Task
+from gradus.world import RunWorld
+
+OnStep = Callable[["Run", Mapping[str, Any], Sequence[Group]], None]
+
+
+@dataclass(eq=False)
+class Run:
+    """Everything that a run is. Its state at a step boundary: players, memory, the best evaluation so far, the step."""
+
+    recipe: Recipe
+    task: Task
+    players: dict[str, Any]
+    seed: int = 0
+    folder: RunFolder | None = None
+    on_step: OnStep | None = None
+    view: Any = None  # a live table, or None
+    memory: Memory = field(default_factory=Memory)
+    step: int = 0
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)  # {"step", "accuracy", "since"}
+    history: dict[str, list[Any]] = field(default_factory=dict)  # weights that lagged players wait for
+    saved: int | None = None  # step of the newest checkpoint
+    measured: dict[str, Any] = field(default_factory=dict)  # the evaluation of the coming step
+    moved: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.seed)
+
+    async def boundaries(self) -> AsyncIterator[int]:
+        """The steps still to do. At each boundary the run saves, then evaluates; it ends at the last step or where the study says so."""
+        setting = self.recipe.setting
+        while True:
+            last = self.step >= setting.steps
+            due = setting.save_every and self.step % setting.save_every == 0 and self.step > 0
+            if self.folder is not None and (last or due) and self.saved != self.step:
+                self.save()
+            self.measured = {}
+            if self.recipe.study is not None and (last or self.step == 0 or (setting.eval_every and self.step % setting.eval_every == 0)):
+                last = await self.evaluate() or last
+            if last:
+                return
+            yield self.step
+            self.step += 1
+
+    def at(self, step: int) -> tuple[Recipe, RunWorld]:
+        """The recipe as the schedule has it at this step, and the step's world."""
+        self.moved = {name: player.updates for name, player in self.players.items()}
+        recipe = self.recipe.schedule.at(step, self.recipe)
+        return recipe, self.world(recipe, "train")
+
+    def world(self, recipe: Recipe, purpose: str, reward: Any = None) -> RunWorld:
+        return RunWorld(
+            step=self.step,
+            purpose=purpose,
+            seed=self.key,
+            task=self.task,
+            players=self.players,
+            reward=reward or recipe.reward,
+            sampling=sampling_of(recipe, self.task),
+            group=recipe.setting.group,
+        )
+
+    async def evaluate(self) -> bool:
+        """Measures on held-out problems, keeps the best weights; whether the run should stop here."""
+        recipe, study = self.recipe, self.recipe.study
+        started = time.perf_counter()
+        self.measured = await study.measure(self, recipe, self.world(recipe, "evaluate", study.reward))
+        score = self.measured.get("held_out/accuracy")
+        score = self.measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
+        if score is not None and (not self.best or score > self.best["score"]):
+            self.best = {"step": self.step, "score": score, "since": 0}
+            if self.folder is not None and self.step > 0:
+                self.save(best=True)
+        elif self.best:
+            self.best["since"] += 1
+        if self.view is not None:
+            self.view.evaluated(self.step, self.measured, time.perf_counter() - started)
+        enough = study.target is not None and score is not None and score >= study.target
+        stop = enough or bool(study.patience and self.best.get("since", 0) >= study.patience)
+        if stop or self.step >= recipe.setting.steps:
+            self.finish()
+        return stop
+
+    def follow(self) -> None:
+        """Players that follow others catch up."""
+        from gradus.policies.build import follow
+
+        follow(self.players, self.moved, self.history)
+
+    def record(self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]) -> None:
+        """Writes the step down and tells whoever watches."""
+        row = {**summarise(step, groups, update, spent), **self.measured}
+        self.metrics.append(row)
+        if self.folder is not None:
+            self.folder.append_rollouts(step, groups)
+            self.folder.append_timings(step, timings)
+            self.folder.append_metrics(step, row)
+        if self.view is not None:
+            self.view.step(row, timings)
+        if self.on_step is not None:
+            self.on_step(self, row, groups)
+
+    def finish(self) -> None:
+        """The last evaluation has no step of its own: it is written as a row of the step that would come next."""
+        row = {"step": self.step, **self.measured}
+        self.metrics.append(row)
+        if self.folder is not None:
+            self.folder.append_metrics(self.step, row)
+
+    def save(self, best: bool = False) -> None:
+        """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is."""
+        import tempfile
+
+        assert self.folder is not None
+        with tempfile.TemporaryDirectory(dir=self.folder.path, prefix=".model-") as model:
+            self.players["policy"].policy.save(Path(model))
+            documents, tensors = self.documents()
+            path = self.folder.save(self.step, tensors, documents, {"model": Path(model)}, keep=self.recipe.setting.keep)
+        self.saved = self.step
+        if best:
+            self.folder.point("best", path / "model")
+        if self.step >= self.recipe.setting.steps:
+            self.folder.point("final", path / "model")
+
+    def documents(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The state as JSON documents and safetensors files."""
+        from gradus.stored_state import split
+
+        state = {
+            "step": self.step,
+            "best": self.best,
+            "updates": {name: p.updates for name, p in self.players.items()},
+            "memory": self.memory.states,
+            "history": self.history,
+        }
+        document, arrays = split(state)
+        files = {f"player-{name}.safetensors": player.tensors() for name, player in self.players.items()}
+        return {"state.json": document}, {**files, **({"state.safetensors": arrays} if arrays else {})}
+
+    def restore(self, checkpoint: Any) -> None:
+        """The inverse of `save`."""
+        from gradus.stored_state import join
+
+        document = checkpoint.document("state.json")
+        arrays = checkpoint.tensors("state.safetensors") if (checkpoint.path / "state.safetensors").exists() else {}
+        state = join(document, arrays)
+        self.step, self.best, self.history = state["step"], state["best"], state["history"]
+        self.memory = Memory(state["memory"])
+        for name, player in self.players.items():
+            player.load(checkpoint.tensors(f"player-{name}.safetensors"), state["updates"][name])
+        self.saved = self.step
+
+
+def sampling_of(recipe: Recipe, task: Task) -> Sampling:
+    """The task's sampling with what the setting overrides."""
+    setting = recipe.setting
+    changes = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
+    return replace(task.sampling, **{k: v for k, v in changes.items() if v is not None})
+
+
+def prepare(
+    recipe: Recipe, task: Task, model: str | Path | None = None, *, seed: int = 0, folder: RunFolder | None = None, on_step: OnStep | None = None,
+    view: Any = None, device: str = "cpu",
+) -> Run:
+    """A run ready to train: parts checked against task and model, players built. Raises UserError with what to add where they do not fit."""
+    from gradus.policies.build import build_players
+
+    if recipe.environment is not None:
+        task = replace(task, environment=recipe.environment)
+    check_fit(recipe, task)
+    players = build_players(recipe, model, task, Key(seed), device)
+    check_fit(recipe, task, players)
+    return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view)
+
+
+def go(run: Run) -> Run:
+    """Trains the run to its end."""
+    import torch
+
+    torch.use_deterministic_algorithms(True)
+    try:
+        asyncio.run(_train(run))
+    finally:
+        if run.view is not None:
+            run.view.stop()
+    return run
+
+
+async def _train(run: Run) -> None:
+    try:
+        await loop(run)
+    finally:
+        closing = getattr(run.recipe.reward, "close", None)
+        if closing is not None:
+            await closing()
