@@ -1,0 +1,157 @@
+"""The folder of a run: made once, appended to, cut back to the bytes of a shorter run."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from gradus.lab.folder import RunFolder, is_run
+from gradus.types import UserError
+
+
+def new(path: Path) -> RunFolder:
+    return RunFolder.create(path, {"key": "grpo", "steps": 3}, {"command": ["gradus", "train"]})
+
+
+@pytest.fixture
+def go_on(group: Callable) -> Callable:
+    """Trains from a step to another, with a checkpoint every two steps."""
+
+    def train(folder: RunFolder, first: int, last: int) -> RunFolder:
+        for step in range(first, last):
+            folder.append_rollouts(step, [group(f"p{step}", seed=step)])
+            folder.append_metrics(step, {"reward": step / 3, "length": np.float32(0.1), "accuracy": None})
+            folder.append_timings(step, {"seconds": 0.5})
+            if (step + 1) % 2 == 0:
+                folder.save(step + 1, {"policy/model.safetensors": {"w": torch.full((2,), step)}}, {"state.json": step}, keep=1)
+        return folder
+
+    return train
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def test_a_run_is_made_once(tmp_path: Path) -> None:
+    folder = new(tmp_path / "runs" / "a")
+    assert RunFolder.open(tmp_path / "runs" / "a") == folder
+    assert (folder.recipe()["key"], folder.provenance()["command"]) == ("grpo", ["gradus", "train"])
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=r"already holds a run: go on with it by gradus resume .*runs/a, or name another"):
+        new(tmp_path / "runs" / "a")
+    assert contents(tmp_path) == before
+
+
+def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds files that are no run"):
+        new(tmp_path)
+    with pytest.raises(UserError, match=r"cannot make the run folder .*notes.txt"):
+        new(tmp_path / "notes.txt")
+    with pytest.raises(UserError, match=r"holds no run: it has no recipe\.json"):
+        RunFolder.open(tmp_path)
+    assert not is_run(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert new(tmp_path / "empty").path.name == "empty"
+
+
+def test_a_line_of_metrics(tmp_path: Path) -> None:
+    folder = new(tmp_path / "a")
+    folder.append_metrics(4, {"b": 1, "a": np.float32(0.1), "c": torch.tensor(2.5), "step": 9, "d": float("nan"), "e": None, "f": 1e-300})
+    line = (folder.path / "metrics.jsonl").read_text()
+    assert line == '{"step": 4, "a": 0.10000000149011612, "b": 1, "c": 2.5, "d": null, "e": null, "f": 1e-300}\n'
+    assert folder.metrics() == [json.loads(line)]
+
+
+def test_a_torn_last_line_is_left_out_and_another_broken_one_is_named(tmp_path: Path, go_on: Callable) -> None:
+    folder = go_on(new(tmp_path / "a"), 0, 3)
+    with open(folder.path / "metrics.jsonl", "ab") as file:
+        file.write(b'{"step": 3, "rew')
+    assert [m["step"] for m in folder.metrics()] == [0, 1, 2]
+    folder.cut_back(3)
+    folder.append_metrics(3, {})
+    assert [m["step"] for m in folder.metrics()] == [0, 1, 2, 3]
+    (folder.path / "timings.jsonl").write_text('{"step": 0}\nnonsense\n')
+    with pytest.raises(UserError, match=r"timings\.jsonl, line 2 is no record"):
+        folder.timings()
+
+
+@pytest.mark.parametrize("killed", range(1, 7))
+def test_resumed_equals_uninterrupted(tmp_path: Path, go_on: Callable, killed: int) -> None:
+    whole = go_on(new(tmp_path / "whole"), 0, 7)
+    other = go_on(new(tmp_path / "other"), 0, killed)
+    with open(other.path / "metrics.jsonl", "ab") as file:
+        file.write(b'{"st')
+    found, wrong = other.latest()
+    assert wrong == ""
+    start = 0 if found is None else found.step
+    assert start == killed // 2 * 2
+    other.cut_back(start)
+    other.cut_back(start)  # doing it again changes nothing
+    go_on(other, start, 7)
+    assert contents(other.path) == contents(whole.path)
+
+
+def test_cut_back_drops_broken_checkpoints_that_come_after(tmp_path: Path) -> None:
+    folder = new(tmp_path / "a")
+    for step in (2, 4):
+        folder.save(step, {}, {"state.json": step})
+    (folder.path / "checkpoints" / "step-000004" / "state.json").write_text("half")
+    found, wrong = folder.latest()
+    assert found is not None
+    assert wrong.startswith("checkpoint step-000004 is not whole (state.json has 4 bytes, its manifest says 2)")
+    folder.cut_back(found.step)
+    assert [p.name for p in (folder.path / "checkpoints").iterdir()] == ["step-000002"]
+
+
+def test_the_best_model_outlives_its_turn(tmp_path: Path) -> None:
+    folder = new(tmp_path / "a")
+    assert folder.model("best") is None
+    for step in (2, 4, 6):
+        path = folder.save(step, {"policy/model.safetensors": {"w": torch.full((1,), float(step))}}, {}, keep=1)
+        if step == 2:
+            folder.point("best", path / "policy")
+    folder.point("final", path / "policy")
+    assert sorted(p.name for p in (folder.path / "checkpoints").iterdir()) == ["step-000002", "step-000006"]
+    assert folder.model("best") == folder.path / "checkpoints" / "step-000002" / "policy"
+    folder.point("best", path / "policy")  # a better one
+    folder.save(8, {}, {}, keep=1)
+    assert sorted(p.name for p in (folder.path / "checkpoints").iterdir()) == ["step-000006", "step-000008"]
+    assert not (folder.path / "best").readlink().is_absolute()
+
+
+def test_resumptions_are_noted(tmp_path: Path) -> None:
+    folder = new(tmp_path / "a")
+    folder.note_resumed(2, ["gradus", "resume"], ["a checkpoint was broken"])
+    folder.note_resumed(4, ["gradus", "resume"])
+    assert [(r["step"], r["notes"]) for r in folder.provenance()["resumed"]] == [(2, ["a checkpoint was broken"]), (4, [])]
+    assert folder.provenance()["command"] == ["gradus", "train"]
+
+
+def test_one_process_trains_in_a_run(tmp_path: Path) -> None:
+    folder = new(tmp_path / "a")
+    with folder.claimed(), pytest.raises(UserError, match="another process is training"), folder.claimed():
+        pass
+    with folder.claimed():
+        pass
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path, go_on: Callable, monkeypatch: pytest.MonkeyPatch, group: Callable) -> None:
+    folder = go_on(new(tmp_path / "a"), 0, 1)
+
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(UserError, match=r"no space left in .*a while writing the rollouts of step 1"):
+        folder.append_rollouts(1, [group()])
+    monkeypatch.undo()
+    assert [step for step, _ in folder.rollouts()] == [0]
+    assert not list((folder.path / "rollouts").glob(".*"))

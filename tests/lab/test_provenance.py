@@ -1,0 +1,38 @@
+"""What a run records of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from gradus import __version__
+from gradus.lab.provenance import describe
+
+
+def test_files_are_recorded_by_content(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_bytes(b"{}")
+    (tmp_path / "model" / ".cache").write_bytes(b"x")
+    data = tmp_path / "train.jsonl"
+    data.write_bytes(b"one\n")
+    found = describe(data=[data], model=tmp_path / "model", command=["gradus", "train", "grpo"])
+    assert found["data"] == {str(data): {"bytes": 4, "sha256": hashlib.sha256(b"one\n").hexdigest()}}
+    assert list(found["model"]) == [str(tmp_path / "model" / "config.json")]
+    assert found["code"] == {}
+    assert found["command"] == ["gradus", "train", "grpo"]
+
+
+def test_versions_and_machine() -> None:
+    found = describe()
+    assert found["versions"]["gradus"] == __version__
+    assert {"python", "torch", "numpy"} <= set(found["versions"])
+    assert found["machine"]["cores"] >= 1
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_the_environment_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "a-secret-thing")
+    assert "a-secret-thing" not in json.dumps(describe())
