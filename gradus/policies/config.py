@@ -21,7 +21,7 @@ class Unsupported(Exception):
 
 @dataclass(frozen=True)
 class Llama3Scaling:
-    """Rotary frequencies of Llama 3.1: those of fewer than `low` turns in the original context are divided by `factor`, above `high` kept."""
+    """Rotary frequencies of Llama 3.1: under `low` turns in the original context divided by `factor`, over `high` kept, between blended."""
 
     factor: float
     low_freq_factor: float

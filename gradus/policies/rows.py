@@ -1,0 +1,68 @@
+"""Moving rows about, with backward passes that are deterministic: gradients never flow through advanced indexing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+class _Take(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.shape = x.shape
+        return x.index_select(0, rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).index_add_(0, rows, grad), None
+
+
+class _Unpad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slots: Tensor) -> Tensor:
+        ctx.save_for_backward(slots)
+        ctx.shape = x.shape
+        return x.index_select(0, slots)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (slots,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.shape).index_copy_(0, slots, grad), None
+
+
+class _Pad(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, slots: Tensor, fill: Tensor) -> Tensor:
+        ctx.save_for_backward(slots)
+        return x.index_select(0, fill)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (slots,) = ctx.saved_tensors
+        return grad.index_select(0, slots), None, None
+
+
+def take_rows(x: Tensor, rows: Tensor) -> Tensor:
+    """x[rows] along dimension 0; a row may be taken several times."""
+    return _Take.apply(x, rows)
+
+
+def unpad_rows(x: Tensor, slots: Tensor) -> Tensor:
+    """x[slots] along dimension 0, no slot twice; the other rows get no gradient."""
+    return _Unpad.apply(x, slots)
+
+
+def pad_rows(x: Tensor, slots: Tensor, fill: Tensor) -> Tensor:
+    """x[fill] along dimension 0, where row i of x belongs at slots[i]; the other places hold copies whose gradient is dropped.
+
+    Right only where nothing that counts depends on those places, as with masked keys and queries that are not read.
+    """
+    return _Pad.apply(x, slots, fill)
