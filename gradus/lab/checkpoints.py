@@ -54,7 +54,8 @@ def save(
 ) -> Path:
     """Commits a checkpoint of the run `folder`, then deletes all but the newest `keep` and the `protected` steps.
 
-    Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file to copy. A save that fails changes nothing.
+    Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file or folder to copy.
+    A save that fails changes nothing.
     Raises: UserError where the disk is full.
     """
     if keep < 1:
@@ -66,13 +67,21 @@ def save(
     _remove(partial)
     try:
         with room(folder, f"the checkpoint of step {step}"):
-            _fill(partial, step, tensors, documents, copies or {})
+            _fill(partial, step, tensors, documents, _files(copies or {}))
             _commit(partial, target)
     except BaseException:
         _remove(partial)
         raise
     prune(folder, keep, {step, *protected})
     return target
+
+
+def _files(copies: Mapping[str, Path]) -> dict[str, Path]:
+    """The copies file by file."""
+    found = {name: path for name, path in copies.items() if not path.is_dir()}
+    for name, folder in copies.items():
+        found |= {f"{name}/{path.relative_to(folder)}": path for path in folder.rglob("*") if path.is_file()}
+    return found
 
 
 def _fill(partial: Path, step: int, tensors: Mapping[str, Any], documents: Mapping[str, Any], copies: Mapping[str, Path]) -> None:

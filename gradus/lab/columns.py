@@ -125,6 +125,12 @@ def _plain(value: Any) -> Any:
     return f"<{type(value).__name__}>"  # never its repr, which may hold an address
 
 
+def _flags(values: Iterable[bool]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([bool(value) for value in values], pa.bool_())
+
+
 def _json(values: Iterable[Any]) -> pa.Array:
     return _texts([json.dumps(value, default=_plain, separators=(",", ":")) for value in values])
 
@@ -148,6 +154,7 @@ def _problems(problems: Sequence[Problem]) -> pa.Array:
         text=_texts([p.text for p in problems]),
         answer=_json(p.answer for p in problems),
         meta=_json(p.meta for p in problems),
+        plain=_flags(p.plain for p in problems),
     )
 
 
@@ -164,6 +171,7 @@ def _contexts(contexts: Sequence[Context], at: Mapping[int, int]) -> pa.Array:
         parent=pa.array([None if p is None else at[id(p[0])] for p in parents], pa.int32()),
         at=pa.array([None if p is None else p[1] for p in parents], pa.int32()),
         rewards=_nested([c.rewards for c in contexts], _sparse),
+        ended=_texts([c.ended.value for c in contexts]),
         streams=_nested([list(c.streams.items()) for c in contexts], _streams),
     )
 
@@ -205,7 +213,7 @@ def _trajectories(trajectories: Sequence[Trajectory], at: Mapping[int, int]) -> 
         advantages=_lists([t.advantages for t in trajectories], np.float64),
         returns=_lists([t.returns for t in trajectories], np.float64),
         source=_texts([t.source for t in trajectories]),
-        trained=pa.array([bool(t.trained) for t in trajectories], pa.bool_()),
+        trained=_flags(t.trained for t in trajectories),
         weight=pa.array([float(t.weight) for t in trajectories], pa.float64()),
         links=_json(t.links for t in trajectories),
     )
@@ -251,18 +259,18 @@ def _judged(stored: Mapping[str, Any]) -> Outcome:
 
 
 def _read_problems(structs: pa.Array) -> list[Problem]:
-    rows = _fields(structs, "id", "task", "messages", "text", "answer", "meta")
+    rows = _fields(structs, "id", "task", "messages", "text", "answer", "meta", "plain")
     return [
-        Problem(key, task, tuple(_frozen(m) for m in json.loads(messages)), text, json.loads(answer), Frozen(json.loads(meta)))
-        for key, task, messages, text, answer, meta in rows
+        Problem(key, task, tuple(_frozen(m) for m in json.loads(messages)), text, json.loads(answer), Frozen(json.loads(meta)), plain)
+        for key, task, messages, text, answer, meta, plain in rows
     ]
 
 
 def _read_contexts(structs: pa.Array) -> list[Context]:
     arrays = [_arrays(structs.field(name)) for name in ("tokens", "chosen", "logprobs", "versions")]
-    rest = _fields(structs, "temperature", "parent", "at", "rewards", "streams")
+    rest = _fields(structs, "temperature", "parent", "at", "rewards", "ended", "streams")
     contexts: list[Context] = []
-    for tokens, chosen, logprobs, versions, (temperature, parent, at, rewards, streams) in zip(*arrays, rest, strict=True):
+    for tokens, chosen, logprobs, versions, (temperature, parent, at, rewards, ended, streams) in zip(*arrays, rest, strict=True):
         contexts.append(
             Context(
                 tokens=tokens,
@@ -273,6 +281,7 @@ def _read_contexts(structs: pa.Array) -> list[Context]:
                 rewards=tuple((r["action"], r["component"], r["value"]) for r in rewards),
                 streams=Frozen({s["name"]: np.frombuffer(s["data"], s["dtype"]).reshape(s["shape"]) for s in streams}),
                 parent=None if parent is None else (contexts[parent], at),
+                ended=Ended(ended),
             )
         )
     return contexts

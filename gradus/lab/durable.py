@@ -43,7 +43,7 @@ def write(path: Path, data: bytes, *, synced: bool = True) -> None:
 
 def encode(document: Any) -> bytes:
     """JSON text with one field a line, in the order of the fields."""
-    return (json.dumps(document, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode()
+    return (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
 
 
 @contextmanager

@@ -45,11 +45,16 @@ def make_group(name: str = "p1", size: int = 3, seed: int = 0) -> Group:
 def make_strange() -> list[Group]:
     """A tree, several contexts, actions that are rows, failures, nothing chosen, odd numbers and odd text; one trajectory in two groups."""
     raw = Problem(
-        "raw", "text", text="to go on \ud800 </script>\x00", answer={"x": [1, None]}, meta=Frozen(hints=["a", {"b": 1}], path={3})
+        "raw",
+        "text",
+        text="to go on \ud800 </script>\x00",
+        answer={"x": [1, None]},
+        meta=Frozen(hints=["a", {"b": 1}], path={3}),
+        plain=True,
     )
     root = prompt_context([1, 2, 3])
     trunk = make_context(4, 1, (root, 3))
-    leaf = make_context(2, 2, (trunk, 5), rewards=((1, "hit", 0.5),))
+    leaf = make_context(2, 2, (trunk, 5), rewards=((1, "hit", 0.5),), ended=Ended.CONTEXT)
     odd = np.array([np.nan, -0.0, 0.0, np.inf], np.float32)
     odd.view(np.uint32)[0] = 0x7FC00123  # a NaN with a mark of its own
     noisy = Context(

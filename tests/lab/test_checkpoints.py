@@ -28,8 +28,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_what_is_saved_is_read(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("{}")
-    path = save(tmp_path, 3, copies={"policy/config.json": tmp_path / "config"})
+    (tmp_path / "model" / "chat").mkdir(parents=True)
+    for name in ("config", "model/tokens", "model/chat/template"):
+        (tmp_path / name).write_text("{}")
+    path = save(tmp_path, 3, copies={"policy/config.json": tmp_path / "config", "model": tmp_path / "model"})
     found, wrong = checkpoints.latest(tmp_path)
     assert (found, wrong) == (checkpoints.Checkpoint(3, path), "")
     assert found is not None
@@ -41,7 +43,8 @@ def test_what_is_saved_is_read(tmp_path: Path) -> None:
     facts = json.loads((path / "manifest.json").read_text())
     # its lines {, "b": 3, "a": [, 1.5, null, ], } with indents and line breaks: 2 + 9 + 8 + 7 + 7 + 3 + 2 = 38
     assert facts["files"]["state.json"]["bytes"] == 38
-    assert set(facts["files"]) == {"policy/model.safetensors", "policy/config.json", "state.safetensors", "state.json"}
+    copied = {"model/tokens", "model/chat/template"}
+    assert set(facts["files"]) == copied | {"policy/model.safetensors", "policy/config.json", "state.safetensors", "state.json"}
 
 
 def test_equal_states_give_equal_bytes(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ def same_array(a: np.ndarray | None, b: np.ndarray | None) -> None:
 def same_context(a: Context, b: Context) -> None:
     for name in ("tokens", "chosen", "logprobs", "versions"):
         same_array(getattr(a, name), getattr(b, name))
-    assert (a.temperature, a.rewards, list(a.streams)) == (b.temperature, b.rewards, list(b.streams))
+    assert (a.temperature, a.rewards, a.ended, list(a.streams)) == (b.temperature, b.rewards, b.ended, list(b.streams))
     for name in a.streams:
         same_array(a.streams[name], b.streams[name])
     assert (a.parent is None) == (b.parent is None)
@@ -69,6 +70,7 @@ def test_problems_come_back_as_they_were_or_as_json_can_say_them(group: Callable
     [(_, [odd, *_])] = decode(encode(0, strange()))
     problem = odd.trajectories[0].problem
     assert problem.text == "to go on ? </script>\x00"  # UTF-8 has no half pairs
+    assert problem.plain
     assert problem.answer == {"x": [1, None]}
     assert problem.meta == {"hints": ["a", {"b": 1}], "path": [3]}
     assert odd.trajectories[1].links == {"parent": "tree", "episode": 3, "near": 2}
@@ -81,6 +83,12 @@ def test_outcomes_keep_their_three_kinds(strange: Callable) -> None:
     assert empty.reward == Failed("it raised:\nno")
     assert empty.ended is Ended.FAILED
     assert mixed.components == {"correct": Failed("timed out"), "style": NOT_APPLICABLE, "length": -0.5}
+
+
+def test_every_field_of_a_record_is_stored() -> None:
+    schema = encode(0, []).schema
+    for name, record in (("problems", Problem), ("contexts", Context), ("trajectories", Trajectory), ("groups", Group)):
+        assert {f.name for f in fields(record)} <= {f.name for f in schema.field(name).type.value_type}, name
 
 
 def test_a_step_without_rollouts() -> None:
