@@ -1,4 +1,4 @@
-"""Questions over a made-up world whose facts must be searched for: each hop of a question is one fact, and no fact can be known beforehand."""
+"""Questions over a made-up world whose facts must be searched for: a hop of a question is one fact, which nobody knows beforehand."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ PHRASINGS = ("The {relation} of {entity} is {value}.", "{entity}: {relation} {va
 
 @dataclass(frozen=True)
 class SearchQA:
-    """Answers `search: words` with the best passages of a corpus and takes `answer: name` as the end, right where it equals `problem.answer`."""
+    """Answers `search: words` with the best passages of a corpus; `answer: name` ends the episode and is right if it is `problem.answer`."""
 
     seed: int = 0  # the corpus is a function of seed and people
-    people: int = 200  # people of the made-up world, 4 or more; it has a quarter as many companies, cities and rivers
+    people: int = 400  # people of the made-up world, 4 or more; it has a quarter as many companies, cities and rivers
     top: int = 3  # passages that a search returns
     limit: int = 8  # turns after which the episode is truncated
 
@@ -101,8 +101,8 @@ class Corpus:
 def corpus(seed: int, people: int) -> Corpus:
     """The world of this seed and size. No name stands for two things, and nobody teaches themselves."""
     rng = Key(seed).fold("corpus", people).random()
-    names = _names(rng, 2 * people)
     few = max(2, people // 4)
+    names = _names(rng, people + 4 * few)
     first = [names.pop() for _ in range(few)]  # first names are shared, family names are not
     entities = {kind: tuple(names.pop() for _ in range(few)) for kind in ("company", "city", "river")}
     entities["person"] = tuple(f"{rng.choice(first)} {names.pop()}" for _ in range(people))
@@ -123,11 +123,14 @@ def corpus(seed: int, people: int) -> Corpus:
 
 
 def _names(rng: Any, count: int) -> list[str]:
-    """Different made-up words of two syllables, in an order that the generator decides."""
+    """Different made-up words of two syllables, none of them a relation, in an order that the generator decides."""
+    taken = {relation.capitalize() for relations in RELATIONS.values() for relation in relations}
     names: dict[str, None] = {}
     while len(names) < count:
         syllables = [rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") for _ in range(2)]
-        names["".join(syllables).capitalize() + rng.choice(("", "l", "n", "r", "s"))] = None
+        name = "".join(syllables).capitalize() + rng.choice(("", "l", "n", "r", "s"))
+        if name not in taken:
+            names[name] = None
     return list(names)
 
 

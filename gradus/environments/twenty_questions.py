@@ -19,7 +19,7 @@ SAID = re.compile(r"\b(?:is it|it is|it's) (?:an? |the )?([a-z]+)")
 
 @dataclass(frozen=True)
 class TwentyQuestions:
-    """Hides `problem.answer`, one of `problem.meta["candidates"]`. Naming an attribute asks, naming an item is the guess that ends the episode."""
+    """Hides `problem.answer`, one of `problem.meta["candidates"]`. Naming an attribute asks; naming an item ends the episode."""
 
     limit: int = 20  # turns after which the episode is truncated
 

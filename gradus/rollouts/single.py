@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gradus.rollouts.names import group_name, trajectory_name
-from gradus.types import Context, Group, Request, Trajectory
+from gradus.types import Context, Group, Request, Trajectory, UserError
 from gradus.types.parts import World
 
 
@@ -15,7 +15,9 @@ class Single:
     """Samples `request.count` completions of each problem's prompt, in one batch, and has them judged."""
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in the order of the requests."""
+        """One judged group a request, in the order of the requests. Raises UserError where the task is played over many turns."""
+        if world.task.environment is not None:
+            raise UserError(f'task "{world.task.name}" is played in an environment, but this rollout has one turn; set --rollout Episodes')
         samples = await world.sample(requests)
         groups = [
             Group(group_name(request), tuple(one_turn(request, i, context, world) for i, context in enumerate(contexts)))
