@@ -17,9 +17,11 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     """Raises UserError for the first thing that does not fit."""
     for seam in NEEDED:
         if getattr(recipe, seam) is None:
-            raise UserError(f'recipe {recipe.key} has no {seam}; set one with --{seam} or start from a recipe that has it')
+            raise UserError(f"recipe {recipe.key} has no {seam}; set one with --{seam} or start from a recipe that has it")
     if recipe.policy != task.policy:
-        raise UserError(f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two")
+        raise UserError(
+            f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"
+        )
     missing = sorted(recipe.requires - task.provides)
     if missing:
         raise UserError(
@@ -45,7 +47,10 @@ def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
     for seam in ("reward", "credit", "selection"):
         for signal in getattr(getattr(recipe, seam), "needs", ()):
             yield seam, signal
-    for owner, objective in (("objective", recipe.objective), *((f"players.{n}.objective", p.objective) for n, p in recipe.players.items())):
+    for owner, objective in (
+        ("objective", recipe.objective),
+        *((f"players.{n}.objective", p.objective) for n, p in recipe.players.items()),
+    ):
         for name, term in (objective or {}).items():
             for signal in term.needs:
                 yield f"{owner}.{name}", signal

@@ -87,5 +87,3 @@ def refuse_failures(groups: Sequence[Group], share: float) -> None:
             f"{len(failed)} of {len(reasons)} trajectories of this step have no reward, more than the {share:.0%} allowed; the commonest "
             f"reason: {common}. Mend the reward, or allow more with --setting.max_failed"
         )
-
-

@@ -39,7 +39,9 @@ class Setting:
 PROFILES: Mapping[str, Setting] = {
     "tiny": Setting(),
     "small": Setting(learning_rate=2e-5, warmup=10, steps=500, prompts=16, group=8, max_tokens=512),
-    "paper": Setting(learning_rate=1e-6, warmup=0, steps=1000, prompts=64, group=16, max_tokens=1024, precision="bfloat16", save_every=50, eval_every=50),
+    "paper": Setting(
+        learning_rate=1e-6, warmup=0, steps=1000, prompts=64, group=16, max_tokens=1024, precision="bfloat16", save_every=50, eval_every=50
+    ),
 }
 
 
@@ -96,7 +98,9 @@ class Recipe:
                 for earlier, (owner, set_) in seen.items():
                     overlap = earlier == path or earlier.startswith(path + ".") or path.startswith(earlier + ".")
                     if overlap and (earlier != path or set_ != value):
-                        raise UserError(f"{owner} and {other.key} both change {path}: {owner} to {set_!r}, {other.key} to {value!r}; choose one with but()")
+                        raise UserError(
+                            f"{owner} and {other.key} both change {path}: {owner} to {set_!r}, {other.key} to {value!r}; choose one with but()"
+                        )
                 seen[path] = (other.key, value)
                 out = put(out, path, value)
         return replace(out, key="+".join([self.key, *(o.key for o in others)]), base=self.key)

@@ -27,7 +27,9 @@ def to_json(value: Any) -> Any:
         return {"part": _class_path(type(value)), **{f.name: to_json(getattr(value, f.name)) for f in fields(value) if f.init}}
     if callable(value) and getattr(value, "__qualname__", "<").isidentifier():
         return {"function": _class_path(value)}
-    raise UserError(f"{value!r} cannot be stored in a recipe; use numbers, text, parts (frozen dataclasses) or functions of a module or file")
+    raise UserError(
+        f"{value!r} cannot be stored in a recipe; use numbers, text, parts (frozen dataclasses) or functions of a module or file"
+    )
 
 
 def from_json(data: Any) -> Any:
@@ -62,7 +64,9 @@ def _load(path: Any) -> Any:
         if not file.exists():
             raise UserError(f"the recipe uses {path['name']} from {file}, which is no longer there; put it back")
         if hashlib.sha256(file.read_bytes()).hexdigest() != path["sha256"]:
-            raise UserError(f"the recipe uses {path['name']} from {file}, which has changed since; put the old text back, or start a new run")
+            raise UserError(
+                f"the recipe uses {path['name']} from {file}, which has changed since; put the old text back, or start a new run"
+            )
         return load_object(f"{file}:{path['name']}", "part")
     module, _, name = path.partition(":")
     if not module.startswith("gradus.") and module.split(".")[0] not in _offering_packages():

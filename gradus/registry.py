@@ -49,7 +49,9 @@ def _with_entry_points(known: dict[str, str], group: str, kind: str) -> dict[str
     found = dict(known)
     for entry in importlib.metadata.entry_points(group=group):
         if entry.name in found:
-            raise UserError(f'the package offering {kind} "{entry.name}" ({entry.value}) takes a name that is in use ({found[entry.name]}); remove one')
+            raise UserError(
+                f'the package offering {kind} "{entry.name}" ({entry.value}) takes a name that is in use ({found[entry.name]}); remove one'
+            )
         found[entry.name] = entry.value
     return found
 

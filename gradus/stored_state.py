@@ -26,7 +26,9 @@ def split(value: Any) -> tuple[Any, dict[str, Any]]:
             return [walk(v, f"{path}.{i}") for i, v in enumerate(node)]
         if isinstance(node, Mapping):
             return {"map": {str(k): walk(v, f"{path}.{k}") for k, v in node.items()}}
-        raise TypeError(f"state at {path.strip('.')} is a {type(node).__name__}; state is numbers, text, lists, dictionaries, arrays and tensors")
+        raise TypeError(
+            f"state at {path.strip('.')} is a {type(node).__name__}; state is numbers, text, lists, dictionaries, arrays and tensors"
+        )
 
     return walk(value, ""), arrays
 

@@ -107,7 +107,9 @@ class Run:
 
         follow(self.players, self.moved, self.history)
 
-    def record(self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]) -> None:
+    def record(
+        self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]
+    ) -> None:
         """Writes the step down and tells whoever watches."""
         row = {**summarise(step, groups, update, spent), **self.measured}
         self.metrics.append(row)
@@ -174,13 +176,20 @@ class Run:
 def sampling_of(recipe: Recipe, task: Task) -> Sampling:
     """The task's sampling with what the setting overrides."""
     setting = recipe.setting
-    changes = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
+    changes: dict[str, Any] = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
     return replace(task.sampling, **{k: v for k, v in changes.items() if v is not None})
 
 
 def prepare(
-    recipe: Recipe, task: Task, model: str | Path | None = None, *, seed: int = 0, folder: RunFolder | None = None, on_step: OnStep | None = None,
-    view: Any = None, device: str = "cpu",
+    recipe: Recipe,
+    task: Task,
+    model: str | Path | None = None,
+    *,
+    seed: int = 0,
+    folder: RunFolder | None = None,
+    on_step: OnStep | None = None,
+    view: Any = None,
+    device: str = "cpu",
 ) -> Run:
     """A run ready to train: parts checked against task and model, players built. Raises UserError with what to add where they do not fit."""
     from gradus.policies.build import build_players

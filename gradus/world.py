@@ -95,7 +95,9 @@ class RunWorld:
         for key in (name,) if player == "policy" else (name, f"{name}/{player}"):
             self.spent[key] = self.spent.get(key, 0) + tokens
 
-    async def fork(self, context: Context, at: int, count: int, *, tags: tuple[str | int, ...], sampling: Sampling | None = None, **of: Any) -> list[Context]:
+    async def fork(
+        self, context: Context, at: int, count: int, *, tags: tuple[str | int, ...], sampling: Sampling | None = None, **of: Any
+    ) -> list[Context]:
         """`count` continuations of the first `at` tokens of the context's sequence; `of` names problem, player and whether they are trained on."""
         request = Request(count=count, prompt=context, at=at, tags=("fork", at, *tags), sampling=sampling, **of)
         return (await self.sample([request]))[0]
@@ -131,7 +133,9 @@ class RunWorld:
         """The groups with rewards, components and rewards at single actions filled in."""
         judgements = await self.reward.score(groups, await self.signals(groups, getattr(self.reward, "needs", ())), self)
         return [
-            g.but(trajectories=tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)), pool=(*g.pool, *(j.reward for j in row)))
+            g.but(
+                trajectories=tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)), pool=(*g.pool, *(j.reward for j in row))
+            )
             for g, row in zip(groups, judgements, strict=True)
         ]
 
@@ -154,7 +158,8 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
     contexts = trajectory.contexts
     if judgement.steps:
         contexts = tuple(
-            replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n))) for n, c in enumerate(contexts)
+            replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n)))
+            for n, c in enumerate(contexts)
         )
     reward = judgement.reward
     if isinstance(reward, float) and not np.isfinite(reward):
@@ -164,7 +169,9 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
 
 def _sampled(context: Context) -> np.ndarray:
     if context.logprobs is None:
-        raise UserError("this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe")
+        raise UserError(
+            "this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe"
+        )
     return context.logprobs
 
 

@@ -65,7 +65,11 @@ class BigramPolicy:
         for position in range(len(start), len(start) + ask.sampling.max_tokens):
             row = logp[out[-1] if out else int(start[-1])]
             u = float(uniforms(np.uint64(ask.key.value), np.array(position)))
-            token = int(row.argmax()) if ask.sampling.temperature == 0 else min(int(np.searchsorted(np.exp(row).cumsum(), u, "right")), VOCABULARY - 1)
+            token = (
+                int(row.argmax())
+                if ask.sampling.temperature == 0
+                else min(int(np.searchsorted(np.exp(row).cumsum(), u, "right")), VOCABULARY - 1)
+            )
             out.append(token)
             if token == END:
                 break
@@ -111,7 +115,14 @@ def verify(problem: Problem, completion: str) -> Outcome:
     return float(problem.answer in completion)
 
 
-TOY = Task("toy", ToySource(), ToySource(), verify, sampling=Sampling(max_tokens=6), provides=frozenset({"hints", "solution", "demonstration", "pairs"}))
+TOY = Task(
+    "toy",
+    ToySource(),
+    ToySource(),
+    verify,
+    sampling=Sampling(max_tokens=6),
+    provides=frozenset({"hints", "solution", "demonstration", "pairs"}),
+)
 
 
 def toy_run(recipe: Recipe, *, steps: int = 2, task: Task = TOY, seed: int = 0, micro: int | None = None, **setting: Any) -> Run:
@@ -138,7 +149,13 @@ def train_toy(recipe: Recipe, *, watch: Callable[[Any, Any, Any], None] | None =
 
 
 def trajectory(
-    tokens: Sequence[int], *, reward: float = 0.0, name: str = "t", prompt: Context | None = None, logprobs: Sequence[float] | None = None, **more: Any
+    tokens: Sequence[int],
+    *,
+    reward: float = 0.0,
+    name: str = "t",
+    prompt: Context | None = None,
+    logprobs: Sequence[float] | None = None,
+    **more: Any,
 ) -> Trajectory:
     """One trajectory of one context, everything in it chosen; log-probabilities 0 unless given."""
     parent = prompt or prompt_context([1])
@@ -156,7 +173,12 @@ def group(*rewards: float, lengths: Sequence[int] | None = None, key: str = "g")
     """A group with these rewards; trajectory i has lengths[i] tokens (2 unless given)."""
     lengths = lengths or [2] * len(rewards)
     prompt = prompt_context([1])
-    return Group(key, tuple(trajectory([2] * n, reward=r, name=f"{key}/{i}", prompt=prompt) for i, (r, n) in enumerate(zip(rewards, lengths, strict=True))))
+    return Group(
+        key,
+        tuple(
+            trajectory([2] * n, reward=r, name=f"{key}/{i}", prompt=prompt) for i, (r, n) in enumerate(zip(rewards, lengths, strict=True))
+        ),
+    )
 
 
 def advantages(rule: Any, *groups: Group, signals: Any = None) -> list[list[list[float]]]:

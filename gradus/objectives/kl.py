@@ -54,5 +54,3 @@ class KL:
         values = kl_estimate(outputs[LogProb()], batch.signals[LogProbs(player=self.player)], estimator=self.estimator)
         loss = (self.average.coefficients(batch, self.source) * values).sum()
         return self.coefficient * loss, {"kl": tally(values)}
-
-

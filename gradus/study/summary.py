@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gradus.types import NOT_APPLICABLE, Ended, Failed, Group, Trajectory
+from gradus.types import Ended, Group, Trajectory
 
 
 def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
@@ -24,7 +24,7 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     return {
         "step": step,
         "reward": mean([t.value for t in judged]),
-        **{f"reward/{n}": mean([float(v) for t in judged if _applies(v := t.components.get(n, NOT_APPLICABLE))]) for n in names},
+        **{f"reward/{n}": mean([float(v) for t in judged if isinstance(v := t.components.get(n), (int, float))]) for n in names},
         "accuracy": mean([float(right(t)) for t in judged]),
         "length": mean([t.actions for t in trajectories]),
         "entropy": update.get("entropy", surprise),
@@ -42,10 +42,6 @@ def right(trajectory: Trajectory) -> bool:
     """Whether the task's verifier gave full marks; without one, whether the reward is at least 1."""
     verdict = trajectory.components.get("verified", trajectory.components.get("environment", trajectory.reward))
     return isinstance(verdict, (int, float)) and verdict >= 1.0
-
-
-def _applies(value: object) -> bool:
-    return value is not NOT_APPLICABLE and not isinstance(value, Failed)
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -68,7 +68,10 @@ class Batch:
     def subset(self, ids: Sequence[int]) -> Batch:
         """A mini-batch of its own: whole trajectories by id, counted anew."""
         owners = [int(self.group[self.trajectory == i][0]) for i in ids]
-        groups = [Group(str(o), tuple(self.trajectories[i] for i, mine in zip(ids, owners, strict=True) if mine == o)) for o in dict.fromkeys(owners)]
+        groups = [
+            Group(str(o), tuple(self.trajectories[i] for i, mine in zip(ids, owners, strict=True) if mine == o))
+            for o in dict.fromkeys(owners)
+        ]
         order = [i for o in dict.fromkeys(owners) for i, mine in zip(ids, owners, strict=True) if mine == o]
         index = torch.cat([torch.nonzero(self.trajectory == i)[:, 0] for i in order])
         old = None if self.old_logprobs is None else self.old_logprobs[index]

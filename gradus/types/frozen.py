@@ -12,6 +12,7 @@ class Frozen(Mapping[str, V]):
     """`Frozen(policy=..., kl=...)` or `Frozen({"a": 1})`. `replace(kl=None)` removes, other values set."""
 
     __slots__ = ("_items",)
+    _items: dict[str, V]
 
     def __init__(self, items: Mapping[str, V] | None = None, /, **more: V) -> None:
         object.__setattr__(self, "_items", {**(items or {}), **more})

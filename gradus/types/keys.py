@@ -27,7 +27,7 @@ def mix(x: np.ndarray) -> np.ndarray:
         return x ^ (x >> np.uint64(31))
 
 
-def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def uniforms(keys: np.ndarray | np.uint64, positions: np.ndarray) -> np.ndarray:
     """One number in [0, 1) for each pair of a key (uint64) and a position (integer); float64 with 53 random bits; shapes broadcast."""
     bits = mix(mix(np.asarray(keys, dtype=np.uint64)) ^ mix(np.asarray(positions).astype(np.uint64)))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53

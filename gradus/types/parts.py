@@ -25,7 +25,8 @@ Signals = Mapping[Signal, Mapping[str, np.ndarray]]
 class Source(Protocol):
     """Where problems come from. `size` is None for a generator without end."""
 
-    size: int | None
+    @property
+    def size(self) -> int | None: ...
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
         """The problems at these indices (each a function of index, level and key alone)."""
@@ -100,7 +101,9 @@ class World(Protocol):
         """`count` contexts for each request; batched over everything that is waiting."""
         ...
 
-    async def fork(self, context: Context, at: int, count: int, *, tags: tuple[str | int, ...], sampling: Sampling | None = None) -> list[Context]:
+    async def fork(
+        self, context: Context, at: int, count: int, *, tags: tuple[str | int, ...], sampling: Sampling | None = None
+    ) -> list[Context]:
         """`count` continuations of the first `at` tokens of the context's sequence."""
         ...
 
@@ -152,7 +155,8 @@ class Judgement:
 
 
 class Reward(Protocol):
-    needs: tuple[Signal, ...]
+    @property
+    def needs(self) -> tuple[Signal, ...]: ...
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """One judgement a trajectory, in the order of the groups."""
@@ -174,7 +178,8 @@ class Credited:
 
 
 class Credit(Protocol):
-    needs: tuple[Signal, ...]
+    @property
+    def needs(self) -> tuple[Signal, ...]: ...
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         """One for every trajectory, in the order of the groups. Trajectories that failed never reach a credit rule."""

@@ -205,7 +205,7 @@ class Trajectory:
             return self.reward.reason
         if self.reward is None or self.reward is NOT_APPLICABLE:
             return "no reward applied to this trajectory"
-        return None if math.isfinite(self.reward) else f"reward is {self.reward}"  # type: ignore[arg-type]
+        return None if math.isfinite(self.reward) else f"reward is {self.reward}"
 
     def stream(self, name: str) -> np.ndarray:
         """A stream over all contexts, [A, ...]."""

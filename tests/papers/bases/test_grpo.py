@@ -53,7 +53,9 @@ def test_loss_and_gradient_by_hand():
 
 
 def test_without_its_differences_it_is_reinforce():
-    plain = grpo.but(objective__kl=None, objective__policy__trust=Unclipped(), objective__policy__average=SequenceSum(), credit=BatchBaseline())
+    plain = grpo.but(
+        objective__kl=None, objective__policy__trust=Unclipped(), objective__policy__average=SequenceSum(), credit=BatchBaseline()
+    )
     ours, base = gradients(plain, micro=None), gradients(reinforce, micro=None)
     assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
 

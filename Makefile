@@ -1,0 +1,40 @@
+# Every target works alone on a fresh machine with Python 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: install demo test lint tiny index kills clean
+
+install: $(VENV)/.installed
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Gradus needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search]"
+	@touch $@
+
+$(VENV)/.tested: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search,datasets,peft,dev]"
+	@touch $@
+
+demo: $(VENV)/.installed  ## train the built-in model until it solves what it could not
+	$(BIN)/gradus train grpo --task string_ops
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint  ## lint, types, tests
+	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+tiny: $(VENV)/.installed  ## pre-train the built-in models again (about a quarter of an hour on two cores)
+	$(BIN)/python -m benchmarks.tiny
+
+index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads
+	$(BIN)/python -m gradus.papers.index
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,150 @@
+"""Values given as text for dotted fields: `--objective.policy.trust.high 5e-4` sets a number, `--objective.policy.trust DualClip` swaps a part."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from gradus.recipe import PROFILES, Recipe, get, put
+from gradus.types import UserError, unknown
+from gradus.types.user_code import load_object
+
+SEAMS = (
+    "curricula",
+    "environments",
+    "rollouts",
+    "rewards",
+    "selection",
+    "credit",
+    "objectives",
+    "updates",
+    "schedules",
+    "search",
+    "study",
+    "types",
+)
+
+
+def override(recipe: Recipe, path: str, text: str) -> Recipe:
+    """The recipe with the field at a dotted path read from text. Raises UserError for an unknown field or part, or text of the wrong type."""
+    if path == "setting" and text in PROFILES:
+        return recipe.but(setting=PROFILES[text])
+    path = _full_path(recipe, path)
+    parent, _, name = path.rpartition(".")
+    holder = get(recipe, parent) if parent else recipe
+    if isinstance(holder, Mapping):
+        value = _part(path, text)
+    else:
+        get(recipe, path)  # says which field is unknown
+        value = read(text, annotation(holder, name), getattr(holder, name), path)
+    try:
+        return put(recipe, path, value)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"--{path} {text}: {error}") from None
+
+
+def _full_path(recipe: Recipe, path: str) -> str:
+    """A field of the setting may be named without `setting.`: --learning_rate, --prompts."""
+    names = {f.name for f in fields(recipe)}
+    if "." not in path and path not in names and path in {f.name for f in fields(recipe.setting)}:
+        return f"setting.{path}"
+    return path
+
+
+def annotation(holder: Any, name: str) -> Any:
+    """The declared type of a field, resolved; Any where it cannot be."""
+    try:
+        return typing.get_type_hints(type(holder)).get(name, Any)
+    except Exception:
+        return Any
+
+
+def read(text: str, declared: Any, current: Any, path: str) -> Any:
+    """Text as a value of the declared type: None, bool, int, float, text, a choice, a tuple, or a part by name."""
+    choices = _choices(declared)
+    lowered = text.strip().lower()
+    if lowered == "none" and (type(None) in choices or declared is Any):
+        return None
+    literals = [v for c in choices if typing.get_origin(c) is typing.Literal for v in typing.get_args(c)]
+    if literals:
+        for value in literals:
+            if str(value) == text:
+                return value
+        raise unknown("value", text, map(str, literals), f"For --{path}")
+    scalars = [c for c in choices if c in (bool, int, float, str)]
+    if not scalars and not is_dataclass(current) and isinstance(current, (bool, int, float, str)):
+        scalars = [type(current)]
+    for kind in (bool, int, float):
+        if kind in scalars and (value := _scalar(kind, lowered)) is not None:
+            return value
+    if str in scalars:
+        return text
+    if scalars:
+        wanted = " or ".join({bool: "true or false", int: "a whole number", float: "a number"}[k] for k in scalars)
+        raise UserError(f'--{path} is "{text}"; it must be {wanted}{" or none" if type(None) in choices else ""}')
+    if any(typing.get_origin(c) is tuple for c in choices) or isinstance(current, tuple):
+        try:
+            return tuple(ast.literal_eval(text if text.startswith(("(", "[")) else f"({text},)"))
+        except (ValueError, SyntaxError):
+            raise UserError(f'--{path} is "{text}"; write values with commas between them') from None
+    return _part(path, text)
+
+
+def _choices(declared: Any) -> tuple[Any, ...]:
+    if typing.get_origin(declared) in (typing.Union, types.UnionType):
+        return typing.get_args(declared)
+    return (declared,)
+
+
+def _scalar(kind: type, text: str) -> Any:
+    if kind is bool:
+        return {"true": True, "false": False, "yes": True, "no": False}.get(text)
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+def _part(path: str, text: str) -> Any:
+    """A part by class name with its defaults, `Clip` or `Clip(low=0.1)`, or `file.py:Class`."""
+    if text.strip().lower() == "none":
+        return None
+    if ".py:" in text:
+        found = load_object(text, "part")
+        return found() if isinstance(found, type) else found
+    name, _, arguments = text.strip().partition("(")
+    modules = part_modules()
+    if name not in modules:
+        raise unknown("part", name, modules, f"For --{path}; or give file.py:Class")
+    cls = getattr(importlib.import_module(modules[name]), name)
+    try:
+        call = ast.parse(f"f({arguments}" if arguments else "f()", mode="eval").body
+        assert isinstance(call, ast.Call)
+        values = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
+        if call.args:
+            raise ValueError("name every value, as in Clip(low=0.1)")
+        return cls(**values)
+    except (SyntaxError, ValueError, TypeError) as error:
+        known = ", ".join(f.name for f in fields(cls))
+        raise UserError(f"--{path} {text}: {error}; {name} has the fields {known or 'none'}") from None
+
+
+@functools.cache
+def part_modules() -> dict[str, str]:
+    """Class name -> module of every part in the folders of the seams, found without importing them."""
+    root = Path(__file__).parent
+    found: dict[str, str] = {}
+    for seam in (*SEAMS, "papers"):
+        for path in sorted((root / seam).rglob("*.py")):
+            module = ".".join(("gradus", *path.relative_to(root).with_suffix("").parts))
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(d) for d in node.decorator_list):
+                    found.setdefault(node.name, module)
+    return found
