@@ -1,0 +1,212 @@
+"""Training as it happens: one table that lives on a terminal, plain aligned lines anywhere else."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live as RichLive
+
+LABELS: Mapping[str, str] = {
+    "reward": "reward",
+    "accuracy": "accuracy",
+    "held_out/accuracy": "held-out accuracy",
+    "held_out/greedy": "held-out greedy",
+    "held_out/reward": "held-out reward",
+    "length": "length",
+    "entropy": "entropy",
+    "kl": "KL",
+    "clip_share": "clip share",
+}
+"""What is shown, in this order, with the components of the reward after the reward."""
+
+_BARS, _ASCII = "▁▂▃▄▅▆▇█", "_.-=+*%#"
+_HEADER_EVERY = 25  # lines
+
+
+def sparkline(values: Sequence[float], width: int = 24, ramp: str = _BARS) -> str:
+    """A line of at most `width` characters from the lowest to the highest value; more values than that are averaged in equal stretches.
+
+    >>> sparkline([0.0, 1.0, 2.0, 7.0])
+    '▁▂▃█'
+    """
+    if not values:
+        return ""
+    count = min(width, len(values))
+    edges = [i * len(values) // count for i in range(count + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
+    low, high = min(means), max(means)
+    scale = (len(ramp) - 1) / (high - low) if high > low else 0.0
+    return "".join(ramp[round((mean - low) * scale)] for mean in means)
+
+
+def number(value: float | None) -> str:
+    """Three decimals below 1,000, thousands separated above, a dash for none."""
+    if value is None:
+        return "-"
+    if value != 0 and abs(value) < 0.0005:
+        return f"{value:.0e}"
+    return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """'45s', '3m05s', '2h10m'."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    return f"{whole // 60}m{whole % 60:02d}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+class Live:
+    """Shows a run's steps: `start`, `step` after every step, `evaluated` after every evaluation, `stop`; `message` at any time."""
+
+    def __init__(
+        self, title: str = "", output: TextIO | None = None, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.title, self.clock = title, clock
+        self.output = output or sys.stdout
+        self.console = console if console is not None or not _terminal(self.output) else _console(self.output)
+        self.total = self.first = self.done = 0
+        self.history: dict[str, dict[int, float]] = {}  # name -> step -> value
+        self.rate: float | None = None  # tokens sampled a second, of the last step
+        self.began = clock()
+        self._screen: RichLive | None = None
+        self._columns: list[str] = []
+        self._lines = 0
+
+    def start(self, total: int, first: int = 0) -> None:
+        """A run of `total` steps, of which `first` are done."""
+        self.total, self.first, self.done, self.began = total, first, first, self.clock()
+        if self.console is None:
+            self._print(f"{self.title}: steps {first} to {total}" if self.title else f"steps {first} to {total}")
+            return
+        from rich.live import Live as RichLive
+
+        self._screen = RichLive(self._table(), console=self.console, auto_refresh=False, transient=False)
+        self._screen.start(refresh=True)
+
+    def step(self, metrics: Mapping[str, Any], timings: Mapping[str, float]) -> None:
+        """A step is done. `timings`: seconds by phase."""
+        step = int(metrics["step"])
+        self.done = step + 1
+        self._remember(step, metrics)
+        seconds = sum(timings.values())
+        self.rate = metrics.get("tokens/rollout", 0) / seconds if seconds > 0 else None
+        if self.console is None:
+            self._line(step, metrics)
+        self._refresh()
+
+    def evaluated(self, step: int, measured: Mapping[str, float | None], seconds: float) -> None:
+        """Held-out problems were solved with the weights before `step`."""
+        self._remember(step, measured)
+        if self.console is None:
+            found = (f"{LABELS.get(name, name)} {number(value)}" for name, value in measured.items() if value is not None)
+            self._print(f"before step {step}: {', '.join(found)} ({duration(seconds)})")
+        self._refresh()
+
+    def message(self, text: str) -> None:
+        """A sentence of its own."""
+        if self._screen is None:
+            self._print(printable(text))
+            return
+        from rich.text import Text
+
+        self._screen.console.print(Text(printable(text)))
+
+    def stop(self) -> None:
+        """The last state stays on the screen; stopping twice does nothing."""
+        if self._screen is not None:
+            self._screen.stop()
+            self._screen = None
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to the end at the pace so far, evaluations included; None before the first step is done."""
+        done = self.done - self.first
+        return None if done <= 0 else (self.clock() - self.began) / done * max(self.total - self.done, 0)
+
+    def shown(self) -> list[str]:
+        """The names that have values, in the order of the table."""
+        components = [name for name in self.history if name.startswith("reward/")]
+        order = [name for label in LABELS for name in ((label, *components) if label == "reward" else (label,))]
+        return [name for name in order if name in self.history]
+
+    def _remember(self, step: int, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if isinstance(value, (int, float)) and (name in LABELS or name.startswith("reward/")):
+                self.history.setdefault(name, {})[step] = float(value)
+
+    def _print(self, text: str) -> None:
+        print(text, file=self.output, flush=True)
+
+    def _line(self, step: int, metrics: Mapping[str, Any]) -> None:
+        columns = [name for name in self.shown() if not name.startswith("held_out/")]
+        titles = ["step", *(_title(name)[:16] for name in columns), "tokens/s", "left"]
+        if columns != self._columns or self._lines % _HEADER_EVERY == 0:
+            self._columns = columns
+            self._print("  ".join(title.rjust(_width(title)) for title in titles))
+        self._lines += 1
+        rate = "-" if self.rate is None else f"{self.rate:,.0f}"
+        cells = [str(step), *(number(metrics.get(name)) for name in columns), rate, duration(self.left or 0)]
+        self._print("  ".join(cell.rjust(_width(title)) for title, cell in zip(titles, cells, strict=True)))
+
+    def _refresh(self) -> None:
+        if self._screen is not None:
+            self._screen.update(self._table(), refresh=True)
+
+    def _table(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        assert self.console is not None
+        ramp = _BARS if self.console.encoding.lower().startswith("utf") else _ASCII
+        head = Table.grid(padding=(0, 2))
+        rate = "" if self.rate is None else f"{self.rate:,.0f} tokens/s"
+        left = "" if self.left is None else f"{duration(self.left)} left" if self.done < self.total else "done"
+        bar = ProgressBar(total=max(self.total, 1), completed=self.done, width=24)
+        head.add_row(Text(self.title, style="bold"), Text(f"step {self.done}/{self.total}"), bar, Text(rate), Text(left))
+        body = Table.grid(padding=(0, 2))
+        body.add_column()
+        body.add_column(justify="right")
+        body.add_column(justify="right", style="dim")
+        body.add_column(style="cyan", no_wrap=True)
+        if self.history:
+            body.add_row("", Text("now", style="dim"), "first", "")
+        for name in self.shown():
+            values = list(self.history[name].values())
+            style = "bold" if name in ("reward", "held_out/accuracy") else ""
+            label = Text(_title(name, indent="  "), style=style)
+            body.add_row(label, Text(number(values[-1]), style=style), number(values[0]), sparkline(values, ramp=ramp))
+        return Group(head, body)
+
+
+def _title(name: str, indent: str = "") -> str:
+    """The label of a metric; a component of the reward goes by its own name."""
+    return printable(LABELS.get(name) or indent + name.removeprefix("reward/"))
+
+
+def _width(title: str) -> int:
+    return max(len(title), 7)
+
+
+def _terminal(output: TextIO) -> bool:
+    return output.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def _console(output: TextIO) -> Console:
+    from rich.console import Console
+
+    return Console(file=output)

@@ -1,0 +1,119 @@
+"""What is shown while a run trains, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from gradus.lab.live import Live, duration, number, printable, sparkline
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def row(step: int, **more: float | None) -> dict[str, float | None]:
+    return {"step": step, "reward": step / 4, "reward/verified": step / 4, "length": 12.0, "kl": None, "tokens/rollout": 300, **more}
+
+
+def test_sparkline_by_hand() -> None:
+    # 0..7 hit the eight levels; 3.5 of 7 is level 3.5, which rounds to the even 4
+    assert sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert sparkline([0, 3.5, 7]) == "▁▅█"
+    # ten values in four stretches [0:2] [2:5] [5:7] [7:10]: means 0.5, 3, 5.5, 8; levels 0, 2.33, 4.67, 7
+    assert sparkline(list(range(10)), width=4) == "▁▃▆█"
+    assert sparkline([2, 2, 2]) == "▁▁▁"
+    assert sparkline([]) == ""
+
+
+def test_numbers_and_durations() -> None:
+    assert [number(v) for v in (None, 0.0, 0.5, -1.25, 999.9, 12345.6, 1e-5)] == [
+        "-",
+        "0.000",
+        "0.500",
+        "-1.250",
+        "999.900",
+        "12,346",
+        "1e-05",
+    ]
+    assert [duration(s) for s in (0.4, 59, 61, 3599, 3600, 7860)] == ["0s", "59s", "1m01s", "59m59s", "1h00m", "2h11m"]
+
+
+def test_lines_are_aligned_and_plain() -> None:
+    clock, output = Clock(), io.StringIO()
+    live = Live("grpo on arithmetic", output, clock=clock)
+    live.start(4)
+    live.evaluated(0, {"held_out/accuracy": 0.25, "held_out/greedy": None}, 2.0)
+    clock.now = 3.0
+    live.step(row(0), {"rollout": 1.0, "update": 0.5})
+    live.message("a sentence\x1b[31m")
+    clock.now = 6.0
+    live.step(row(1, kl=0.125), {"rollout": 1.0, "update": 0.5})
+    live.stop()
+    # 300 tokens in 1.5 s are 200 a second; 3 s a step and 3 steps left are 9 s, then 2 steps and 6 s
+    assert output.getvalue().splitlines() == [
+        "grpo on arithmetic: steps 0 to 4",
+        "before step 0: held-out accuracy 0.250 (2s)",
+        "   step   reward  verified   length  tokens/s     left",
+        "      0    0.000     0.000   12.000       200       9s",
+        "a sentence?[31m",
+        "   step   reward  verified   length       KL  tokens/s     left",
+        "      1    0.250     0.250   12.000    0.125       200       6s",
+    ]
+
+
+def test_the_header_comes_back() -> None:
+    output = io.StringIO()
+    live = Live(output=output)
+    live.start(60)
+    for step in range(51):
+        live.step(row(step), {"rollout": 1.0})
+    assert [i for i, line in enumerate(output.getvalue().splitlines()) if "reward" in line] == [1, 27, 53]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_terminal_shows_one_table(encoding: str) -> None:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding, newline="")
+    console = Console(file=file, force_terminal=True, width=120, color_system=None)
+    clock = Clock()
+    live = Live("grpo", console=console, clock=clock)
+    live.start(3)
+    for step in range(3):
+        live.evaluated(step, {"held_out/accuracy": step / 2}, 1.0)
+        clock.now += 2.0
+        live.step(row(step), {"rollout": 1.5})
+    live.message("best so far")
+    assert live.shown() == ["reward", "reward/verified", "held_out/accuracy", "length"]
+    live.stop()
+    live.stop()
+    file.flush()
+    text = raw.getvalue().decode(encoding)
+    last = text.rsplit("grpo", 1)[1]
+    bars = "▁▅█" if encoding == "utf-8" else "_+#"
+    assert [line.split() for line in last.splitlines() if "held-out" in line] == [["held-out", "accuracy", "1.000", "0.000", bars]]
+    assert "step 3/3" in last
+    assert "200 tokens/s" in last
+    assert "done" in last
+    assert "best so far" in text
+
+
+def test_a_resumed_run_counts_its_own_steps() -> None:
+    clock, output = Clock(), io.StringIO()
+    live = Live(output=output, clock=clock)
+    live.start(100, first=90)
+    assert live.left is None
+    clock.now = 10.0
+    live.step(row(91), {"rollout": 1.0})  # 2 steps in 10 s, 8 left
+    assert live.left == 40.0
+
+
+def test_text_cannot_steer_a_terminal() -> None:
+    assert printable("a\x1b[2J\r\nb\u202e\x9b") == "a?[2J?\nb??"
