@@ -77,6 +77,7 @@ class Task:
     source: Source
     held_out: Source
     verify: Verify | None = None
+    judge: Callable[[Trajectory], Outcome] | None = None  # judges a whole trajectory, for policies whose samples are not text
     environment: Environment | None = None
     provides: frozenset[str] = frozenset()
     about: str = ""
