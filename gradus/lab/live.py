@@ -42,7 +42,8 @@ def sparkline(values: Sequence[float], width: int = 24, ramp: str = _BARS) -> st
     edges = [i * len(values) // count for i in range(count + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
     low, high = min(means), max(means)
-    scale = (len(ramp) - 1) / (high - low) if high > low else 0.0
+    flat = high - low <= 1e-9 * max(abs(low), abs(high))  # means of equal numbers differ by their rounding
+    scale = 0.0 if flat else (len(ramp) - 1) / (high - low)
     return "".join(ramp[round((mean - low) * scale)] for mean in means)
 
 

@@ -30,6 +30,7 @@ def test_sparkline_by_hand() -> None:
     # ten values in four stretches [0:2] [2:5] [5:7] [7:10]: means 0.5, 3, 5.5, 8; levels 0, 2.33, 4.67, 7
     assert sparkline(list(range(10)), width=4) == "▁▃▆█"
     assert sparkline([2, 2, 2]) == "▁▁▁"
+    assert sparkline([0.4] * 60) == "▁" * 24  # the mean of three times 0.4 is not 0.4
     assert sparkline([]) == ""
 
 
