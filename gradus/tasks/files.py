@@ -1,0 +1,199 @@
+"""Tables of rows on disk, read row by row when they are asked for: JSON lines, Parquet, CSV.
+
+A table holds no row twice: JSON lines keep the offset of each line, the others their Arrow columns.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from gradus.types import UserError
+
+Row = dict[str, Any]
+FORMATS = ".jsonl, .ndjson, .json (one object a line), .parquet, .csv"
+CHUNK = 1024  # rows that are held as Python objects at a time
+
+
+class Table(Protocol):
+    """Rows by index, 0 to len - 1, in the order of the file."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self, indices: Sequence[int]) -> list[Row]: ...
+
+    def where(self, index: int) -> str:
+        """The place of a row in words: 'data.jsonl, line 7'."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class JsonLines:
+    """One JSON object a line; blank lines are skipped. int64 `offsets` and `lines` (from 1) of every row."""
+
+    path: Path
+    offsets: np.ndarray
+    lines: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def rows(self, indices: Sequence[int]) -> list[Row]:
+        with self.path.open("rb") as file:
+            return [self._row(file, i) for i in indices]
+
+    def _row(self, file: Any, index: int) -> Row:
+        file.seek(int(self.offsets[index]))
+        return parse_line(file.readline(), self.where(index))
+
+    def where(self, index: int) -> str:
+        return f"{self.path}, line {self.lines[index]}"
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowTable:
+    """The columns of a Parquet or CSV file."""
+
+    path: Path
+    table: Any  # pyarrow.Table
+    first: int  # number that people give to the first row
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def rows(self, indices: Sequence[int]) -> list[Row]:
+        found: list[Row] = self.table.take(list(indices)).to_pylist()
+        return found
+
+    def where(self, index: int) -> str:
+        return f"{self.path}, row {index + self.first}"
+
+
+def chunks(table: Table) -> Iterator[tuple[int, list[Row]]]:
+    """The rows in order, as (index of the first, rows), never more than CHUNK at a time."""
+    for start in range(0, len(table), CHUNK):
+        yield start, table.rows(range(start, min(start + CHUNK, len(table))))
+
+
+def read_table(path: Path, prompt_column: str | None = None) -> Table:
+    """The table in a file, by its extension. Raises UserError for one that is missing, a folder, empty, unreadable or of another kind."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; give one file ({FORMATS}) or a folder written by datasets' save_to_disk")
+    if not path.is_file():
+        raise UserError(f"there is no file {path}; check the path (it is taken from {Path.cwd()})")
+    readers: dict[str, Callable[[Path, str | None], Table]] = {
+        ".jsonl": _jsonl,
+        ".ndjson": _jsonl,
+        ".json": _jsonl,
+        ".parquet": _parquet,
+        ".csv": _csv,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise UserError(f'{path} ends in "{path.suffix}", which is no known kind of data; convert it to one of {FORMATS}')
+    try:
+        table = reader(path, prompt_column)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
+    if len(table) == 0:
+        raise UserError(f"{path} holds no rows; give a file with at least two problems")
+    return table
+
+
+def parse_line(line: bytes, where: str) -> Row:
+    """The object on a line of JSON. Raises UserError that names the place."""
+    try:
+        row = json.loads(line.rstrip(b"\r\n").decode(), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{where}: not valid JSON at character {error.pos + 1}: {error.msg}; every line must be one JSON object") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{where}: not valid JSON: {error}; mend the line") from None
+    if not isinstance(row, dict):
+        raise UserError(f'{where}: holds {kind(row)}, not an object; write {{"prompt": ..., "answer": ...}} on every line')
+    return row
+
+
+def kind(value: Any) -> str:
+    """What a value is, in a user's words."""
+    names = {
+        type(None): "nothing",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        list: "a list",
+        dict: "an object",
+    }
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON, write null")
+
+
+def _jsonl(path: Path, prompt_column: str | None) -> JsonLines:
+    offsets, lines, at = [], [], 0
+    with path.open("rb") as file:
+        if file.read(3) == b"\xef\xbb\xbf":  # a byte-order mark
+            at = 3
+        file.seek(at)
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                offsets.append(at)
+                lines.append(number)
+            if number == 1 and path.suffix == ".json" and line.lstrip().startswith(b"["):
+                raise UserError(f"{path} is one JSON array; write one object a line: jq -c '.[]' {path} > {path.with_suffix('.jsonl')}")
+            at += len(line)
+    return JsonLines(path, np.array(offsets, dtype=np.int64), np.array(lines, dtype=np.int64))
+
+
+def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path, memory_map=True)
+    except pyarrow.ArrowException as error:
+        raise UserError(f"{path} is not a readable Parquet file: {_first_line(error)}; write it anew") from error
+    return ArrowTable(path, _distinct(table, path), first=1)
+
+
+def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
+    """Types are inferred, but for the prompt column, which is text even where it holds digits only."""
+    import pyarrow
+    import pyarrow.csv
+
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        header = next(csv.reader(file), [])
+    text = {name: pyarrow.string() for name in header if name in ("prompt", "question", prompt_column)}
+    try:
+        table = pyarrow.csv.read_csv(
+            path,
+            read_options=pyarrow.csv.ReadOptions(use_threads=False),  # so that messages name the row
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(column_types=text),
+        )
+    except pyarrow.ArrowInvalid as error:
+        if path.stat().st_size == 0:
+            raise UserError(f"{path} holds no rows; give a file with at least two problems") from None
+        raise UserError(f"{path} is not a readable CSV file: {_first_line(error)}; mend the row, or quote values with commas") from error
+    return ArrowTable(path, _distinct(table, path), first=2)  # the header is row 1
+
+
+def _distinct(table: Any, path: Path) -> Any:
+    twice = sorted({n for n in table.column_names if table.column_names.count(n) > 1})
+    if twice:
+        raise UserError(f'{path} has two columns named "{twice[0]}"; rename one')
+    return table
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

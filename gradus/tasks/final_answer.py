@@ -1,0 +1,80 @@
+"""The final answer of a text, and whether two are the same: the verifier of data files that bring answers.
+
+It stands after the last `####`, else in the last `\\boxed{}`, else after the last `answer:` (to the end of that line for marks without
+braces); else it is the whole text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from gradus.types import NOT_APPLICABLE, Outcome, Problem
+
+# no more digits than these, so that a number from a model stays cheap to compare
+_NUMBER = re.compile(r"[-+]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})(e[-+]?[0-9]{1,2})?(/[0-9]{1,100})?")
+_THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
+_LABEL = re.compile(r"\banswer\s*:", re.IGNORECASE)
+
+
+def final_answer(text: str) -> str:
+    r"""The part of a text that answers, stripped.
+
+    >>> [final_answer(text) for text in ("6 * 7 = 42\n#### 42", r"so \boxed{\frac{1}{2}}", "Answer: Paris\nBye", " 42 ")]
+    ['42', '\\frac{1}{2}', 'Paris', '42']
+    """
+    if "####" in text:
+        return _line(text.rpartition("####")[2])
+    boxed = _boxed(text)
+    if boxed is not None:
+        return boxed
+    labels = list(_LABEL.finditer(text))
+    return _line(text[labels[-1].end() :]) if labels else text.strip()
+
+
+def normalised(text: str) -> str | Fraction:
+    """A number as an exact fraction (1,200.50, $3, 1/2, 1e-3), other text in lower case, single spaces, no final full stop."""
+    plain = " ".join(text.replace("−", "-").split()).casefold().rstrip(".").strip()
+    bare = _THOUSANDS.sub("", plain.replace("\\$", "").replace("$", "").strip())
+    if _NUMBER.fullmatch(bare):
+        over, _, under = bare.partition("/")
+        if not under or int(under) != 0:
+            return Fraction(over) / (int(under) if under else 1)
+    return plain
+
+
+def same_answer(given: str, answer: Any) -> bool:
+    """Whether a text's final answer equals the final answer of `answer` (text, a number, true or false)."""
+    return normalised(final_answer(given)) == normalised(final_answer(answer if isinstance(answer, str) else str(answer)))
+
+
+def has_answer(answer: Any) -> bool:
+    """Whether `verify` can compare with this: text, a number, true or false, or a list of such."""
+    items = answer if isinstance(answer, list | tuple) else [answer]
+    return bool(items) and all(item is not None and not isinstance(item, Mapping | list | tuple) for item in items)
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 where the final answer is the problem's (or one of its list of accepted ones), else 0.0; not applicable without an answer."""
+    if not has_answer(problem.answer):
+        return NOT_APPLICABLE
+    accepted = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
+    return float(any(same_answer(completion, answer) for answer in accepted))
+
+
+def _line(text: str) -> str:
+    """The first line that holds anything."""
+    return text.strip().partition("\n")[0].strip()
+
+
+def _boxed(text: str) -> str | None:
+    """What stands between the braces of the last \\boxed{...}; None where there is none or it is never closed."""
+    start = text.rfind("\\boxed{")
+    depth = 0
+    for at in range(start + len("\\boxed"), len(text) if start >= 0 else 0):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return text[start + len("\\boxed{") : at].strip()
+    return None

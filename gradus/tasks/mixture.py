@@ -1,0 +1,190 @@
+"""Several tasks as one, in exact proportion: `arithmetic:3,countdown:1`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from gradus.types import NOT_APPLICABLE, Frozen, Key, Outcome, Problem, UserError
+from gradus.types.parts import Environment, Episode, Source, Task, Verify, World
+
+
+def split_weights(spec: str) -> list[tuple[str, Fraction]]:
+    """Tasks and weights of `a:3,b:1`; a task without weight has 1. Empty where `spec` is no mixture. Raises UserError for a bad weight."""
+    pieces = [piece.strip() for piece in spec.split(",")]
+    found = []
+    for piece in pieces:
+        task, _, text = piece.rpartition(":")
+        weight = _number(text) if task else None
+        if not piece:
+            raise UserError(f'the mixture "{spec}" has an empty place between its commas; write task:weight,task:weight')
+        if weight is not None and not 0 < weight <= 1000:
+            raise UserError(f'the mixture "{spec}": the weight of {task} is {text}; it must be above 0 and at most 1000')
+        found.append((piece, Fraction(1)) if weight is None else (task, weight))
+    return found if len(pieces) > 1 or found[0][0] != spec else []
+
+
+def whole(weights: Sequence[Fraction]) -> list[int]:
+    """The least whole numbers in the proportion of the weights (taken to thousandths): 0.7, 0.3 -> 7, 3."""
+    rounded = [max(Fraction(round(w * 1000), 1000), Fraction(1, 1000)) for w in weights]
+    scaled = [int(w * math.lcm(*(r.denominator for r in rounded))) for w in rounded]
+    return [n // math.gcd(*scaled) for n in scaled]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Problems of several sources. Of each block of `sum(weights)` problems exactly `weights[k]` are of source k, in an order of their own.
+
+    Each source is read in order. With `endless` a finite source begins again, in a new order each time, and the mixture has no end;
+    without it the mixture ends before a source would give a problem twice.
+    """
+
+    parts: Frozen[Task]  # by the name that problems carry
+    weights: tuple[int, ...]
+    held_out: bool  # which source of each task
+    endless: bool
+
+    def sources(self) -> list[Source]:
+        return [task.held_out if self.held_out else task.source for task in self.parts.values()]
+
+    @property
+    def size(self) -> int | None:
+        sizes = [source.size for source in self.sources()]
+        finite = [(size // weight, k) for k, (size, weight) in enumerate(zip(sizes, self.weights, strict=True)) if size is not None]
+        if self.endless or not finite:
+            return None
+        block = min(finite)[0]  # in this block some source runs out first
+        for slot in range(sum(self.weights)):
+            part, at = self.place(block * sum(self.weights) + slot)
+            size = sizes[part]
+            if size is not None and at >= size:
+                return block * sum(self.weights) + slot
+        return (block + 1) * sum(self.weights)
+
+    def place(self, index: int) -> tuple[int, int]:
+        """Which source problem `index` is of, and its number within it."""
+        block, slot = divmod(index, sum(self.weights))
+        part, rank = _dealt(Key().fold("mixture", *self.parts), block, self.weights)
+        k = int(part[slot])
+        return k, block * self.weights[k] + int(rank[slot])
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        """`level` None draws each task at its own level."""
+        places = [self.place(int(i)) for i in indices]
+        drawn: dict[tuple[int, int], Problem] = {}
+        for part, (source, (name, task)) in enumerate(zip(self.sources(), self.parts.items(), strict=True)):
+            wanted = sorted({at for p, at in places if p == part})
+            inner = [_again(at, source.size, key.fold("again", name)) for at in wanted]
+            problems = source.draw(inner, task.level if level is None else level, key)
+            drawn |= {(part, at): _named(problem, name, task) for at, problem in zip(wanted, problems, strict=True)}
+        return [drawn[place] for place in places]
+
+
+@dataclass(frozen=True)
+class MixtureEnvironment:
+    """The environment of the task that a problem is of."""
+
+    parts: Frozen[Environment]
+
+    def start(self, problem: Problem, key: Key, world: World) -> Episode:
+        return self.parts[problem.task].start(problem, key, world)
+
+
+@dataclass(frozen=True)
+class MixtureVerify:
+    """The verdict of the task that a problem is of; not applicable where that task has no verifier."""
+
+    parts: Frozen[Verify | None]
+
+    def __call__(self, problem: Problem, completion: str) -> Outcome:
+        verify = self.parts[problem.task]
+        return NOT_APPLICABLE if verify is None else verify(problem, completion)
+
+
+def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
+    """One task of several, given as (spec, task, weight). Problems carry their task's name; where two share one, the spec.
+
+    New tokens are limited by the longest limit, and only stops that all have are kept; other sampling is the first task's.
+    Raises UserError for tasks that cannot run together: one-turn tasks with environments, other kinds of policies, one task twice.
+    """
+    names = [task.name for _, task, _ in parts]
+    names = names if len(set(names)) == len(names) else [spec for spec, _, _ in parts]
+    if len(set(names)) < len(names):
+        raise UserError(f"the mixture holds {max(names, key=names.count)} twice; write it once and add the weights")
+    tasks = Frozen(dict(zip(names, (task for _, task, _ in parts), strict=True)))
+    weights = whole([Fraction(w) for _, _, w in parts])
+    if len(tasks) == 1:
+        return next(iter(tasks.values()))
+    _check_together(tasks)
+    first = next(iter(tasks.values()))
+    environments = {n: t.environment for n, t in tasks.items() if t.environment is not None}
+    stops = tuple(s for s in first.sampling.stops if all(s in t.sampling.stops for t in tasks.values()))
+    label = ",".join(f"{name}:{weight}" for name, weight in zip(names, weights, strict=True))
+    return Task(
+        name=label,
+        source=Mixture(tasks, tuple(weights), held_out=False, endless=True),
+        held_out=Mixture(tasks, tuple(weights), held_out=True, endless=False),
+        verify=MixtureVerify(Frozen({n: t.verify for n, t in tasks.items()})) if any(t.verify for t in tasks.values()) else None,
+        environment=MixtureEnvironment(Frozen(environments)) if environments else None,
+        provides=frozenset.intersection(*(t.provides for t in tasks.values())),
+        about=f"a mixture: {'; '.join(f'{n}: {t.about}' for n, t in tasks.items())}",
+        sampling=replace(first.sampling, max_tokens=max(t.sampling.max_tokens for t in tasks.values()), stops=stops),
+        policy=first.policy,
+        chance=sum(w * t.chance for w, t in zip(weights, tasks.values(), strict=True)) / sum(weights),
+    )
+
+
+def _check_together(tasks: Frozen[Task]) -> None:
+    playing = [name for name, task in tasks.items() if task.environment is not None]
+    if playing and len(playing) < len(tasks):
+        single = next(name for name in tasks if name not in playing)
+        raise UserError(f"{playing[0]} is played in an environment and {single} is answered in one turn; mix tasks of one kind")
+    policies = {task.policy: name for name, task in tasks.items()}
+    if len(policies) > 1:
+        raise UserError(
+            f"the tasks {' and '.join(policies.values())} are for different kinds of policies ({', '.join(policies)}); mix one kind"
+        )
+
+
+def _named(problem: Problem, name: str, task: Task) -> Problem:
+    """The problem under its task's name, with the system message of its task, which the mixture has no place for."""
+    system = ({"role": "system", "content": task.system},) if task.system and problem.text is None else ()
+    id = problem.id if problem.id.startswith(f"{name}/") else f"{name}/{problem.id}"
+    return replace(problem, id=id, task=name, messages=(*system, *problem.messages))
+
+
+def _again(at: int, size: int | None, key: Key) -> int:
+    """Where problem `at` of a source that begins again after `size` stands in it: as it is the first time, then in new orders."""
+    if size is None or at < size:
+        return at
+    again, place = divmod(at, size)
+    return int(_order(key, again, size)[place])
+
+
+@lru_cache(maxsize=64)  # neighbours ask for the same block
+def _dealt(key: Key, block: int, weights: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """For every place of a block: which source it is of, and the how-manieth of that source in the block."""
+    part = np.repeat(np.arange(len(weights)), weights)[_order(key, block, sum(weights))]
+    rank = np.zeros(len(part), dtype=np.int64)
+    for k, weight in enumerate(weights):
+        rank[part == k] = np.arange(weight)
+    return part, rank
+
+
+@lru_cache(maxsize=16)
+def _order(key: Key, number: int, size: int) -> np.ndarray:
+    """The order of block or round `number`: a permutation of 0..size-1."""
+    return key.fold(number).permutation(size)
+
+
+def _number(text: str) -> Fraction | None:
+    try:
+        value = float(text)
+        return Fraction(text) if math.isfinite(value) and abs(value) < 1e9 else Fraction(-1)
+    except ValueError:
+        return None

@@ -1,0 +1,34 @@
+"""Tasks from a user's Python file: `file.py:task`, a Task or a function that makes one."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from gradus.types import UserError
+from gradus.types.parts import Task
+from gradus.types.user_code import load_object, raised, split_spec
+
+
+def load_python_task(spec: str, **options: Any) -> Task:
+    """The task that `file.py:name` names; a function is called with the options. Raises UserError where it gives no Task."""
+    found = load_object(spec, "task")
+    if isinstance(found, Task):
+        if options:
+            raise UserError(f"{spec} is a Task, which takes no options ({', '.join(options)}); make it a function that returns a Task")
+        return found
+    if not callable(found):
+        raise UserError(f"{spec} is of type {type(found).__name__}; it must be a gradus Task or a function that returns one")
+    try:
+        inspect.signature(found).bind(**options)
+    except TypeError as error:
+        raise UserError(f"{spec} cannot be called with the options given ({', '.join(options) or 'none'}): {error}") from None
+    try:
+        made = found(**options)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{spec} raised {raised(error, str(split_spec(spec, 'task')[0].resolve()))}; mend it and start again") from error
+    if not isinstance(made, Task):
+        raise UserError(f"{spec} returned {type(made).__name__}; it must return a gradus Task")
+    return made

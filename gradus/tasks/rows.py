@@ -1,0 +1,186 @@
+"""From the rows of a table to problems: which columns hold prompt and answer, what a row must look like, which rows are held out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradus.tasks.files import Row, Table, chunks, kind
+from gradus.tasks.final_answer import has_answer
+from gradus.types import Frozen, Key, Message, Problem, UserError, unknown
+
+PROMPTS = ("prompt", "question", "messages")
+ANSWERS = ("answer", "solution", "label")
+RESERVED = ("prompts", "completions", "completion_ids")  # what reward functions get besides the columns
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that hold the prompt (text or chat) and the answer (None: there is none); all others go to `meta`."""
+
+    prompt: str
+    answer: str | None = None
+
+
+def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str | None = None) -> Columns:
+    """The columns named, else the first of PROMPTS and of ANSWERS that the first row has. Raises UserError where there is no prompt."""
+    for name in (prompt, answer):
+        if name is not None and name not in row:
+            raise unknown("column", name, row, f"Looked for it in {where}")
+    for name in RESERVED:
+        if name in row:
+            raise UserError(f'{where}: the column "{name}" has a name that reward functions get from training; rename it')
+    prompt = prompt or next((name for name in PROMPTS if name in row), None)
+    if prompt is None:
+        listing = ", ".join(f'"{name}"' for name in row) or "none"
+        raise UserError(
+            f"{where}: no column is named prompt, question or messages; say which holds the prompt with prompt_column (columns: {listing})"
+        )
+    return Columns(prompt, answer or next((name for name in ANSWERS if name in row and name != prompt), None))
+
+
+def prompt_of(row: Row, column: str, where: str) -> tuple[tuple[Message, ...], bool]:
+    """The messages of a row's prompt, and whether it was plain text (then it is one user message). Raises UserError with the place."""
+    value = row.get(column)
+    if value is None:
+        raise UserError(f'{where}: "{column}" is missing; every row needs one, as the first row has')
+    if isinstance(value, str):
+        if not value.strip():
+            raise UserError(f'{where}: "{column}" is empty; write a prompt or drop the row')
+        return ({"role": "user", "content": _text(value, where)},), True
+    if not isinstance(value, list):
+        raise UserError(f'{where}: "{column}" is {kind(value)}; it must be text or a list of chat messages')
+    messages = tuple(_message(m, f'{where}: message {n} of "{column}"') for n, m in enumerate(value, start=1))
+    if not messages or (messages[-1]["role"] == "assistant" and (column != "messages" or len(messages) == 1)):
+        what = "ends with the assistant's turn" if messages else "is an empty list"
+        raise UserError(f'{where}: "{column}" {what}; it must end with a message that the model answers')
+    return messages, False
+
+
+def asked(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages up to the last one that is not the assistant's: a chat that was answered is asked again."""
+    return messages[:-1] if messages[-1]["role"] == "assistant" else messages
+
+
+def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str) -> Problem:
+    """The problem in a row. `meta` holds every further column, and `solution` where the row brings a worked one.
+
+    A worked solution is the column `solution`, else the text of `completion`, else the assistant's last turn of `messages`, else an answer
+    that was reasoned out before `####`.
+    """
+    messages, plain = prompt_of(row, columns.prompt, where)
+    answer = row.get(columns.answer) if columns.answer else None
+    meta = {name: value for name, value in row.items() if name not in (columns.prompt, "answer")}
+    if meta.get("solution") is None:
+        solution = next((text for text in _solutions(row, messages, answer) if isinstance(text, str)), None)
+        meta |= {"solution": solution} if solution else {}
+    return Problem(id=id, task=task, messages=asked(messages), answer=answer, meta=Frozen(meta), plain=plain)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Problems of a table: problem i is row `indices[i]`. Level and key change nothing: the rows are what they are."""
+
+    table: Table
+    columns: Columns
+    name: str
+    indices: np.ndarray  # int64, in the order of the file
+    size: int | None
+    part: str = ""  # goes into the ids, where problems of one task come from two tables
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        at = [int(self.indices[i]) for i in indices]
+        rows = self.table.rows(at)
+        return [
+            problem_of(row, self.columns, id=f"{self.name}/{self.part}{n}", task=self.name, where=self.table.where(n))
+            for n, row in zip(at, rows, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What one pass over a table found: every row sound, a hash of each prompt (uint64), how many have an answer, what every row brings."""
+
+    columns: Columns
+    hashes: np.ndarray
+    answered: int
+    provides: frozenset[str]
+
+
+def check_rows(table: Table, prompt: str | None = None, answer: str | None = None) -> Checked:
+    """Reads every row once. Raises UserError at the first that is not sound, naming its place."""
+    columns = choose_columns(table.rows([0])[0], table.where(0), prompt, answer)
+    hashes = np.zeros(len(table), dtype=np.uint64)
+    answered, common, first_plain = 0, None, True
+    for start, rows in chunks(table):
+        for index, row in enumerate(rows, start):
+            where = table.where(index)
+            problem = problem_of(row, columns, id="", task="", where=where)
+            first_plain = problem.plain if index == 0 else first_plain
+            if problem.plain != first_plain:
+                names = ("text", "a list of messages")
+                raise UserError(
+                    f'{where}: "{columns.prompt}" is {names[first_plain]}, but {names[not first_plain]} in the first row; use one form'
+                )
+            _check_answer(row, columns, where)
+            hashes[index] = content_hash(problem.messages)
+            answered += has_answer(problem.answer)
+            brought = {name for name, value in problem.meta.items() if value is not None and name != columns.answer}
+            common = brought if common is None else common & brought
+    return Checked(columns, hashes, answered, frozenset(common or ()))
+
+
+def content_hash(messages: Sequence[Message]) -> int:
+    """64 bits of what is asked, the same on every machine."""
+    text = json.dumps([[m["role"], m["content"]] for m in messages])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def hold_out(hashes: np.ndarray, share: float = 0.1, most: int = 256) -> tuple[np.ndarray, np.ndarray]:
+    """(training rows, held-out rows), int64 in order: held out are the `share` of distinct prompts with the smallest hashes, 1 to `most`.
+
+    Of rows with one prompt either all train or none: of a held-out prompt the first row is kept and the others are left out of both.
+    """
+    distinct, first = np.unique(hashes, return_index=True)
+    count = min(most, max(1, round(share * len(distinct))))
+    training = np.flatnonzero(~np.isin(hashes, distinct[:count]))
+    return training, np.sort(first[:count])
+
+
+def _check_answer(row: Row, columns: Columns, where: str) -> None:
+    """An answer column that only later rows have would be missed in silence."""
+    late = next((n for n in ANSWERS if columns.answer is None and n != columns.prompt and row.get(n) is not None), None)
+    if late:
+        raise UserError(f'{where}: has "{late}", but the first row has not; give every row the column, null where there is no answer')
+
+
+def _message(value: Any, where: str) -> Message:
+    if not isinstance(value, Mapping):
+        raise UserError(f'{where} is {kind(value)}; it must be an object with "role" and "content"')
+    for name in ("role", "content"):
+        if not isinstance(value.get(name), str):
+            given = f"is {kind(value[name])}" if value.get(name) is not None else "is missing"
+            raise UserError(f'{where}: "{name}" {given}; it must be text')
+        _text(value[name], where)
+    return {name: field for name, field in value.items() if field is not None}  # Arrow fills what other messages have with null
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{where}: holds half of a surrogate pair, which is no character; mend the text") from None
+    return value
+
+
+def _solutions(row: Row, messages: tuple[Message, ...], answer: Any) -> list[Any]:
+    completion = row.get("completion")
+    if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
+        completion = completion[-1].get("content")
+    turn = messages[-1]["content"] if messages[-1]["role"] == "assistant" else None
+    return [completion, turn, answer if isinstance(answer, str) and "####" in answer else None]
