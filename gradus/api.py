@@ -1,0 +1,222 @@
+"""The same from Python as from the command line: train, resume, evaluate, export.
+
+>>> import gradus
+>>> run = gradus.train("grpo", task="string_ops", steps=20)  # doctest: +SKIP
+>>> run.metrics[-1]["held_out/accuracy"]  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gradus import registry
+from gradus.lab.folder import RunFolder, is_run
+from gradus.lab.provenance import describe
+from gradus.overrides import annotation, read
+from gradus.recipe import PROFILES, Recipe, get, put
+from gradus.recipe_json import from_json, to_json
+from gradus.train import OnStep, Run, go, prepare
+from gradus.types import UserError, unknown
+from gradus.types.parts import Task
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run was asked for, in words that can be stored: enough to build it again."""
+
+    recipe: Recipe
+    task: str
+    model: str | None = None
+    seed: int = 0
+    task_options: tuple[tuple[str, str], ...] = ()
+    device: str = "cpu"
+
+    def stored(self) -> dict[str, Any]:
+        model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
+        task = str(Path(self.task).resolve()) if Path(self.task).exists() else self.task
+        return {
+            "recipe": to_json(self.recipe),
+            "task": task,
+            "task_options": [list(o) for o in self.task_options],
+            "model": model,
+            "seed": self.seed,
+            "device": self.device,
+        }
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Plan:
+        options = tuple((str(name), str(value)) for name, value in stored["task_options"])
+        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"))
+
+
+class _Makers(Mapping[str, Callable[..., Task]]):
+    """Task makers by name, imported on use."""
+
+    def __getitem__(self, name: str) -> Callable[..., Task]:
+        if name not in registry.task_modules():
+            raise KeyError(name)
+        return registry.task_maker(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in registry.task_modules()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry.task_modules())
+
+    def __len__(self) -> int:
+        return len(registry.task_modules())
+
+
+def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
+    """The task of a name, file, file.py:task, data set or mixture. Options are given to its maker, or set on the task at a dotted field."""
+    from gradus.tasks.loaders import load_task as load
+
+    makers, options = _Makers(), dict(options or {})
+    known = inspect.signature(makers[spec] if spec in makers else _file_options).parameters
+    given = {n: read(options.pop(n), known[n].annotation, known[n].default, f"task.{n}") for n in list(options) if n in known}
+    task = load(spec, makers, **given)
+    for path, text in options.items():
+        try:
+            parent, _, name = path.rpartition(".")
+            holder = get(task, parent) if parent else task
+            task = put(task, path, read(text, annotation(holder, name), get(task, path), f"task.{path}"))
+        except UserError as error:
+            raise UserError(f"--task.{path}: {error}" + (f"; {spec} also takes {', '.join(known)}" if known else "")) from None
+    return task
+
+
+def _file_options(
+    prompt_column: str | None = None, answer_column: str | None = None, held_out: str | None = None, name: str | None = None
+) -> None:
+    """The options that a file of problems takes."""
+
+
+def plan(
+    recipe: str | Recipe = "grpo",
+    task: str = "string_ops",
+    *,
+    model: str | None = None,
+    reward: str | Any | None = None,
+    profile: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    task_options: Mapping[str, str] | None = None,
+) -> Plan:
+    """A plan from words. The profile is `tiny` for built-in models and `small` for others, unless named."""
+    made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
+    if profile is not None and profile not in PROFILES:
+        raise unknown("profile", profile, PROFILES, "Give it with --profile")
+    if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
+        made = made.but(setting=PROFILES[profile or "small"])
+    if reward is not None:
+        from gradus.rewards.functions import Function
+
+        made = made.but(reward=Function(path=reward) if isinstance(reward, str) else reward)
+    if steps is not None:
+        if steps < 0:
+            raise UserError(f"--steps is {steps}; it must be 0 or more")
+        made = made.but(setting__steps=steps)
+    return Plan(made, task, model, seed, tuple((task_options or {}).items()), device)
+
+
+def start(
+    planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
+) -> Run:
+    """A run of the plan, ready to train; with a folder it is kept there. Nothing is written before everything was checked."""
+    made = task or load_task(planned.task, dict(planned.task_options))
+    run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
+    if folder is not None:
+        model = Path(planned.model) if planned.model and Path(planned.model).is_dir() else None
+        data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if Path(p).is_file()]
+        run.folder = RunFolder.create(folder, planned.stored(), describe(data=data, model=model, command=sys.argv))
+    return run
+
+
+def train(
+    recipe: str | Recipe = "grpo",
+    task: str | Task = "string_ops",
+    *,
+    model: str | None = None,
+    reward: Any = None,
+    profile: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    run: Path | str | None = None,
+    on_step: OnStep | None = None,
+    task_options: Mapping[str, str] | None = None,
+    **changes: Any,
+) -> Run:
+    """Trains and returns the run; `changes` are paths of the recipe, `objective__policy__trust__high=0.28`.
+
+    A Task object or a reward that is a Python callable works too; such a run cannot be resumed from its folder, so it takes none.
+    """
+    made = isinstance(task, Task)
+    planned = plan(
+        recipe,
+        task.name if isinstance(task, Task) else task,
+        model=model,
+        reward=reward,
+        profile=profile,
+        steps=steps,
+        seed=seed,
+        task_options=task_options,
+    )
+    planned = replace(planned, recipe=planned.recipe.but(**changes))
+    if made and run is not None:
+        raise UserError("a task given as an object cannot be stored in a run folder; put it into a file and name it file.py:task")
+    return go(start(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None))
+
+
+def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = None, more: int | None = None) -> Run:
+    """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes. `more`: steps in all, if not as planned."""
+    opened = RunFolder.open(folder)
+    planned = Plan.read(opened.recipe())
+    if more is not None:
+        planned = replace(planned, recipe=planned.recipe.but(setting__steps=more))
+    run = start(planned, on_step=on_step, view=view)
+    checkpoint, note = opened.latest()
+    if note and view is not None:
+        view.message(note)
+    if checkpoint is not None:
+        run.restore(checkpoint)
+    opened.cut_back(run.step)
+    run.metrics = opened.metrics()
+    opened.note_resumed(run.step, sys.argv, [note] if note else [])
+    run.folder = opened
+    return go(run)
+
+
+def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:
+    """The model folder that a path means: the folder itself, or the final (else the best, else the newest) model of a run."""
+    if model_or_run in (None, "tiny"):
+        return None
+    path = Path(str(model_or_run))
+    if not is_run(path):
+        return str(path)
+    opened = RunFolder.open(path)
+    for name in (which, "final", "best"):
+        if (found := opened.model(name)) is not None:
+            return str(found)
+    checkpoint, _ = opened.latest()
+    if checkpoint is None:
+        raise UserError(f"run {path} has no checkpoint yet, so it holds no model; go on with it: gradus resume {path}")
+    return str(checkpoint.path / "model")
+
+
+def export(run: Path | str, target: Path | str, which: str = "final") -> Path:
+    """Copies a run's model to a folder that loads in transformers as it is. Raises UserError where the target exists."""
+    target = Path(target)
+    if target.exists():
+        raise UserError(f"{target} exists already; name another folder, nothing is overwritten")
+    source = model_of(run, which)
+    if source is None or not is_run(Path(run)):
+        raise UserError(f"{run} holds no run; give the folder that was named with --run")
+    shutil.copytree(source, target)
+    return target
