@@ -1,0 +1,123 @@
+"""Problems without end from a generator, and a share of all contents kept for evaluation: a hash of the content says where it belongs."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from gradus.types import Frozen, Key, Problem, UserError
+from gradus.types.parts import Task, Verify
+
+HELD_OUT_SHARE = 0.1  # of all contents; training never draws these, whatever its key and level
+_TRIES = 2000  # draws in a row that may be of the wrong split, or already there, before the level counts as exhausted
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a generator makes. `content` is equal for two drafts that are the same puzzle in other words (47+85 and 85+47); it decides the split."""
+
+    question: str
+    answer: Any
+    solution: str  # worked and correct, as a completion that the verifier accepts
+    content: str
+    meta: Mapping[str, Any] = field(default_factory=Frozen)
+
+
+Make = Callable[[random.Random, int], Draft]
+"""A draft from a generator of its own and a level."""
+
+
+def digest(task: str, content: str) -> str:
+    """16 hexadecimal digits that name a content."""
+    return hashlib.blake2b(f"{task}\n{content}".encode(), digest_size=8).hexdigest()
+
+
+def is_held_out(task: str, content: str) -> bool:
+    """Whether a content is kept for evaluation: the first 32 bits of its digest, read as a fraction, lie below the share."""
+    return int(digest(task, content)[:8], 16) < HELD_OUT_SHARE * 2**32
+
+
+@dataclass(frozen=True)
+class Generated:
+    """Problem i of a level is a function of (i, level, key). Held-out problems of one level and key all differ from each other."""
+
+    task: str
+    make: Make
+    default: int  # level that is drawn where none is asked for
+    levels: tuple[int, int]  # lowest and highest
+    held_out: bool = False
+    size: int | None = None
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        """Raises UserError for a level that the task does not have, or one with fewer held-out problems than asked for."""
+        level = self.default if level is None else level
+        low, high = self.levels
+        if not low <= level <= high:
+            raise UserError(f"task {self.task} has levels {low} to {high}, not {level}; choose one of them")
+        if not self.held_out:
+            return [problem(self, i, level, self._train(i, level, key)) for i in indices]
+        drafts = _distinct(self, level, key, 256 * (max(indices, default=0) // 256 + 1))
+        if max(indices, default=-1) >= len(drafts):
+            raise UserError(
+                f"task {self.task} has only {len(drafts)} held-out problems at level {level}, "
+                f"but {max(indices) + 1} were asked for; ask for fewer or take a higher level"
+            )
+        return [problem(self, i, level, drafts[i]) for i in indices]
+
+    def _train(self, index: int, level: int, key: Key) -> Draft:
+        for draft in _tries(self, level, key.fold(index)):
+            if not is_held_out(self.task, draft.content):
+                return draft
+        raise UserError(f"task {self.task} has no problem at level {level} that is not held out; take a higher level")
+
+
+def _tries(source: Generated, level: int, key: Key) -> Iterator[Draft]:
+    path = key.fold("generated", source.task, level)
+    return (source.make(path.fold(i).random(), level) for i in range(_TRIES))
+
+
+@lru_cache(maxsize=8)
+def _distinct(source: Generated, level: int, key: Key, count: int) -> tuple[Draft, ...]:
+    """The first `count` different held-out drafts of the sequence (key, 0), (key, 1), ...; fewer where the level has no more."""
+    found: dict[str, Draft] = {}
+    n = fruitless = 0
+    path = key.fold("held out", source.task, level)
+    while len(found) < count and fruitless < _TRIES:
+        draft = source.make(path.fold(n).random(), level)
+        fresh = is_held_out(source.task, draft.content) and draft.question not in found
+        fruitless = 0 if fresh else fruitless + 1
+        if fresh:
+            found[draft.question] = draft
+        n += 1
+    return tuple(found.values())
+
+
+def problem(source: Generated, index: int, level: int, draft: Draft) -> Problem:
+    """The draft as a problem of one user message; its id tells level, index and content."""
+    meta = Frozen({"difficulty": level, "solution": draft.solution, **draft.meta})
+    name = f"{source.task}-{level}-{index}-{digest(source.task, draft.content)[:6]}"
+    return Problem(name, source.task, messages=({"role": "user", "content": draft.question},), answer=draft.answer, meta=meta)
+
+
+def generated_task(
+    name: str, make: Make, verify: Verify, *, level: int, levels: tuple[int, int], chance: float, about: str, provides: Sequence[str] = ()
+) -> Task:
+    """A task whose two sources share a generator and no content. `chance`: accuracy of guessing at the level."""
+    low, high = levels
+    if not low <= level <= high:
+        raise UserError(f"task {name} has levels {low} to {high}, not {level}; choose one of them")
+    source = Generated(name, make, level, levels)
+    return Task(
+        name=name,
+        source=source,
+        held_out=replace(source, held_out=True),
+        verify=verify,
+        provides=frozenset({"solution", "difficulty", *provides}),
+        about=about,
+        level=level,
+        chance=chance,
+    )

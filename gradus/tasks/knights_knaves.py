@@ -1,0 +1,97 @@
+"""Knights and knaves: knights tell the truth, knaves lie, and exactly one assignment fits what all of them say."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from gradus.tasks.generated import Draft, generated_task
+from gradus.types import Frozen, Outcome, Problem
+from gradus.types.parts import Task
+
+_NAMES = "ABCDEFGHIJLMOPQRSTUVWXYZ"  # all but K and N, which stand for the roles
+_TAIL = 64
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one says of one or two others: `wording` as it stands in the prompt, `holds` under an assignment (True: knight)."""
+
+    wording: str
+    holds: Callable[[Sequence[bool]], bool]
+
+
+def knights_knaves(level: int = 2) -> Task:
+    """Level 1: two people. 2: three. 3: four. Each says of another that he lies or is true, or of two that they are alike (=), differ (!),
+
+    are both knights (&), or not both knaves (|).
+    """
+    return generated_task(
+        "knights_knaves",
+        _knights_knaves,
+        verify,
+        level=level,
+        levels=(1, 3),
+        chance=0.5 ** (level + 1),  # one of the 2 ** people assignments
+        about='who tells the truth? "A:B lies B:A=C C:B true" -> "...=NKN" (knight, knave); level: people less one',
+    )
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 where the completion ends in "=" and one letter a person, K for a knight and N for a knave, in order."""
+    _, marker, last = completion[-_TAIL:].rpartition("=")
+    return float(bool(marker) and re.fullmatch(r"[KN]{2,4}", last.strip()) is not None and last.strip() == problem.answer)
+
+
+def implied(statements: Sequence[Statement], roles: Sequence[bool]) -> tuple[bool, ...]:
+    """Who would be a knight, by the truth of what they say, if the roles were these; a solution implies itself."""
+    return tuple(s.holds(roles) for s in statements)
+
+
+def solutions(statements: Sequence[Statement]) -> list[tuple[bool, ...]]:
+    """All assignments that fit."""
+    return [roles for roles in product((True, False), repeat=len(statements)) if implied(statements, roles) == roles]
+
+
+def letters(roles: Sequence[bool]) -> str:
+    return "".join("K" if knight else "N" for knight in roles)
+
+
+def _knights_knaves(rng: random.Random, level: int) -> Draft:
+    count = level + 1
+    names = sorted(rng.sample(_NAMES, count))
+    statements: list[Statement] = []
+    fitting: list[tuple[bool, ...]] = []
+    while len(fitting) != 1:
+        statements = [_statement(rng, i, names) for i in range(count)]
+        fitting = solutions(statements)
+    question = " ".join(f"{name}:{s.wording}" for name, s in zip(names, statements, strict=True))
+    # Other names make no other puzzle, except for two people, where too few puzzles would be left to hold any out.
+    content = question if count == 2 else question.translate({ord(name): str(i) for i, name in enumerate(names)})
+    return Draft(question, letters(fitting[0]), worked(rng, statements, fitting[0]), content, Frozen(category=str(count)))
+
+
+def _statement(rng: random.Random, speaker: int, names: Sequence[str]) -> Statement:
+    one = rng.choice([i for i in range(len(names)) if i != speaker])
+    i, j = sorted(rng.sample(range(len(names)), 2))
+    a, b = names[i], names[j]
+    return rng.choice(
+        (
+            Statement(f"{names[one]} lies", lambda roles: not roles[one]),
+            Statement(f"{names[one]} true", lambda roles: roles[one]),
+            Statement(f"{a}={b}", lambda roles: roles[i] == roles[j]),
+            Statement(f"{a}!{b}", lambda roles: roles[i] != roles[j]),
+            Statement(f"{a}&{b}", lambda roles: roles[i] and roles[j]),
+            Statement(f"{a}|{b}", lambda roles: roles[i] or roles[j]),
+        )
+    )
+
+
+def worked(rng: random.Random, statements: Sequence[Statement], solution: tuple[bool, ...]) -> str:
+    """Assignments tried in a random order, up to three that fail and then the solution, each with what it implies; "KKN>KNN KNK>KNK=KNK"."""
+    wrong = [roles for roles in product((True, False), repeat=len(statements)) if roles != solution]
+    tried = [*rng.sample(wrong, rng.randint(0, min(3, len(wrong)))), solution]
+    return " ".join(f"{letters(roles)}>{letters(implied(statements, roles))}" for roles in tried) + f"={letters(solution)}"
