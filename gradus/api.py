@@ -78,7 +78,7 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     from gradus.tasks.loaders import load_task as load
 
     makers, options = _Makers(), dict(options or {})
-    known = inspect.signature(makers[spec] if spec in makers else _file_options).parameters
+    known = inspect.signature(makers.get(spec, _file_options), eval_str=True).parameters
     given = {n: read(options.pop(n), known[n].annotation, known[n].default, f"task.{n}") for n in list(options) if n in known}
     task = load(spec, makers, **given)
     for path, text in options.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -207,11 +208,14 @@ def go(run: Run) -> Run:
     import torch
 
     torch.use_deterministic_algorithms(True)
-    try:
-        asyncio.run(_train(run))
-    finally:
+    with run.folder.claimed() if run.folder is not None else nullcontext():
         if run.view is not None:
-            run.view.stop()
+            run.view.start(run.recipe.setting.steps, run.step)
+        try:
+            asyncio.run(_train(run))
+        finally:
+            if run.view is not None:
+                run.view.stop()
     return run
 
 
