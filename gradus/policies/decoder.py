@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gradus.policies.config import DecoderConfig
+from gradus.policies.fused import rms_norm, rotate
 from gradus.types import Key
 
 Rotation: TypeAlias = tuple[Tensor, Tensor]
@@ -29,15 +30,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
-        return self.weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)).to(x.dtype)
-
-
-def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """x [..., heads, head_dim] turned by its position: halves (a, b) become (a cos - b sin, b cos + a sin)."""
-    cos, sin = rotation[0].unsqueeze(-2), rotation[1].unsqueeze(-2)
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+        return rms_norm(x, self.weight, self.eps)
 
 
 def rotary_frequencies(config: DecoderConfig) -> Tensor:

@@ -1,8 +1,8 @@
 """Contexts to rows without padding, a prefix that several share computed once, forward and backward.
 
 Contexts with the same prefix form a block. The rows of a block are its prefix, then the suffix of each context; linear layers see rows
-only. For attention, blocks of similar shape make a tile: their prefixes padded to one length, their suffixes to another. Each suffix
-attends to the keys of its prefix and to its own. Rows that neither predict an action nor are seen by a later one are left out.
+only. For attention, blocks with prefixes of similar length make a tile, and their suffixes run in batches of similar length; each attends
+to the keys of its prefix and to its own. Rows that neither predict an action nor are seen by a later one are left out.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gradus.policies.decoder import Decoder, Layer
-from gradus.policies.rows import pad_rows, take_rows, unpad_rows
+from gradus.policies.decoder import Decoder
+from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
 from gradus.types import Context, UserError
 
-_WASTE = 1.25  # a block joins a tile while the padded tile holds at most this many times its rows
+_WASTE, _FREE = 1.2, 128  # lengths are padded alike while that costs at most this many times the rows, or this many more
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,20 @@ class Ragged:
 
 
 @dataclass(frozen=True)
+class Suffixes:
+    """Suffixes of similar length [R, S], and the prefix of each."""
+
+    rows: Ragged
+    owner: Tensor  # int64 [R] index into the prefixes of the tile
+    mask: Tensor | None  # 0 or -inf, [S, P + S] or [R, 1, S, P + S]; None: no prefix, plainly causal
+
+
+@dataclass(frozen=True)
 class Tile:
-    """Blocks whose attention runs together: prefixes [B, P], suffixes [R, S], and the prefix of each suffix."""
+    """Prefixes of similar length [B, P] (P = 0: none), and the suffixes that follow them."""
 
     prefix: Ragged
-    suffix: Ragged
-    owner: Tensor  # int64 [R]
-    even: int  # suffixes of every prefix where all have as many, consecutive; else 0
-    mask: Tensor | None  # 0 or -inf, [S, P + S] or [R, 1, S, P + S]; None: no prefix, plainly causal
+    suffixes: tuple[Suffixes, ...]
 
 
 @dataclass(frozen=True)
@@ -72,17 +78,10 @@ class Packed:
 
 @dataclass(frozen=True)
 class _Block:
+    """A prefix and what follows it: (index of the context, suffix)."""
+
     prefix: np.ndarray
-    members: tuple[int, ...]  # indices of contexts, longest suffix first
-    suffixes: tuple[np.ndarray, ...]
-
-    @property
-    def rows(self) -> int:
-        return len(self.prefix) + sum(len(s) for s in self.suffixes)
-
-    @property
-    def longest(self) -> int:
-        return max(len(s) for s in self.suffixes)
+    suffixes: tuple[tuple[int, np.ndarray], ...]
 
 
 def shared_prefix(context: Context) -> int:
@@ -102,35 +101,32 @@ def pack(contexts: Sequence[Context], device: torch.device | str = "cpu", dtype:
 
     Raises: UserError where an action has no token before it.
     """
-    blocks = sorted(_blocks(contexts), key=lambda b: (len(b.prefix), b.longest))
-    tokens, positions, tiles = [], [], []
+    tiles, tokens, positions = [], [], []
     start = {}  # context -> (first row of its prefix, first row of its suffix, length of its prefix)
     row = 0
-    for group in _tiled(blocks):
-        tiles.append(_tile(group, device, dtype))
-        prefixes = [b.prefix for b in group]
-        suffixes = [s for b in group for s in b.suffixes]
-        tokens += prefixes + suffixes
+    for blocks in _tiled(_blocks(contexts)):
+        prefixes = [b.prefix for b in blocks]
+        first = np.cumsum([row, *map(len, prefixes)])
+        row = int(first[-1])
+        tokens += prefixes
         positions += [np.arange(len(p)) for p in prefixes]
-        positions += [np.arange(len(b.prefix), len(b.prefix) + len(s)) for b in group for s in b.suffixes]
-        suffix_row = row + sum(map(len, prefixes))
-        for b in group:
-            for member, suffix in zip(b.members, b.suffixes, strict=True):
-                start[member] = (row, suffix_row, len(b.prefix))
-                suffix_row += len(suffix)
-            row += len(b.prefix)
-        row = suffix_row
+        members = sorted(((i, owner, s) for owner, b in enumerate(blocks) for i, s in b.suffixes), key=lambda m: len(m[2]))
+        for i, owner, suffix in members:
+            shared = len(prefixes[owner])
+            start[i] = (int(first[owner]), row, shared)
+            tokens.append(suffix)
+            positions.append(np.arange(shared, shared + len(suffix)))
+            row += len(suffix)
+        tiles.append(_tile(prefixes, [(owner, len(s)) for _, owner, s in members], device, dtype))
     rows = [_prediction_rows(c, *start[i]) for i, c in enumerate(contexts) if c.actions]
-    targets = [c.tokens[c.chosen] for c in contexts if c.actions]
     read, source = np.unique(_joined(rows), return_inverse=True)
-    on = lambda array: torch.from_numpy(array.astype(np.int64)).to(device)  # noqa: E731
     return Packed(
-        tokens=on(_joined(tokens)),
-        positions=on(_joined(positions)),
+        tokens=_on(_joined(tokens), device),
+        positions=_on(_joined(positions), device),
         tiles=tuple(tiles),
-        read=on(read),
-        source=on(source),
-        targets=on(_joined(targets)),
+        read=_on(read, device),
+        source=_on(source, device),
+        targets=_on(_joined([c.tokens[c.chosen] for c in contexts if c.actions]), device),
         counts=tuple(c.actions for c in contexts),
     )
 
@@ -150,32 +146,24 @@ def forward(decoder: Decoder, packed: Packed) -> Tensor:
 
 def attend(qkv: tuple[Tensor, Tensor, Tensor], tiles: Sequence[Tile]) -> Tensor:
     """Attention of every row [N, heads, head_dim] to its prefix and to its own earlier rows."""
-    sizes = [n for tile in tiles for n in (tile.prefix.rows, tile.suffix.rows)]
-    parts = [t.split(sizes) for t in qkv]
+    pieces = [ragged for tile in tiles for ragged in (tile.prefix, *(s.rows for s in tile.suffixes))]
+    parts = iter(zip(*(t.split([ragged.rows for ragged in pieces]) for t in qkv), strict=True))
     out: list[Tensor] = []
-    for i, tile in enumerate(tiles):
-        prefix = [tile.prefix.spread(part[2 * i]) for part in parts] if tile.prefix.rows else None
-        suffix = [tile.suffix.spread(part[2 * i + 1]) for part in parts] if tile.suffix.rows else None
-        if prefix is not None:
-            out.append(tile.prefix.gather(_attention(*prefix, mask=None)))
-        if suffix is not None:
-            q, k, v = suffix
-            if prefix is not None:
-                k, v = (torch.cat([_for_owners(p, tile), s], 1) for p, s in ((prefix[1], k), (prefix[2], v)))
-            out.append(tile.suffix.gather(_attention(q, k, v, mask=tile.mask)))
+    for tile in tiles:
+        q, k, v = (tile.prefix.spread(t) for t in next(parts))
+        if tile.prefix.rows:
+            out.append(tile.prefix.gather(_attention(q, k, v, mask=None)))
+        for suffixes in tile.suffixes:
+            own_q, own_k, own_v = (suffixes.rows.spread(t) for t in next(parts))
+            if tile.prefix.rows:
+                own_k, own_v = join_prefix(k, suffixes.owner, own_k), join_prefix(v, suffixes.owner, own_v)
+            out.append(suffixes.rows.gather(_attention(own_q, own_k, own_v, mask=suffixes.mask)))
     return torch.cat(out)
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None) -> Tensor:
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True).transpose(1, 2)
-
-
-def _for_owners(prefix: Tensor, tile: Tile) -> Tensor:
-    """[B, ...] repeated to [R, ...]: the prefix of every suffix."""
-    if tile.even:
-        return prefix.unsqueeze(1).expand(-1, tile.even, *prefix.shape[1:]).flatten(0, 1)
-    return take_rows(prefix, tile.owner)
 
 
 def _blocks(contexts: Sequence[Context]) -> list[_Block]:
@@ -185,42 +173,46 @@ def _blocks(contexts: Sequence[Context]) -> list[_Block]:
             groups.setdefault(prefix_key(context), []).append(i)
     found = []
     for members in groups.values():
-        # The last action is predicted, never read; what follows it is not seen by anything.
-        ends = {i: int(contexts[i].action_positions[-1]) for i in members}
         first = contexts[members[0]]
         shared = shared_prefix(first) if len(members) > 1 else 0
         if any(int(contexts[i].action_positions[0]) == 0 for i in members):
             raise UserError("the first token of a context is an action, so nothing predicts it; give the prompt at least one token")
-        members.sort(key=lambda i: -ends[i])
-        suffixes = tuple(contexts[i].sequence[shared : ends[i]] for i in members)
-        found.append(_Block(first.sequence[:shared], tuple(members), suffixes))
+        # The last action is predicted, never read; what follows it is not seen by anything.
+        suffixes = tuple((i, contexts[i].sequence[shared : contexts[i].action_positions[-1]]) for i in members)
+        found.append(_Block(first.sequence[:shared], suffixes))
     return found
 
 
 def _tiled(blocks: Sequence[_Block]) -> list[list[_Block]]:
-    """Consecutive blocks, joined while padding stays small. Blocks without prefix never join those with one."""
-    tiles: list[list[_Block]] = []
-    for block in blocks:
-        if tiles:
-            joined = [*tiles[-1], block]
-            longest, wide = max(b.longest for b in joined), len(block.prefix)
-            padded = sum(wide + len(b.members) * longest for b in joined)
-            if padded <= _WASTE * sum(b.rows for b in joined) and bool(wide) == bool(len(joined[0].prefix)):
-                tiles[-1] = joined
-                continue
-        tiles.append([block])
-    return tiles
+    """Blocks by length of prefix, those of similar length together; blocks without prefix apart."""
+    blocks = sorted(blocks, key=lambda b: len(b.prefix))
+    bounds = _similar([len(b.prefix) for b in blocks])
+    return [list(blocks[start:end]) for start, end in bounds]
 
 
-def _tile(blocks: Sequence[_Block], device: torch.device | str, dtype: torch.dtype) -> Tile:
-    prefix = _ragged([len(b.prefix) for b in blocks], device)
-    suffix = _ragged([len(s) for b in blocks for s in b.suffixes], device)
-    counts = [len(b.members) for b in blocks]
-    owner = torch.arange(len(blocks)).repeat_interleave(torch.tensor(counts))
-    mask = None
-    if prefix.rows and suffix.rows:
-        mask = _mask(torch.tensor(prefix.lengths)[owner], prefix.length, suffix.length).to(device, dtype)
-    return Tile(prefix, suffix, owner.to(device), counts[0] if len(set(counts)) == 1 else 0, mask)
+def _similar(lengths: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending lengths cut into runs [start, end) of which each, padded to its longest, holds few cells in vain. 0 stays with 0."""
+    cuts = [0]
+    for end in range(1, len(lengths)):
+        start = cuts[-1]
+        used = sum(lengths[start : end + 1])
+        padded = lengths[end] * (end + 1 - start)
+        if padded > max(_WASTE * used, used + _FREE) or (lengths[start] == 0) != (lengths[end] == 0):
+            cuts.append(end)
+    return list(zip(cuts, [*cuts[1:], len(lengths)], strict=True)) if lengths else []
+
+
+def _tile(prefixes: Sequence[np.ndarray], members: Sequence[tuple[int, int]], device: torch.device | str, dtype: torch.dtype) -> Tile:
+    prefix = _ragged([len(p) for p in prefixes], device)
+    suffixes = []
+    for start, end in _similar([length for _, length in members]):
+        rows = _ragged([length for _, length in members[start:end]], device)
+        owner = torch.tensor([owner for owner, _ in members[start:end]])
+        if rows.rows:
+            seen = torch.tensor(prefix.lengths)[owner]
+            mask = _mask(seen, prefix.length, rows.length).to(device, dtype) if prefix.rows else None
+            suffixes.append(Suffixes(rows, owner.to(device), mask))
+    return Tile(prefix, tuple(suffixes))
 
 
 def _mask(seen: Tensor, prefix: int, suffix: int) -> Tensor:
@@ -236,12 +228,11 @@ def _ragged(lengths: Sequence[int], device: torch.device | str) -> Ragged:
     length = max(lengths)
     if min(lengths) == length:
         return Ragged(tuple(lengths), length)
-    sizes = np.array(lengths)
-    inside = np.arange(length) < sizes[:, None]
+    inside = np.arange(length) < np.array(lengths)[:, None]
     slots = np.flatnonzero(inside)
     fill = np.zeros(inside.size, dtype=np.int64)
     fill[slots] = np.arange(len(slots))
-    return Ragged(tuple(lengths), length, torch.from_numpy(slots).to(device), torch.from_numpy(fill).to(device))
+    return Ragged(tuple(lengths), length, _on(slots, device), _on(fill, device))
 
 
 def _prediction_rows(context: Context, prefix_row: int, suffix_row: int, prefix: int) -> np.ndarray:
@@ -254,4 +245,5 @@ def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int64)
 
 
-__all__ = ["Layer", "Packed", "Ragged", "Tile", "attend", "forward", "pack", "prefix_key", "shared_prefix"]
+def _on(array: np.ndarray, device: torch.device | str) -> Tensor:
+    return torch.from_numpy(array.astype(np.int64)).to(device)

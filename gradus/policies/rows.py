@@ -50,6 +50,29 @@ class _Pad(torch.autograd.Function):
         return grad.index_select(0, slots), None, None
 
 
+class _Join(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, prefix: Tensor, owner: Tensor, own: Tensor) -> Tensor:
+        ctx.save_for_backward(owner)
+        ctx.shape = prefix.shape
+        joined = own.new_empty(len(owner), prefix.shape[1] + own.shape[1], *own.shape[2:])
+        joined[:, : prefix.shape[1]] = prefix.index_select(0, owner)
+        joined[:, prefix.shape[1] :] = own
+        return joined
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        (owner,) = ctx.saved_tensors
+        length = ctx.shape[1]
+        return grad.new_zeros(ctx.shape).index_add_(0, owner, grad[:, :length]), None, grad[:, length:]
+
+
+def join_prefix(prefix: Tensor, owner: Tensor, own: Tensor) -> Tensor:
+    """[R, P + S, ...]: along dimension 1 the prefix [B, P, ...] of row owner[r], then own [R, S, ...]."""
+    return _Join.apply(prefix, owner, own)
+
+
 def take_rows(x: Tensor, rows: Tensor) -> Tensor:
     """x[rows] along dimension 0; a row may be taken several times."""
     return _Take.apply(x, rows)
