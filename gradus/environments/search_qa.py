@@ -27,7 +27,7 @@ PHRASINGS = ("The {relation} of {entity} is {value}.", "{entity}: {relation} {va
 
 @dataclass(frozen=True)
 class SearchQA:
-    """Answers `search: words` with the best passages of a corpus; `answer: name` ends the episode and is right if it is `problem.answer`."""
+    """Answers `search: words` with the best passages of a corpus; `answer: name` ends the episode, right if it is `problem.answer`."""
 
     seed: int = 0  # the corpus is a function of seed and people
     people: int = 400  # people of the made-up world, 4 or more; it has a quarter as many companies, cities and rivers

@@ -43,7 +43,7 @@ def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
     if invalid_penalty == 0.0:
         return Judgement(total, Frozen(environment=total))
     steps = tuple((i, action, "invalid", -invalid_penalty) for i, action in invalid_actions(trajectory))
-    penalty = -invalid_penalty * len(steps)
+    penalty = 0.0 - invalid_penalty * len(steps)  # 0.0, not -0.0, where there is none
     return Judgement(total + penalty, Frozen(environment=total, invalid=penalty), steps)
 
 

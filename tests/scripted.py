@@ -1,0 +1,107 @@
+"""A policy that says what a function tells it, one token a character, in the real world: what rollouts and environments are tested with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.types import Context, Ended, Key, Sampling, prompt_context
+from gradus.types.parts import Task
+from gradus.world import Ask, RunWorld
+
+END = 0
+ROLES = {"system": 1, "user": 2, "assistant": 3}
+OTHER_A = 4  # a second token that reads "a": text alone does not tell which of the two was sampled
+FIRST = 5  # the token of character c is FIRST + ord(c)
+MARKS = {END: "|", 1: "<s>", 2: "<u>", 3: "<a>"}
+
+
+def characters(text: str) -> list[int]:
+    return [FIRST + ord(c) for c in text]
+
+
+def shown(tokens: Sequence[int] | np.ndarray) -> str:
+    """Tokens as text with special ones visible: <s> <u> <a> open a turn, | closes it, @ is the other a."""
+    return "".join(MARKS.get(int(t), "@" if t == OTHER_A else chr(max(int(t) - FIRST, 0))) for t in tokens)
+
+
+@dataclass
+class ScriptedPolicy:
+    """`speak(ask)` gives the text of a sample; '@' in it is the other a; it is cut at max_tokens, else closed by the end token."""
+
+    speak: Callable[[Ask], str]
+    context_length: int = 100_000
+    batches: list[int] = field(default_factory=list)  # how many were asked for at once
+
+    def tokens(self, prompt: Any) -> np.ndarray:
+        if isinstance(prompt, str):
+            return np.array(characters(prompt), np.int32)
+        body = [t for m in prompt for t in (ROLES[m["role"]], *characters(m["content"]), END)]
+        return np.array([*body, ROLES["assistant"]], np.int32)
+
+    def follow(self, observation: Any) -> np.ndarray:
+        messages = ({"role": "user", "content": observation},) if isinstance(observation, str) else observation
+        return np.concatenate([np.array([END], np.int32), self.tokens(messages)])
+
+    def text(self, tokens: np.ndarray) -> str:
+        return "".join("a" if t == OTHER_A else chr(t - FIRST) for t in tokens.tolist() if t >= OTHER_A)
+
+    def act(self, asks: Sequence[Ask]) -> list[Context]:
+        self.batches.append(len(asks))
+        return [self._one(ask) for ask in asks]
+
+    def _one(self, ask: Ask) -> Context:
+        said = [OTHER_A if c == "@" else FIRST + ord(c) for c in self.speak(ask)] + [END]
+        room = self.context_length - ask.at
+        limit = min(ask.sampling.max_tokens, room)
+        ended = Ended.STOP if len(said) <= limit else Ended.LENGTH if ask.sampling.max_tokens <= room else Ended.CONTEXT
+        tokens = np.array(said[:limit], np.int32)
+        return Context(
+            tokens=tokens,
+            chosen=np.ones(len(tokens), bool),
+            logprobs=-np.arange(1, len(tokens) + 1, dtype=np.float32) / 8,  # exact in float32: -1/8, -2/8, ...
+            versions=np.full(len(tokens), ask.version, np.int32),
+            parent=(ask.parent, ask.at),
+            ended=ended,
+        )
+
+
+def scripted_world(
+    task: Task, speak: Callable[[Ask], str], *, step: int = 3, reward: Any = None, max_tokens: int = 1000, context_length: int = 100_000
+) -> tuple[RunWorld, ScriptedPolicy]:
+    """A world in which the policy is scripted; its reward is the return of the episode."""
+    policy = ScriptedPolicy(speak, context_length)
+    players = {"policy": SimpleNamespace(policy=policy, updates=7, setting=SimpleNamespace(micro_tokens=1000))}
+    world = RunWorld(
+        step=step,
+        purpose="train",
+        seed=Key(1),
+        task=task,
+        players=players,
+        reward=EnvironmentReturn() if reward is None else reward,
+        sampling=Sampling(max_tokens=max_tokens),
+        group=2,
+    )
+    return world, policy
+
+
+def turn_of(ask: Ask) -> int:
+    """The turn that a request of an episode is for."""
+    return int(ask.request.tags[-1])
+
+
+def follow_demonstration(ask: Ask) -> str:
+    """The action of the problem's demonstration at this turn."""
+    return str(ask.request.problem.meta["demonstration"][turn_of(ask)][1])
+
+
+def played(tokens: str, logprobs: Sequence[float] = ()) -> Context:
+    """A context in which everything was chosen, after a one-token prompt."""
+    own = np.array(characters(tokens), np.int32)
+    rows = np.array(logprobs or np.zeros(len(own)), np.float32)
+    return Context(own, np.ones(len(own), bool), rows, np.zeros(len(own), np.int32), parent=(prompt_context([ROLES["user"]]), 1))
