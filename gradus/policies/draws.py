@@ -1,0 +1,104 @@
+"""The choice of a token from logits: temperature, top-k, top-p, min-p, and one uniform number a row. Every row is chosen by itself.
+
+All row operations are kernels over the last dimension, so a row's bits depend neither on its place nor on the rows beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from gradus.types import Sampling
+
+_FIRST = 256  # how many of the most likely tokens are ranked before a row falls back to ranking the whole vocabulary
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The sampling of every row, one column of [rows] a field; a greedy row has scale 1."""
+
+    scale: Tensor  # float32, the temperature
+    greedy: Tensor  # bool
+    top_k: Tensor  # int64, 0 is off
+    top_p: Tensor  # float64
+    min_p: Tensor  # float64
+    some_greedy: bool
+    narrow: bool  # some row leaves tokens out
+
+    @staticmethod
+    def of(samplings: Sequence[Sampling], device: torch.device | str = "cpu") -> Settings:
+        """One row for every sampling."""
+
+        def column(values: list[float], dtype: torch.dtype) -> Tensor:
+            return torch.tensor(values, dtype=dtype, device=device)
+
+        return Settings(
+            scale=column([s.temperature or 1.0 for s in samplings], torch.float32),
+            greedy=column([s.temperature == 0 for s in samplings], torch.bool),
+            top_k=column([s.top_k for s in samplings], torch.int64),
+            top_p=column([s.top_p for s in samplings], torch.float64),
+            min_p=column([s.min_p for s in samplings], torch.float64),
+            some_greedy=any(s.temperature == 0 for s in samplings),
+            narrow=any(s.top_k or s.top_p < 1 or s.min_p for s in samplings),
+        )
+
+    def rows(self, index: Tensor) -> Settings:
+        """The rows of an index int64 [n], in its order."""
+        columns = {name: getattr(self, name)[index] for name in ("scale", "greedy", "top_k", "top_p", "min_p")}
+        return replace(self, **columns)
+
+
+def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+    """Tokens int64 [rows] and their log-probabilities float32 [rows] from logits [rows, vocab] and uniforms float64 [rows] in [0, 1).
+
+    The token is the first whose cumulative probability, in the order of the vocabulary and in float64, exceeds uniform * total: the inverse
+    of the distribution function. The log-probability is that of softmax(logits / temperature) before top-k, top-p and min-p. A greedy row
+    takes the most likely token (the first of equals), and the log-probability at temperature 1.
+    """
+    tempered = logits.float() / settings.scale.unsqueeze(-1)
+    p = tempered.double().softmax(-1)
+    if settings.narrow:
+        p = p * kept(p, settings.top_k, settings.top_p, settings.min_p)
+    cumulative = p.cumsum(-1)
+    total = cumulative[:, -1:]
+    # uniform * total may round up to total, beyond every token; the number below it lies in the last token that has a chance.
+    target = torch.minimum(uniforms.unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
+    tokens = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
+    if settings.some_greedy:
+        tokens = torch.where(settings.greedy.unsqueeze(-1), tempered.argmax(-1, keepdim=True), tokens)
+    return tokens.squeeze(-1), tempered.log_softmax(-1).gather(-1, tokens).squeeze(-1)
+
+
+def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:
+    """Which tokens may be drawn, bool [rows, vocab], from probabilities p [rows, vocab].
+
+    First the top_k most likely (0: all); of these, renormalised, the fewest most likely whose chances sum to top_p or more; of these, all
+    with p >= min_p * max p. A token as likely as the last one taken stays in, so ties never depend on an order.
+    """
+    vocab = p.shape[-1]
+    k = torch.where(top_k == 0, vocab, top_k).clamp(max=vocab)
+    least = p.amax(-1) * min_p
+    rows = ((k < vocab) | (top_p < 1)).nonzero().squeeze(-1)
+    for width in (min(vocab, _FIRST), vocab):
+        floor, told = _floor(p[rows], k[rows], top_p[rows], width)
+        least[rows] = torch.where(told, torch.maximum(least[rows], floor), least[rows])
+        rows = rows[~told]
+        if not len(rows):
+            break
+    return p >= least.unsqueeze(-1)
+
+
+def _floor(p: Tensor, k: Tensor, top_p: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """The least probability that top-k and top-p leave in, [rows], and whether ranking `width` tokens was enough to tell, bool [rows]."""
+    vocab = p.shape[-1]
+    ranked = p.topk(width, -1).values
+    ranked = ranked * (torch.arange(width, device=p.device) < k.unsqueeze(-1))
+    cumulative = ranked.cumsum(-1)
+    whole = torch.where(k < vocab, cumulative[:, -1], 1.0)  # without top-k the chances sum to 1, whatever the width
+    outside = (cumulative - ranked >= (top_p * whole).unsqueeze(-1)) & (top_p < 1).unsqueeze(-1)
+    count = torch.minimum((~outside).sum(-1), k)
+    told = (k <= width) | ((k == vocab) & (count < width))
+    return ranked.gather(-1, (count - 1).clamp(0, width - 1).unsqueeze(-1)).squeeze(-1), told
