@@ -1,0 +1,27 @@
+"""A method of one's own in thirty lines: GRPO whose advantage only says above or below the group's median.
+
+Train it:    gradus train examples/my_method.py:my_method --task string_ops
+Look at it:  gradus show examples/my_method.py:my_method
+Compare:     gradus diff grpo examples/my_method.py:my_method
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradus import recipe
+from gradus.credit.groups import spread
+
+
+@dataclass(frozen=True)
+class AboveMedian:
+    """A_i = sign(r_i - median of the group's rewards), times `size`."""
+
+    size: float = 1.0
+    needs = ()  # reads nothing but the rewards
+
+    def assign(self, groups, signals):
+        return spread(groups, [self.size * np.sign(g.rewards - np.median(g.rewards)) for g in groups])
+
+
+my_method = recipe("grpo").derive("my_method", "Only above or below the median counts.", credit=AboveMedian())

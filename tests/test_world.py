@@ -1,0 +1,129 @@
+"""The world: batching over what waits, draws that depend on nothing else, judging, counting."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from gradus.papers.bases.grpo import grpo
+from gradus.rollouts.single import Single
+from gradus.types import Ended, Failed, Frozen, Problem, Request, Sampling, UserError
+from gradus.types.parts import Judgement
+from gradus.types.signals import EntropyOf, LogProb, LogProbs
+from gradus.world import RunWorld
+from tests.toy import TOY, toy_run
+
+
+def world(**changes: Any) -> RunWorld:
+    made = toy_run(grpo).at(3)[1]
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def ask(*names: str, count: int = 2, **more: Any) -> list[Request]:
+    return [Request(Problem(n, "toy", text=n, answer="b"), count=count, **more) for n in names]
+
+
+def test_everything_that_waits_is_sampled_in_one_batch():
+    made, sizes = world(), []
+    act = made.players["policy"].policy.act
+    made.players["policy"].policy.act = lambda asks: sizes.append(len(asks)) or act(asks)
+
+    async def both():
+        return await asyncio.gather(made.sample(ask("a", "b")), made.sample(ask("c", count=3)))
+
+    first, second = asyncio.run(both())
+    assert sizes == [7]
+    assert [len(row) for row in first + second] == [2, 2, 3]
+
+
+def test_a_sample_depends_on_its_own_path_alone():
+    alone = asyncio.run(world().sample(ask("b")))[0]
+    company = asyncio.run(world().sample(ask("a", "b", "c")))[1]
+    assert [c.tokens.tolist() for c in alone] == [c.tokens.tolist() for c in company]
+    second = asyncio.run(world().sample(ask("b", count=1, sample=1)))[0][0]
+    assert second.tokens.tolist() == alone[1].tokens.tolist()
+    tagged = asyncio.run(world().sample(ask("b", tags=("other",))))[0]
+    assert [c.tokens.tolist() for c in tagged] != [c.tokens.tolist() for c in alone]
+
+
+def test_samples_of_a_request_share_their_prompt():
+    a, b = asyncio.run(world().sample(ask("a")))[0]
+    assert a.parent is not None
+    assert b.parent is not None
+    assert a.parent[0] is b.parent[0]
+
+
+def test_fork_goes_on_from_a_token():
+    made = world()
+
+    async def forked():
+        context = (await made.sample(ask("a", count=1, sampling=Sampling(max_tokens=9))))[0][0]
+        return context, await made.fork(context, 2, 3, tags=("x",), problem=Problem("a", "toy", text="a"))
+
+    context, children = asyncio.run(forked())
+    assert [c.prefix.tolist() for c in children] == [context.sequence[:2].tolist()] * 3
+    assert len({tuple(c.tokens) for c in children}) > 1
+
+
+def test_tokens_are_counted_by_purpose():
+    made = world()
+    trained, probe = asyncio.run(made.sample(ask("a", count=1) + ask("b", count=1, trained=False)))
+    assert made.spent == {"rollout": trained[0].actions, "probe": probe[0].actions}
+
+
+def test_score_keeps_the_order_of_contexts():
+    made = world()
+    contexts = [c for row in asyncio.run(made.sample(ask("a", "b", "c"))) for c in row]
+    made.players["policy"].policy.micro = 2
+    rows = asyncio.run(made.score(contexts, LogProb()))
+    for context, row in zip(contexts, rows, strict=True):
+        np.testing.assert_allclose(row, context.logprobs, atol=1e-6)
+    assert all(len(r) == c.actions for r, c in zip(asyncio.run(made.score(contexts, EntropyOf())), contexts, strict=True))
+
+
+def test_own_logprobs_as_sampled_cost_nothing():
+    made = world()
+    groups = asyncio.run(Single().run(ask("a"), made))
+    before = dict(made.spent)
+    found = asyncio.run(made.signals(groups, [LogProbs()]))[LogProbs()]
+    assert made.spent == before
+    assert {t.id for g in groups for t in g.trajectories} == set(found)
+
+
+class Strict:
+    """Fails the second trajectory of each group."""
+
+    needs: ClassVar[tuple] = ()
+
+    async def score(self, groups: Any, signals: Any, world: Any) -> list[list[Judgement]]:
+        return [
+            [Judgement(Failed("no") if i == 1 else 0.5, Frozen(half=0.5), ((0, 0, "step", 0.25),)) for i in range(len(g.trajectories))]
+            for g in groups
+        ]
+
+
+def test_judging_fills_rewards_components_and_the_pool():
+    made = world(reward=Strict())
+    (group,) = asyncio.run(Single().run(ask("a", count=3), made))
+    assert [t.failed for t in group.trajectories] == [None, "no", None]
+    assert group.pool == (0.5, Failed("no"), 0.5)
+    assert group.trajectories[0].contexts[0].rewards == ((0, "step", 0.25),)
+    assert group.trajectories[0].ended in (Ended.STOP, Ended.LENGTH)
+
+
+def test_a_prompt_longer_than_the_context_is_named():
+    made = world()
+    with pytest.raises(UserError, match=r"problem long has 300 tokens, but the model's context holds 256"):
+        asyncio.run(made.sample([Request(Problem("long", "toy", text="a" * 300))]))
+
+
+def test_an_error_of_the_policy_reaches_who_asked():
+    made = world(task=TOY)
+    made.players["policy"].policy.act = lambda asks: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(made.sample(ask("a")))
