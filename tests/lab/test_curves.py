@@ -1,0 +1,68 @@
+"""Curves: ticks, running means, and pictures that are well-formed."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradus.lab.curves import HEIGHT, WIDTH, Series, chart, smooth, ticks
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1]),  # 1/4 = 0.25: 0.2 is the first of 0.1 0.2 0.5 that is at least 0.175
+        (0, 200, [0, 50, 100, 150, 200]),
+        (-0.3, 0.11, [-0.3, -0.2, -0.1, 0, 0.1]),
+        (41, 68, [45, 50, 55, 60, 65]),  # 27/4 = 6.75: 5 is at least 4.725
+        (3, 3, [3]),
+    ],
+)
+def test_ticks_by_hand(low: float, high: float, expected: list[float]) -> None:
+    assert ticks(low, high) == expected
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_ticks_lie_within(low: float, span: float) -> None:
+    found = ticks(low, low + span)
+    assert 2 <= len(found) <= 8
+    assert all(low - 1e-6 * span <= t <= low + span * (1 + 1e-6) for t in found)
+
+
+def test_running_mean_by_hand() -> None:
+    # 1; (1 + 3)/2; (1 + 3 + 5)/3; (3 + 5 + 1)/3
+    assert smooth([(0, 1.0), (1, 3.0), (2, 5.0), (5, 1.0)], 3) == [(0, 1.0), (1, 2.0), (2, 3.0), (5, 3.0)]
+
+
+def paths(svg: str) -> list[list[tuple[float, float]]]:
+    root = ElementTree.fromstring(svg)
+    found = [p.attrib["d"] for p in root.iter("path")]
+    return [[tuple(map(float, xy.split(","))) for xy in d.removeprefix("M").split("L")] for d in found]  # type: ignore[misc]
+
+
+def test_a_line_goes_where_its_values_do() -> None:
+    [line] = paths(chart("Reward", [Series("a", ((0, 0.0), (1, 1.0), (2, 0.5)))]))
+    # x from 52 to 420 - 12 = 408; y from 230 - 26 = 204 for 0 up to 12 for 1.05: 1 is at 12 + 192 * 0.05 / 1.05 = 21.1
+    assert line == [(52.0, 204.0), (230.0, 21.1), (408.0, 112.6)]
+
+
+def test_many_points_have_a_mean_few_have_dots() -> None:
+    many = tuple((i, float(i % 2)) for i in range(100))
+    svg = chart("x", [Series("many", many), Series("few", ((0, 0.0), (50, 1.0)), dots=True)])
+    root = ElementTree.fromstring(svg)
+    assert [p.attrib["class"] for p in root.iter("path")] == ["faint", "line", "line"]
+    assert [c.find("title").text for c in root.iter("circle")] == ["step 0: 0", "step 50: 1"]  # type: ignore[union-attr]
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.floats(-1e9, 1e9)), min_size=1, max_size=50))
+def test_every_point_is_inside(points: list[tuple[int, float]]) -> None:
+    for line in paths(chart("x", [Series("a", tuple(sorted(points)))])):
+        assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in line)
+
+
+def test_names_are_escaped_and_nothing_is_nothing() -> None:
+    assert chart("x", [Series("a", ())]) == ""
+    assert "<b>bold</b>" not in chart("<i>", [Series("<b>bold</b>", ((0, 1.0),))])
