@@ -23,6 +23,7 @@ RELATIONS: Mapping[str, Mapping[str, str]] = {  # kind of entity -> relation -> 
     "city": {"mayor": "person", "river": "river"},
 }
 PHRASINGS = ("The {relation} of {entity} is {value}.", "{entity}: {relation} {value}.", "{value} is the {relation} of {entity}.")
+FILLERS = frozenset(("the", "of", "is", "a", "an", "in", "to", "what", "who"))
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,16 @@ class SearchQA:
     """Answers `search: words` with the best passages of a corpus; `answer: name` ends the episode, right if it is `problem.answer`."""
 
     seed: int = 0  # the corpus is a function of seed and people
-    people: int = 400  # people of the made-up world, 4 or more; it has a quarter as many companies, cities and rivers
-    top: int = 3  # passages that a search returns
+    people: int = 400  # people of the made-up world, 4 to 10000; it has a quarter as many companies, cities and rivers
+    top: int = 3  # passages that a search returns, 2 or more: somebody's teacher and pupil are said in the same words
     limit: int = 8  # turns after which the episode is truncated
 
     def __post_init__(self) -> None:
-        for name, least in (("people", 4), ("top", 1), ("limit", 1)):
+        for name, least in (("people", 4), ("top", 2), ("limit", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"search_qa: {name} is {getattr(self, name)}; it must be {least} or more")
+        if self.people > 10_000:  # names of two syllables are no more than 24,500
+            raise UserError(f"search_qa: people is {self.people}; there are names for 10000 at most")
 
     def start(self, problem: Problem, key: Key, world: World) -> Inquiry:
         return Inquiry(problem.meta["question"], problem.answer, self)
@@ -99,7 +102,7 @@ class Corpus:
 
 @cache
 def corpus(seed: int, people: int) -> Corpus:
-    """The world of this seed and size. No name stands for two things, and nobody teaches themselves."""
+    """The world of this seed and size. No name stands for two things; everybody teaches one other person, so pupils never hide a teacher."""
     rng = Key(seed).fold("corpus", people).random()
     few = max(2, people // 4)
     names = _names(rng, people + 4 * few)
@@ -109,10 +112,8 @@ def corpus(seed: int, people: int) -> Corpus:
     facts: dict[str, dict[str, str]] = {}
     for kind, relations in RELATIONS.items():
         for i, entity in enumerate(entities[kind]):
-            facts[entity] = {
-                relation: entities["river"][i] if relation == "river" else rng.choice([e for e in entities[to] if e != entity])
-                for relation, to in relations.items()
-            }
+            own = {"river": entities["river"][i % few], "teacher": entities["person"][(i + 1) % people]}
+            facts[entity] = {relation: own[relation] if relation in own else rng.choice(entities[to]) for relation, to in relations.items()}
     passages = [
         rng.choice(PHRASINGS).format(entity=entity, relation=relation, value=value)
         for entity, relations in facts.items()
@@ -141,14 +142,16 @@ def index(seed: int, people: int) -> Any:
         import bm25s
     except ImportError as error:
         raise UserError('search_qa searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
-    retriever = bm25s.BM25()
+    retriever = bm25s.BM25(
+        b=0.0
+    )  # passages are one sentence each: no discount for length, so one with all words of a query is never outrun
     retriever.index([words(passage) for passage in corpus(seed, people).passages], show_progress=False)
     return retriever
 
 
 def words(text: str) -> list[str]:
-    """The words that are indexed and searched for: letters and digits in lower case."""
-    return re.findall(r"\w+", text.lower())
+    """The words that are indexed and searched for, in lower case, without those that only make a sentence of them."""
+    return [word for word in re.findall(r"\w+", text.lower()) if word not in FILLERS]
 
 
 def lookup(settings: SearchQA, query: str) -> tuple[int, ...]:

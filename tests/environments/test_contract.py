@@ -1,0 +1,203 @@
+"""What every environment must hold: known draws, a way to win, an end, and calm in the face of any action."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gradus.environments
+from gradus.registry import TASKS, task_maker
+from gradus.rollouts.episodes import Episodes
+from gradus.types import Ended, Key, Problem, Request
+from gradus.types.parts import Task, Turn
+from tests.scripted import follow_demonstration, scripted_world
+
+NAMES = sorted(path.stem for path in Path(gradus.environments.__file__).parent.glob("[a-z]*.py"))
+HOSTILE = {
+    "empty": "",
+    "space": " \n\t ",
+    "huge": "up " * 300_000,
+    "one huge word": "a" * 1_000_000,
+    "many colons": "search:" * 20_000,
+    "not ascii": "пойти наверх 上 ⬆️ é \u202e İ",
+    "control characters": "\x00\x1b[31m\x07\r\x85\u2028search\x00: \x0b",
+    "lone surrogate": "\ud800 is it \udfff",
+    "format and code": "{0} %s ${PATH} {__class__} __import__('os')",
+    "patterns": "(((((a+)+)+)+$ [[[ \\ .*",
+    "quotes": '\'"`""" answer:\n<|im_end|>',
+}
+
+
+def task_of(name: str, **options: Any) -> Task:
+    task = task_maker(name)(**options)
+    assert isinstance(task, Task)
+    assert task.environment is not None
+    return task
+
+
+def problems(task: Task, count: int = 6, key: Key = Key(0)) -> list[Problem]:
+    return task.source.draw(range(count), task.level, key)
+
+
+def told(task: Task, problem: Problem, actions: list[str], key: Key) -> list[Turn]:
+    """The first turn and the answers to the actions, up to the end."""
+
+    async def run() -> list[Turn]:
+        episode = task.environment.start(problem, key, None)  # type: ignore[union-attr, arg-type]
+        turns = [episode.first]
+        for action in actions:
+            if turns[-1].terminated or turns[-1].truncated:
+                break
+            turns.append(await episode.step(action))
+        return turns
+
+    return asyncio.run(run())
+
+
+def demonstrated_actions(problem: Problem) -> list[str]:
+    return [action for _, action in problem.meta["demonstration"]]
+
+
+def test_every_environment_is_the_environment_of_a_task() -> None:
+    assert len(NAMES) >= 3
+    assert set(NAMES) <= set(TASKS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestContract:
+    def test_settings_are_frozen_and_comparable(self, name: str) -> None:
+        environment = task_of(name).environment
+        assert dataclasses.is_dataclass(environment)
+        assert environment == task_of(name).environment
+        assert hash(environment) == hash(task_of(name).environment)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            environment.limit = 3  # type: ignore[misc, union-attr]
+
+    def test_the_first_turn_is_the_problems(self, name: str) -> None:
+        task = task_of(name)
+        for problem in problems(task):
+            first = told(task, problem, [], Key(1))[0]
+            assert first == told(task, problem, [], Key(2))[0]
+            assert first.observation
+            assert isinstance(first.state, str)
+            assert (first.reward, first.terminated, first.truncated) == (0.0, False, False)
+
+    def test_equal_keys_give_equal_episodes(self, name: str) -> None:
+        task = task_of(name)
+        for problem in problems(task):
+            actions = [*demonstrated_actions(problem)[:-1], "nonsense", *demonstrated_actions(problem)]
+            assert told(task, problem, actions, Key(3)) == told(task, problem, actions, Key(3))
+
+    def test_episodes_do_not_touch_each_other(self, name: str) -> None:
+        task = task_of(name)
+        (problem,) = problems(task, 1)
+        actions = demonstrated_actions(problem)
+        one, two = (task.environment.start(problem, Key(3), None) for _ in range(2))  # type: ignore[union-attr, arg-type]
+
+        async def side_by_side() -> list[Turn]:
+            answers = []
+            for action in actions:
+                await two.step("nonsense")
+                answers.append(await one.step(action))
+            return answers
+
+        assert asyncio.run(side_by_side()) == told(task, problem, actions, Key(3))[1:]
+
+    def test_the_reference_wins_in_a_rollout(self, name: str) -> None:
+        task = task_of(name)
+        world, _ = scripted_world(task, follow_demonstration)
+        groups = asyncio.run(Episodes().run([Request(p) for p in problems(task, 60)], world))
+        for group in groups:
+            (trajectory,) = group.trajectories
+            demonstration = trajectory.problem.meta["demonstration"]
+            assert trajectory.ended is Ended.ENVIRONMENT
+            assert trajectory.value == 1.0
+            assert trajectory.links["turns"] == len(demonstration)
+            assert trajectory.links["invalid"] == 0
+            actions = [action for _, action in demonstration]
+            turns = told(task, trajectory.problem, actions, Key(9))
+            assert [turn.observation for turn in turns[:-1]] == [observation for observation, _ in demonstration]
+
+    def test_the_reference_wins_at_every_level_on_both_sides(self, name: str) -> None:
+        levels = task_of(name).source.levels  # type: ignore[attr-defined]
+        for level in levels:
+            task = task_of(name, level=level)
+            for source in (task.source, task.held_out):
+                for problem in source.draw(range(25), task.level, Key(4)):
+                    last = told(task, problem, demonstrated_actions(problem), Key(5))[-1]
+                    assert last.terminated
+                    assert last.reward == 1.0
+
+    @pytest.mark.parametrize("kind", HOSTILE)
+    def test_any_action_is_answered(self, name: str, kind: str) -> None:
+        task = task_of(name)
+        for problem in problems(task, 2):
+            turns = told(task, problem, [HOSTILE[kind]] * 1000, Key(6))
+            assert len(turns) <= 1 + task.environment.limit  # type: ignore[union-attr]
+            for turn in turns[1:]:
+                assert_calm(turn)
+            assert turns[-1].terminated or turns[-1].truncated  # no episode goes on for ever
+
+    def test_nonsense_is_invalid_and_changes_no_state(self, name: str) -> None:
+        task = task_of(name)
+        (problem,) = problems(task, 1)
+        first, second = told(task, problem, ["nonsense"], Key(6))
+        assert not second.valid
+        assert second.state == first.state
+
+    def test_an_end_is_never_both(self, name: str) -> None:
+        """The last turn that is allowed, taken by an action that wins: terminated alone."""
+        task = task_of(name)
+        for problem in problems(task):
+            actions = demonstrated_actions(problem)
+            tight = dataclasses.replace(task, environment=dataclasses.replace(task.environment, limit=len(actions)))  # type: ignore[type-var]
+            last = told(tight, problem, actions, Key(6))[-1]
+            assert (last.terminated, last.truncated) == (True, False)
+
+    def test_sides_are_disjoint_and_draws_are_functions_of_their_index(self, name: str) -> None:
+        task = task_of(name)
+        train, held = task.source.draw(range(400), task.level, Key(0)), task.held_out.draw(range(200), task.level, Key(8))
+        assert not {content(p) for p in train} & {content(p) for p in held}
+        assert len({content(p) for p in train}) > 300
+        assert task.source.draw([17, 3], task.level, Key(0)) == [train[17], train[3]]
+        assert task.source.draw(range(4), task.level, Key(1)) != train[:4]
+        assert len({p.id for p in (*train, *held)}) == 600
+
+    def test_problems_are_plain_and_short(self, name: str) -> None:
+        task = task_of(name)
+        for problem in problems(task, 50):
+            json.dumps(dict(problem.meta))
+            assert problem.meta["difficulty"] == task.level
+            said = "".join(observation + action for observation, action in problem.meta["demonstration"])
+            assert said.isascii()
+            assert len(problem.question) < 60
+            assert len(said) < 500
+
+
+def content(problem: Problem) -> str:
+    """What a problem says, without its id; candidates in any order are the same."""
+    meta = problem.meta
+    return json.dumps([meta.get("map"), meta.get("question"), sorted(meta.get("candidates", ())), problem.answer])
+
+
+def assert_calm(turn: Turn) -> None:
+    assert isinstance(turn.observation, str)
+    assert len(turn.observation) < 600
+    assert math.isfinite(turn.reward)
+    assert not (turn.terminated and turn.truncated)
+    assert isinstance(turn.state, str)
+
+
+@given(st.sampled_from(NAMES), st.lists(st.text(max_size=40), max_size=12), st.integers(0, 5))
+def test_whatever_is_said(name: str, actions: list[str], index: int) -> None:
+    task = task_of(name)
+    for turn in told(task, problems(task)[index], actions, Key(7))[1:]:
+        assert_calm(turn)
