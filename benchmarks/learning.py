@@ -79,9 +79,20 @@ def main() -> None:
         before, after = (np.stack([p[i] for p in pairs]) for i in (0, 1))
         low, high = interval(after - before)
         seconds = time.perf_counter() - began
-        print(f"{key:<14} {task:<12} {before.mean():7.3f} {after.mean():7.3f} {(after - before).mean():+7.3f}   [{low:+.3f}, {high:+.3f}]   {seconds:7.0f}", flush=True)
+        print(
+            f"{key:<14} {task:<12} {before.mean():7.3f} {after.mean():7.3f} {(after - before).mean():+7.3f}"
+            f"   [{low:+.3f}, {high:+.3f}]   {seconds:7.0f}",
+            flush=True,
+        )
         if options.out:
-            row = {"recipe": key, "task": task, "steps": options.steps, "before": before.mean(1).tolist(), "after": after.mean(1).tolist(), "interval": [low, high]}
+            row = {
+                "recipe": key,
+                "task": task,
+                "steps": options.steps,
+                "before": before.mean(1).tolist(),
+                "after": after.mean(1).tolist(),
+                "interval": [low, high],
+            }
             with open(options.out, "a") as file:
                 file.write(json.dumps(row) + "\n")
         if low <= 0:
