@@ -1,0 +1,100 @@
+"""Estimators of evaluation: unbiased pass@k, majority vote, bootstrap intervals over problems and over seeds and problems."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradus.types import Key
+
+DRAWS = 10_000
+"""Resamples of a bootstrap."""
+
+_AT_ONCE = 4_000_000  # numbers drawn at a time
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and the ends of its interval."""
+
+    mean: float
+    low: float
+    high: float
+    level: float
+
+
+def pass_at_k(samples: int, right: int, k: int) -> float:
+    """Chance that at least one of k samples is right: 1 - C(n - c, k) / C(n, k), unbiased from n samples of which c are right.
+
+    Raises: ValueError unless 0 <= c <= n and 1 <= k <= n.
+    Reference: Chen et al., Evaluating Large Language Models Trained on Code, arXiv:2107.03374, eq. 1; as a product of k factors, so that
+    no binomial grows large.
+
+    >>> pass_at_k(samples=4, right=1, k=2)  # 1 - C(3, 2) / C(4, 2) = 1 - 3 / 6
+    0.5
+    """
+    if not 0 <= right <= samples:
+        raise ValueError(f"{right} right answers of {samples} samples")
+    if not 1 <= k <= samples:
+        raise ValueError(f"pass@{k} needs at least {k} samples a problem and k at least 1; there are {samples}")
+    none = 1.0
+    for i in range(k):
+        none *= max(samples - right - i, 0) / (samples - i)
+    return 1.0 - none
+
+
+def majority(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float:
+    """Whether the commonest answer is right: 1 or 0, or the share of right ones among answers tied for first place.
+
+    Args: answers: one a sample, None where it gave none (it has no vote); right: whether each sample is right.
+    Returns: 0 where no sample gave an answer. An answer counts as right by the share of its samples that are.
+    """
+    votes = Counter(answer for answer in answers if answer is not None)
+    if not votes:
+        return 0.0
+    most = max(votes.values())
+    first = {answer for answer, count in votes.items() if count == most}
+    return sum(bool(ok) for answer, ok in zip(answers, right, strict=True) if answer in first) / (most * len(first))
+
+
+def bootstrap(values: Sequence[float] | np.ndarray, *, level: float = 0.95, draws: int = DRAWS, key: Key | None = None) -> Interval:
+    """The mean of one value a problem, and its percentile interval when problems are drawn anew with replacement.
+
+    Reference: Efron, Bootstrap Methods: Another Look at the Jackknife, Annals of Statistics 7, 1979. A single problem gives no width.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    return paired_bootstrap(values[None, :], np.zeros((1, len(values))), level=level, draws=draws, key=key)
+
+
+def paired_bootstrap(a: np.ndarray, b: np.ndarray, *, level: float = 0.95, draws: int = DRAWS, key: Key | None = None) -> Interval:
+    """The mean of a - b and its percentile interval when seeds and problems are drawn anew with replacement, each draw the same for both.
+
+    Args: a, b [S, P]: one value for each seed and problem, the same seeds and problems in both.
+    Raises: ValueError where the shapes differ, are not [S, P], or hold nothing.
+    """
+    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 2 or a.size == 0:
+        raise ValueError(f"paired values must have one shape [seeds, problems] and hold something; they have {a.shape} and {b.shape}")
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; it must lie between 0 and 1")
+    difference, key = a - b, key or Key()
+    means = np.empty(draws)
+    step = max(1, _AT_ONCE // sum(difference.shape))
+    for start in range(0, draws, step):
+        count = min(step, draws - start)
+        of_seeds = _counts(key.fold("seeds", start), count, difference.shape[0])
+        of_problems = _counts(key.fold("problems", start), count, difference.shape[1])
+        means[start : start + count] = ((of_seeds @ difference) * of_problems).sum(axis=1) / difference.size
+    tail = (1 - level) / 2
+    low, high = np.quantile(means, [tail, 1 - tail])
+    return Interval(float(difference.mean()), float(low), float(high), level)
+
+
+def _counts(key: Key, draws: int, size: int) -> np.ndarray:
+    """How often each of `size` items is drawn in `size` draws with replacement, float64 [draws, size]."""
+    chosen = (key.uniform(draws, size) * size).astype(np.int64)
+    flat = chosen + size * np.arange(draws)[:, None]
+    return np.bincount(flat.ravel(), minlength=draws * size).reshape(draws, size).astype(np.float64)
