@@ -1,55 +1,48 @@
-"""The task's own verdict: its verifier, its judge of whole trajectories, or the return of its environment."""
+"""The reward of the task's own verifier."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gradus.rewards.environment import EnvironmentReturn
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Outcome, Trajectory, UserError
-from gradus.types.parts import Judgement, Signals, Task, World
+from gradus.rewards.calling import outcome
+from gradus.rewards.combine import Combines
+from gradus.types import Failed, Frozen, Group, Outcome, Trajectory, UserError
+from gradus.types.parts import Judgement, Signals, Task, Verify, World
 from gradus.types.signals import Signal
+from gradus.types.user_code import raised
 
 
 @dataclass(frozen=True)
-class Verified:
-    """The reward that the task gives, as component "verified" ("environment" where an episode was played).
+class Verified(Combines):
+    """What `task.verify` says of the completion. A verifier that raises, or gives anything but a finite number, has failed."""
 
-    A verifier that raises, or gives something that is no finite number, has failed for that trajectory.
-    """
-
+    name: ClassVar[str] = "verified"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        task = world.task
-        if task.verify is None and task.judge is None:
-            if task.environment is None:
-                raise UserError(f"task {task.name} has no verifier, so its completions cannot be judged; give a reward with --reward file.py:function")
-            return await EnvironmentReturn().score(groups, signals, world)
-        return [[judgement(verdict(task, t)) for t in g.trajectories] for g in groups]
+        self.check(world.task)
+        assert world.task.verify is not None
+        return [[_judged(t, world.task.verify) for t in group.trajectories] for group in groups]
+
+    def check(self, task: Task) -> None:
+        """Raises UserError where the task has no verifier."""
+        if task.verify is None:
+            raise UserError(
+                f'task {task.name} cannot tell right from wrong: its problems have no answers; add a column "answer" '
+                "or give a reward function (--reward FILE.py:FUNCTION)"
+            )
 
 
-def verdict(task: Task, trajectory: Trajectory) -> Outcome:
-    """What the task says of a trajectory; whatever goes wrong in foreign code is a failure with its reason."""
-    if isinstance(trajectory.reward, Failed):
-        return trajectory.reward
+def verdict(verify: Verify, trajectory: Trajectory) -> Outcome:
+    """What a verifier says of one trajectory; its errors are failures, whatever they are."""
     try:
-        if task.judge is not None:
-            value = task.judge(trajectory)
-        else:
-            assert task.verify is not None
-            value = task.verify(trajectory.problem, trajectory.completion)
-    except Exception as error:
-        return Failed(f"the verifier of task {task.name} raised {type(error).__name__}: {error}")
-    if value is NOT_APPLICABLE or isinstance(value, Failed):
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return float(value) if isinstance(value, bool) else Failed(f"the verifier of task {task.name} gave {value!r}, which is no number")
-    return float(value) if math.isfinite(value) else Failed(f"the verifier of task {task.name} gave {value}")
+        return outcome(verify(trajectory.problem, trajectory.completion))
+    except Exception as error:  # a task's verifier may be a user's
+        return Failed(f"the verifier raised {raised(error)}")
 
 
-def judgement(outcome: Outcome, name: str = "verified") -> Judgement:
-    """A judgement whose only component is its reward."""
-    return Judgement(outcome, Frozen({name: outcome}))
+def _judged(trajectory: Trajectory, verify: Verify) -> Judgement:
+    value = verdict(verify, trajectory)
+    return Judgement(value, Frozen({Verified.name: value}))

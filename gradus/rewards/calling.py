@@ -1,0 +1,107 @@
+"""How a user's reward function is called, and what its answer means. Used beside the function, in whichever process it runs.
+
+The signature is TRL's: keywords `prompts`, `completions`, `completion_ids`, `trainer_state`, and one for every column of the data; a list of
+numbers comes back, None where the reward does not apply.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from gradus.types import NOT_APPLICABLE, Failed, NotApplicable, Outcome, Problem, Trajectory, UserError
+
+GIVEN = ("prompts", "completions", "completion_ids", "trainer_state")
+
+
+def arguments_of(trajectories: Sequence[Trajectory], step: int) -> dict[str, Any]:
+    """The keywords of one call. A column that a problem lacks is None.
+
+    A chat problem gives its messages, and its completion as a list of one message; a problem of raw or plain text gives both as text.
+    """
+    chats = [t.problem.text is None and not t.problem.plain for t in trajectories]
+    columns = [columns_of(t.problem) for t in trajectories]
+    names = dict.fromkeys(name for row in columns for name in row)
+    return {
+        "prompts": [list(t.problem.messages) if chat else t.problem.question for t, chat in zip(trajectories, chats, strict=True)],
+        "completions": [
+            [{"role": "assistant", "content": t.completion}] if chat else t.completion for t, chat in zip(trajectories, chats, strict=True)
+        ],
+        "completion_ids": [t.contexts[-1].tokens[t.contexts[-1].chosen].tolist() if t.contexts else [] for t in trajectories],
+        "trainer_state": {"global_step": step},
+        **{name: [row.get(name) for row in columns] for name in names if name not in GIVEN},
+    }
+
+
+def columns_of(problem: Problem) -> dict[str, Any]:
+    """The columns of a problem's data: the answer, then everything in `meta`."""
+    return {**({} if problem.answer is None else {"answer": problem.answer}), **problem.meta}
+
+
+def accepted(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the keywords that the function takes: all, where it has `**kwargs`."""
+    keywords = {**arguments, "trainer_state": SimpleNamespace(**arguments["trainer_state"])}
+    parameters = _parameters(function)
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return keywords
+    names = {p.name for p in parameters}
+    return {name: value for name, value in keywords.items() if name in names}
+
+
+def required(function: Callable[..., Any]) -> list[str]:
+    """The columns that the function cannot be called without."""
+    named = [p for p in _parameters(function) if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is p.empty]
+    return [p.name for p in named if p.name not in GIVEN]
+
+
+def outcomes(values: Any, count: int) -> list[Outcome]:
+    """What a function returned for `count` completions: all failed where it is not one value for each, single ones where a value is no number."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(values, list | tuple):
+        return [Failed(f"returned {_brief(values)}, not a list of {count} numbers")] * count
+    if len(values) != count:
+        return [Failed(f"returned {len(values)} rewards for {count} completions")] * count
+    return [outcome(value) for value in values]
+
+
+def outcome(value: Any) -> Outcome:
+    """One reward: a finite number, None for not applicable; a failure where it is text, NaN, infinite or anything else."""
+    if value is None or isinstance(value, NotApplicable):
+        return NOT_APPLICABLE
+    if isinstance(value, Failed):
+        return value
+    if isinstance(value, str | bytes):
+        return Failed(f"returned the text {_brief(value)} for a number")
+    try:
+        number = float(value)  # Python and NumPy numbers, tensors of one element
+    except Exception:
+        return Failed(f"returned {_brief(value)} for a number")
+    return number if math.isfinite(number) else Failed(f"returned {number}")
+
+
+def check_columns(needed: Sequence[str], known: Sequence[str], name: str) -> None:
+    """Raises UserError where a function needs a column that the data lacks."""
+    missing = [column for column in needed if column not in known]
+    if missing:
+        listing = ", ".join(known) or "none"
+        raise UserError(
+            f'reward function {name} needs "{missing[0]}", which the data has not (columns: {listing}); add it or give it a default'
+        )
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some built-in callables tell nothing: they get everything
+        return [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+
+
+def _brief(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:
+        text = type(value).__name__
+    return text if len(text) <= 60 else text[:57] + "..."

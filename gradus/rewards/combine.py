@@ -1,0 +1,193 @@
+"""Rewards that are made of others: `a + b`, `a * b`, `0.5 * a`. A component that does not apply is left out, one that failed fails the whole."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, NotApplicable, Outcome, UserError, unknown
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
+from gradus.types.signals import Signal
+
+
+class Combines:
+    """The operators of rewards. `a + b` and `0.5 * a` give a Sum, `a * b` a Product; parts are named after themselves."""
+
+    def __add__(self, other: Reward) -> Sum:
+        return _sum(self, other)
+
+    def __mul__(self, other: float | Reward) -> Sum | Product:
+        return _scaled(self, float(other)) if isinstance(other, int | float) else _product(self, other)
+
+    def __rmul__(self, other: float) -> Sum:
+        return _scaled(self, float(other))
+
+
+@dataclass(frozen=True)
+class Sum(Combines):
+    """sum over the parts that apply of weight * value; a part without weight has 1."""
+
+    parts: Frozen[Reward]
+    weights: Frozen[float] = Frozen()
+
+    def __post_init__(self) -> None:
+        _check_parts(self.parts, "sum")
+        for name, weight in self.weights.items():
+            if name not in self.parts:
+                raise unknown("component", name, self.parts, "Weights belong to the parts of the sum")
+            if not math.isfinite(weight):
+                raise UserError(f"the weight of the reward {name} is {weight}; it must be a finite number")
+
+    @property
+    def name(self) -> str:
+        return "+".join(self.parts)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return _needs(self.parts)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[add(row, self.weights) for row in rows] for rows in await _scores(self.parts, groups, signals, world)]
+
+    def check(self, task: Task) -> None:
+        _check(self.parts, task)
+
+
+@dataclass(frozen=True)
+class Product(Combines):
+    """Product of the values of the parts that apply: a gate is a part that is 0 or 1."""
+
+    parts: Frozen[Reward]
+
+    def __post_init__(self) -> None:
+        _check_parts(self.parts, "product")
+
+    @property
+    def name(self) -> str:
+        return "*".join(self.parts)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return _needs(self.parts)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[multiply(row) for row in rows] for rows in await _scores(self.parts, groups, signals, world)]
+
+    def check(self, task: Task) -> None:
+        _check(self.parts, task)
+
+
+def add(judged: Mapping[str, Judgement], weights: Mapping[str, float]) -> Judgement:
+    """The judgement of a sum: components unweighted, under the names of their parts; rewards at single actions weighted."""
+    values, failed = _applying(judged)
+    components = named_components(judged)
+    if failed or not values:
+        return Judgement(failed or NOT_APPLICABLE, components)
+    total = math.fsum(weights.get(name, 1.0) * value for name, value in values.items())
+    steps = [(c, a, label, weights.get(name, 1.0) * value) for name in values for c, a, label, value in _steps(name, judged[name])]
+    return Judgement(total, components, tuple(steps))
+
+
+def multiply(judged: Mapping[str, Judgement]) -> Judgement:
+    """The judgement of a product. Rewards at single actions of one part are multiplied by the values of the others.
+
+    Raises UserError where two parts give rewards at single actions: their product has no place.
+    """
+    values, failed = _applying(judged)
+    components = named_components(judged)
+    if failed or not values:
+        return Judgement(failed or NOT_APPLICABLE, components)
+    placed = [name for name in values if judged[name].steps]
+    if len(placed) > 1:
+        raise UserError(f"{' and '.join(placed)} both give rewards at single actions, which cannot be multiplied; add them instead")
+    factor = math.prod(value for name, value in values.items() if name not in placed)
+    steps = [(c, a, label, factor * value) for name in placed for c, a, label, value in _steps(name, judged[name])]
+    return Judgement(math.prod(values.values()), components, tuple(steps))
+
+
+def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
+    """Every part's value under its name, and `name/component` where a part has several components itself."""
+    named: dict[str, Outcome] = {}
+    for name, judgement in judged.items():
+        named[name] = judgement.reward
+        if len(judgement.components) > 1:
+            named |= {f"{name}/{inner}": value for inner, value in judgement.components.items()}
+    return Frozen(named)
+
+
+def check_reward(reward: Any, task: Task) -> None:
+    """Asks a reward, before training, whether it can judge this task. Raises the part's UserError; parts that cannot tell are passed over."""
+    if hasattr(reward, "check"):
+        reward.check(task)
+
+
+def name_of(reward: Any) -> str:
+    """What a reward is called among others: its `name`, else its class in lower case."""
+    return str(getattr(reward, "name", type(reward).__name__.lower()))
+
+
+def _applying(judged: Mapping[str, Judgement]) -> tuple[dict[str, float], Failed | None]:
+    """The values that apply, and the first failure."""
+    failed = next((Failed(f"{name}: {j.reward.reason}") for name, j in judged.items() if isinstance(j.reward, Failed)), None)
+    values = {name: j.reward for name, j in judged.items() if not isinstance(j.reward, Failed | NotApplicable)}
+    return values, failed
+
+
+def _steps(name: str, judgement: Judgement) -> list[tuple[int, int, str, float]]:
+    several = len(judgement.components) > 1
+    return [(c, a, f"{name}/{inner}" if several else name, value) for c, a, inner, value in judgement.steps]
+
+
+async def _scores(parts: Mapping[str, Reward], groups: Sequence[Group], signals: Signals, world: World) -> list[list[dict[str, Judgement]]]:
+    """For every trajectory of every group, the judgements by part; the parts are asked at the same time."""
+    judged = await asyncio.gather(*(part.score(groups, signals, world) for part in parts.values()))
+    return [[dict(zip(parts, row, strict=True)) for row in zip(*(rows[g] for rows in judged), strict=True)] for g, _ in enumerate(groups)]
+
+
+def _needs(parts: Mapping[str, Reward]) -> tuple[Signal, ...]:
+    return tuple(dict.fromkeys(signal for part in parts.values() for signal in part.needs))
+
+
+def _check(parts: Mapping[str, Reward], task: Task) -> None:
+    for part in parts.values():
+        check_reward(part, task)
+
+
+def _check_parts(parts: Mapping[str, Reward], what: str) -> None:
+    if not parts:
+        raise UserError(f"a {what} of rewards needs at least one part")
+
+
+def _sum(a: Any, b: Any) -> Sum:
+    left, right = (p if isinstance(p, Sum) else Sum(Frozen({name_of(p): p})) for p in (a, b))
+    parts, weights = dict(left.parts), dict(left.weights)
+    for name, part in right.parts.items():
+        new = _free(name, parts)
+        parts[new] = part
+        if name in right.weights:
+            weights[new] = right.weights[name]
+    return Sum(Frozen(parts), Frozen(weights))
+
+
+def _scaled(a: Any, factor: float) -> Sum:
+    whole = a if isinstance(a, Sum) else Sum(Frozen({name_of(a): a}))
+    return Sum(whole.parts, Frozen({name: factor * whole.weights.get(name, 1.0) for name in whole.parts}))
+
+
+def _product(a: Any, b: Any) -> Product:
+    parts: dict[str, Reward] = dict(a.parts) if isinstance(a, Product) else {name_of(a): a}
+    for name, part in b.parts.items() if isinstance(b, Product) else [(name_of(b), b)]:
+        parts[_free(name, parts)] = part
+    return Product(Frozen(parts))
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, numbered from 2 where it is taken."""
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free

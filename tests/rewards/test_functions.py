@@ -1,0 +1,304 @@
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from gradus.rewards.functions import Function, LocalFunction, reward_from
+from gradus.rewards.process import stop_workers, worker_of
+from gradus.types import NOT_APPLICABLE, Failed, Problem, UserError
+
+from .judged import groups, rewards, score, task, trajectory
+
+CODE = '''
+import asyncio, os, sys, time
+
+calls = 0
+
+def length(completions, **kwargs):
+    return [float(len(c)) for c in completions]
+
+def contents(prompts, completions, completion_ids, topic, **kwargs):
+    """Chat in, as TRL's examples read it."""
+    return [len(p[0]["content"]) + len(c[0]["content"]) + sum(i) + len(t) for p, c, i, t in zip(prompts, completions, completion_ids, topic)]
+
+async def waits(completions, answer, **kwargs):
+    await asyncio.sleep(0)
+    return [1.0 if c == a else None for c, a in zip(completions, answer)]
+
+def own_loop(completions):
+    return asyncio.run(waits(completions, ["x"] * len(completions)))
+
+def prints(completions, **kwargs):
+    print('{"outcomes": [99.0]}', flush=True)
+    sys.stdout.write("no line end")
+    sys.__stdout__.write("}{")
+    os.write(1, b"\\xff\\n[1")
+    os.system("echo from a child")
+    return [float(len(sys.stdin.read()))] * len(completions)
+
+def counts(completions, **kwargs):
+    global calls
+    calls += 1
+    return [calls] * len(completions)
+
+def faults(completions, **kwargs):
+    """Does what the first completion says, and counts otherwise."""
+    match completions[0]:
+        case "raise": raise ValueError("no such\\nword")
+        case "exit": sys.exit(4)
+        case "os exit": os._exit(3)
+        case "kill": os.kill(os.getpid(), 9)
+        case "hang": time.sleep(60)
+        case "spin":
+            while True: pass
+        case "fork": os.system("sleep 60")
+        case "short": return [1.0]
+        case "mixed": return [1.0, float("nan"), "text", None, float("inf"), 2]
+    return counts(completions)
+
+def step(completions, trainer_state, **kwargs):
+    return [trainer_state.global_step] * len(completions)
+
+def big(completions, completion_ids, **kwargs):
+    return [float(sum(map(len, completion_ids)))] * len(completions)
+
+number = 5
+'''
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("rewards") / "mine.py"
+    path.write_text(CODE)
+    yield str(path)
+    stop_workers()
+
+
+def running(chosen):
+    """The processes that have not ended, of those whose (id, parent, group) are `chosen`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent, group = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:  # it ended meanwhile
+            continue
+        if state != "Z" and chosen((path.parent.name, parent, group)):
+            found.append(path.parent.name)
+    return found
+
+
+def test_a_plain_function_gets_text(file):
+    assert rewards(Function(f"{file}:length"), "", "abc", "é€") == [0.0, 3.0, 2.0]
+
+
+def test_a_chat_function_gets_messages_columns_and_tokens(file):
+    row = [trajectory("abc", tokens=[5, 6], topic="to"), trajectory("", tokens=[1], topic="topic")]
+    # len("ask") + len("abc") + 5 + 6 + len("to") = 3 + 3 + 11 + 2; 3 + 0 + 1 + 5
+    assert [j.reward for (j,) in score(Function(f"{file}:contents"), row[:1], row[1:])] == [19.0, 9.0]
+
+
+def test_an_async_function_and_none_as_not_applicable(file):
+    assert rewards(Function(f"{file}:waits"), "x", "y", answer="x") == [1.0, NOT_APPLICABLE]
+
+
+def test_a_function_may_run_a_loop_of_its_own(file):
+    assert rewards(Function(f"{file}:own_loop"), "x", "y") == [1.0, NOT_APPLICABLE]
+
+
+def test_what_a_function_prints_or_reads_leaves_the_protocol_alone(file):
+    assert rewards(Function(f"{file}:prints"), "a", "b") == [0.0, 0.0]  # its standard input was empty
+
+
+def test_the_step_is_told(file):
+    assert score(Function(f"{file}:step"), [trajectory()], step=7)[0][0].reward == 7.0
+
+
+def test_judgements_go_back_to_their_groups_under_the_function_s_name(file):
+    judged = score(Function(f"{file}:length"), [trajectory("a", plain=True)] * 2, [], [trajectory("abc", plain=True)])
+    assert [[j.components["length"] for j in row] for row in judged] == [[1.0, 1.0], [], [3.0]]
+
+
+def test_the_process_is_kept_between_calls_and_event_loops(file):
+    reward = Function(f"{file}:counts")
+    assert [rewards(reward, "a"), rewards(reward, "b", "c"), rewards(Function(f"{file}:counts", 5.0), "d")] == [[1.0], [2.0, 2.0], [3.0]]
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("raise", r"raised ValueError: no such word \(mine.py, line 36\)"),
+        ("exit", r"raised SystemExit: 4 \(mine.py, line 37\)"),
+        ("os exit", "ended with exit code 3"),
+        ("kill", "was killed by SIGKILL"),
+        ("hang", "did not answer within 0.5 seconds"),
+        ("spin", "did not answer within 0.5 seconds"),
+        ("fork", "did not answer within 0.5 seconds"),
+        ("short", "returned 1 rewards for 2 completions"),
+    ],
+)
+def test_a_call_that_goes_wrong_fails_all_its_trajectories_and_the_next_call_works(file, what, reason):
+    reward = Function(f"{file}:faults", timeout=0.5)
+    worker_of(reward.path).required()  # the start is not part of the call
+    found = rewards(reward, what, "other")
+    assert len(found) == 2
+    for value in found:
+        assert isinstance(value, Failed)
+        assert re.search(reason, value.reason)
+    assert all(isinstance(value, float) for value in rewards(reward, "fine", "fine"))
+
+
+def test_single_bad_values_fail_alone(file):
+    assert rewards(Function(f"{file}:faults"), "mixed", *"abcde") == [
+        1.0,
+        Failed("returned nan"),
+        Failed("returned the text 'text' for a number"),
+        NOT_APPLICABLE,
+        Failed("returned inf"),
+        2.0,
+    ]
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_a_killed_worker_leaves_no_process(file):
+    reward = Function(f"{file}:faults", timeout=0.5)
+    worker = worker_of(reward.path)
+    worker.required()
+    process = worker._process.pid
+    rewards(reward, "fork")
+    assert not running(lambda stat: stat[2] == str(process))  # neither the worker nor the `sleep` that it started
+
+
+def test_a_call_larger_than_a_pipe(file):
+    tokens = list(range(200_000))
+    found = score(Function(f"{file}:big"), [trajectory(tokens=tokens), trajectory(tokens=tokens)])
+    assert [j.reward for j in found[0]] == [400_000.0, 400_000.0]
+
+
+def test_several_functions_are_asked_at_the_same_time(file):
+    both = Function(f"{file}:length") + Function(f"{file}:counts")
+    judged = score(both, [trajectory("abc", plain=True)])[0][0]
+    assert judged.components["length"] == 3.0
+    assert judged.reward == 3.0 + judged.components["counts"]
+
+
+def test_a_cancelled_call_kills_its_worker(file):
+    reward = Function(f"{file}:faults", timeout=60.0)
+    worker_of(reward.path).required()
+
+    async def cancelled():
+        call = asyncio.create_task(reward.score(groups([trajectory("hang", plain=True)]), {}, SimpleNamespace(step=0)))
+        await asyncio.sleep(0.2)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cancelled())  # would wait for the thread, a minute long
+    assert isinstance(rewards(reward, "fine")[0], float)
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "sentence"),
+    [
+        ("def score(): pass", "scor", r'unknown reward function "scor" \(did you mean score\?\)'),
+        ("def f(:\n", "f", "bad.py, line 1: "),
+        (
+            "import nothing_of_this_name\ndef f(): pass",
+            "f",
+            r"ModuleNotFoundError: No module named 'nothing_of_this_name' \(bad.py, line 1\)",
+        ),
+        ("import os; os._exit(5)", "f", "could not be loaded: its process ended with exit code 5"),
+        ("f = 5", "f", "is of type int; it must be a function"),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_is_a_sentence_before_training(tmp_path, code, name, sentence):
+    (tmp_path / "bad.py").write_text(code)
+    with pytest.raises(UserError, match=sentence):
+        Function(f"{tmp_path}/bad.py:{name}").check(task(Problem("p/0", "p")))
+
+
+def test_a_missing_file_and_a_missing_column_are_sentences(file, tmp_path):
+    with pytest.raises(UserError, match="there is no file"):
+        Function(f"{tmp_path}/absent.py:f").check(task(Problem("p/0", "p")))
+    with pytest.raises(UserError, match=r'contents needs "topic", which the data has not \(columns: answer\)'):
+        Function(f"{file}:contents").check(task(Problem("p/0", "p", answer=1)))
+    Function(f"{file}:contents").check(task(Problem("p/0", "p", meta={"topic": "x"})))
+    for timeout in (0.0, -1.0, float("nan")):
+        with pytest.raises(UserError, match="give the seconds that a call may take"):
+            Function(f"{file}:length", timeout)
+
+
+def test_columns_go_through_json_or_are_named(file):
+    (row,) = score(Function(f"{file}:contents"), [trajectory("", topic=date(2024, 1, 2))])
+    assert row[0].reward == 3 + len("2024-01-02")
+    with pytest.raises(UserError, match="a column holds bytes, which cannot be given to a reward function"):
+        score(Function(f"{file}:length"), [trajectory("", picture=b"x")])
+
+
+def test_functions_from_python(file):
+    def local(completions, **kwargs):
+        return [len(c) / 2 for c in completions]
+
+    async def later(completions):
+        await asyncio.sleep(0)
+        return [None for _ in completions]
+
+    def loops(completions):
+        return asyncio.run(later(completions))
+
+    def breaks(completions, **kwargs):
+        return [1 / 0]
+
+    assert rewards(reward_from(local), "ab", "c") == [1.0, 0.5]
+    assert rewards(reward_from(later), "ab") == [NOT_APPLICABLE]
+    assert rewards(reward_from(loops), "ab") == [NOT_APPLICABLE]
+    (failed,) = rewards(reward_from(breaks), "ab")
+    assert failed.reason.startswith("raised ZeroDivisionError: division by zero (test_functions.py, line ")
+    assert LocalFunction(local).name == "local"
+    with pytest.raises(UserError, match='needs "gold"'):
+        LocalFunction(lambda gold: None).check(task(Problem("p/0", "p")))
+
+
+def test_where_a_function_runs(file, tmp_path, monkeypatch):
+    (tmp_path / "rewards_of_a_script.py").write_text(
+        "def f(completions, **kwargs):\n    import os\n    return [float(os.getpid())] * len(completions)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    import rewards_of_a_script
+
+    reward = reward_from(rewards_of_a_script.f, timeout=9.0)
+    assert reward == Function(f"{tmp_path}/rewards_of_a_script.py:f", 9.0)
+    assert rewards(reward, "a")[0] not in (os.getpid(), *rewards(LocalFunction(rewards_of_a_script.f), "a"))
+    assert isinstance(reward_from(lambda **kwargs: [1.0]), LocalFunction)
+    assert isinstance(reward_from(json.dumps), LocalFunction)  # in a package: its file alone may lack its neighbours
+    assert reward_from(f"{file}:length") == Function(f"{file}:length")
+    assert reward_from(reward) is reward
+    with pytest.raises(UserError, match=r"must be FILE\.py:FUNCTION, a function or a reward, not int"):
+        reward_from(5)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+def test_a_worker_ends_with_its_parent(file, tmp_path):
+    code = (
+        "import sys, threading, time\nfrom gradus.rewards.process import worker_of\n"
+        "worker = worker_of(sys.argv[1])\nworker.required()\nprint(worker._process.pid, flush=True)\n"
+        "threading.Thread(target=worker.ask, args=({'completions': ['spin'], 'trainer_state': {}}, 60.0), daemon=True).start()\ntime.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, f"{file}:faults"], stdout=subprocess.PIPE)
+    pid = int(parent.stdout.readline())
+    time.sleep(0.3)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(200):
+        if not running(lambda stat: stat[0] == str(pid)):
+            return
+        time.sleep(0.05)
+    pytest.fail("the worker outlived its parent")
