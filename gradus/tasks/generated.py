@@ -83,15 +83,16 @@ def _tries(source: Generated, level: int, key: Key) -> Iterator[Draft]:
 @lru_cache(maxsize=8)
 def _distinct(source: Generated, level: int, key: Key, count: int) -> tuple[Draft, ...]:
     """The first `count` different held-out drafts of the sequence (key, 0), (key, 1), ...; fewer where the level has no more."""
-    found: dict[str, Draft] = {}
+    found: dict[tuple[str, str], Draft] = {}
     n = fruitless = 0
     path = key.fold("held out", source.task, level)
     while len(found) < count and fruitless < _TRIES:
         draft = source.make(path.fold(n).random(), level)
-        fresh = is_held_out(source.task, draft.content) and draft.question not in found
+        name = (draft.question, draft.content)
+        fresh = is_held_out(source.task, draft.content) and name not in found
         fruitless = 0 if fresh else fruitless + 1
         if fresh:
-            found[draft.question] = draft
+            found[name] = draft
         n += 1
     return tuple(found.values())
 
