@@ -20,7 +20,6 @@ import numpy as np
 from gradus import registry
 from gradus.api import plan, start
 from gradus.study.evaluation import held_out_requests
-from gradus.study.summary import right
 from gradus.train import Run, go
 from gradus.types import Key
 
@@ -34,7 +33,7 @@ def answers(run: Run) -> np.ndarray:
     requests = held_out_requests(run.task.held_out, PROBLEMS, 1, run.task.level)
     acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
     groups = asyncio.run(run.memory.peek("rollout", acting, "run", requests, world))
-    return np.array([float(right(g.trajectories[0])) for g in groups])
+    return np.array([float(g.trajectories[0].right) for g in groups])
 
 
 def learned(recipe: str, task: str, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

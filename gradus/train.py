@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from gradus.loop import train as loop
 from gradus.recipe import Recipe
 from gradus.state import Memory
 from gradus.study.summary import summarise
-from gradus.types import Group, Key, Sampling
+from gradus.types import Group, Key, Request, Sampling
 from gradus.types.parts import Task
 from gradus.world import RunWorld
 
@@ -79,7 +80,11 @@ class Run:
             reward=reward or recipe.reward,
             sampling=sampling_of(recipe, self.task),
             group=recipe.setting.group,
+            choose=partial(self._choose, recipe) if purpose == "train" else None,
         )
+
+    async def _choose(self, recipe: Recipe, count: int, world: RunWorld) -> list[Request]:
+        return await self.memory.call("curriculum", recipe.curriculum, "choose", self.task.source, count, world)
 
     async def evaluate(self) -> bool:
         """Measures on held-out problems, keeps the best weights; whether the run should stop here."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,20 +30,35 @@ class RunWorld:
     """One step's world. Requests that wait at the same time are sampled in one batch; no draw depends on what shares it."""
 
     def __init__(
-        self, *, step: int, purpose: str, seed: Key, task: Task, players: Mapping[str, Any], reward: Any, sampling: Sampling, group: int
+        self,
+        *,
+        step: int,
+        purpose: str,
+        seed: Key,
+        task: Task,
+        players: Mapping[str, Any],
+        reward: Any,
+        sampling: Sampling,
+        group: int,
+        choose: Callable[[int, RunWorld], Awaitable[list[Request]]] | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
-        self.sampling, self.group = sampling, group
+        self.sampling, self.group, self._choose = sampling, group, choose
         self.key = seed.fold(purpose, step)
         self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
+
+    async def more(self, count: int) -> list[Request]:
+        """The curriculum's next `count` requests, or fewer; none where there is no curriculum (evaluation)."""
+        return [] if self._choose is None else await self._choose(count, self)
 
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
         """`count` contexts for each request, in order."""
         loop = asyncio.get_running_loop()
         futures: list[list[asyncio.Future[Context]]] = []
         for request in requests:
-            parent, at = self._start(request)
+            parent = self.prompt(request)
+            at = len(parent.sequence) if request.at is None else request.at
             version = self.players[request.player].updates
             row = []
             for i in range(request.sample, request.sample + request.count):
@@ -56,12 +71,13 @@ class RunWorld:
             futures.append(row)
         return [list(await asyncio.gather(*row)) for row in futures]
 
-    def _start(self, request: Request) -> tuple[Context, int]:
+    def prompt(self, request: Request) -> Context:
+        """What the request is sampled from: its own context, or its messages under the player's template. Raises UserError if too long."""
         if isinstance(request.prompt, Context):
-            return request.prompt, len(request.prompt.sequence) if request.at is None else request.at
+            return request.prompt
         policy = self.players[request.player].policy
         if not hasattr(policy, "tokens"):
-            return prompt_context([]), 0
+            return prompt_context([])
         problem = request.problem
         prompt = request.prompt if request.prompt is not None else (problem.text if problem.text is not None else problem.messages)
         if request.prompt is None and self.task.system and problem.text is None:
@@ -72,7 +88,7 @@ class RunWorld:
                 f"the prompt of problem {problem.id} has {len(tokens)} tokens, but the model's context holds {policy.context_length} "
                 "with at least one to answer; shorten the prompt or use a model with a longer context"
             )
-        return prompt_context(tokens), len(tokens)
+        return prompt_context(tokens)
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -118,15 +134,15 @@ class RunWorld:
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
-        """Every signal for every trajectory; the policy's own log-probabilities as sampled are already there."""
+        """Every signal for every trajectory; a player's own log-probabilities as sampled are already there."""
         trajectories = [t for g in groups for t in g.trajectories]
-        contexts = [c for t in trajectories for c in t.contexts]
         out: dict[Signal, dict[str, np.ndarray]] = {}
         for signal in dict.fromkeys(needs):
-            sampled = isinstance(signal, LogProbs) and signal.player == "policy" and not signal.fresh
-            rows = [_sampled(c) for c in contexts] if sampled else await self.score(contexts, _want(signal), signal.player)
-            left = iter(rows)
-            out[signal] = {t.id: np.concatenate([next(left) for _ in t.contexts]) for t in trajectories}
+            known = {t.id: np.concatenate([_sampled(c) for c in t.contexts]) for t in trajectories if _as_sampled(signal, t)}
+            asked = [t for t in trajectories if t.id not in known]
+            left = iter(await self.score([c for t in asked for c in t.contexts], _want(signal), signal.player) if asked else [])
+            read = {t.id: np.concatenate([next(left) for _ in t.contexts]) for t in asked}
+            out[signal] = {t.id: known[t.id] if t.id in known else read[t.id] for t in trajectories}
         return out
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
@@ -144,6 +160,9 @@ class RunWorld:
 
     def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
         return self.players[player].policy.follow(observation)
+
+    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
+        return self.players[player].policy.completion_tokens(text)
 
     def text(self, tokens: np.ndarray, player: str = "policy") -> str:
         policy = self.players[player].policy
@@ -165,6 +184,12 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
     if isinstance(reward, float) and not np.isfinite(reward):
         reward = Failed(f"the reward is {reward}")
     return trajectory.but(contexts=contexts, reward=reward, components=judgement.components)
+
+
+def _as_sampled(signal: Signal, trajectory: Trajectory) -> bool:
+    """Whether the rows are the log-probabilities under which the trajectory was sampled; those of given answers must be scored."""
+    sampled = trajectory.source == "policy" and trajectory.player == signal.player
+    return isinstance(signal, LogProbs) and not signal.fresh and sampled
 
 
 def _sampled(context: Context) -> np.ndarray:

@@ -52,6 +52,9 @@ class BigramPolicy:
     def follow(self, observation: Any) -> np.ndarray:
         return self.tokens(observation)
 
+    def completion_tokens(self, text: str) -> np.ndarray:
+        return np.array([*((ord(c) - ord("a")) % VOCABULARY for c in text), END], dtype=np.int32)
+
     def text(self, tokens: np.ndarray) -> str:
         return "".join(chr(ord("a") + int(t)) for t in tokens if t != END)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradus.study.summary import mean, right
+from gradus.study.summary import mean
 from gradus.types import Group, Key, Request
 from gradus.types.parts import Source
 
@@ -48,4 +48,4 @@ def held_out_requests(source: Source, problems: int, samples: int, level: int | 
 
 def accuracy(groups: Sequence[Group]) -> float | None:
     """The share of right answers, each problem counting alike; a trajectory whose reward failed counts as not right."""
-    return mean([float(np.mean([right(t) for t in g.trajectories])) for g in groups])
+    return mean([float(np.mean([t.right for t in g.trajectories])) for g in groups])

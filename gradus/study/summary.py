@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gradus.types import Ended, Group, Trajectory
+from gradus.types import Ended, Group
 
 
 def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
@@ -25,7 +25,7 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
         "step": step,
         "reward": mean([t.value for t in judged]),
         **{f"reward/{n}": mean([float(v) for t in judged if isinstance(v := t.components.get(n), (int, float))]) for n in names},
-        "accuracy": mean([float(right(t)) for t in judged]),
+        "accuracy": mean([float(t.right) for t in judged]),
         "length": mean([t.actions for t in trajectories]),
         "entropy": update.get("entropy", surprise),
         "kl": update.get("kl"),
@@ -36,12 +36,6 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
         **{k: v for k, v in update.items() if k not in ("entropy", "kl", "clip_share")},
         **{f"tokens/{purpose}": count for purpose, count in spent.items()},
     }
-
-
-def right(trajectory: Trajectory) -> bool:
-    """Whether the task's verifier gave full marks; without one, whether the reward is at least 1."""
-    verdict = trajectory.components.get("verified", trajectory.components.get("environment", trajectory.reward))
-    return isinstance(verdict, (int, float)) and verdict >= 1.0
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -98,6 +98,14 @@ class World(Protocol):
     sampling: Sampling
     group: int  # samples a problem, of the setting
 
+    async def more(self, count: int) -> list[Request]:
+        """The curriculum's next `count` requests, or fewer where it has no more; none in evaluation."""
+        ...
+
+    def prompt(self, request: Request) -> Context:
+        """What the request is sampled from: a context in which nothing is chosen, or the one that it goes on from."""
+        ...
+
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
         """`count` contexts for each request; batched over everything that is waiting."""
         ...
@@ -122,6 +130,10 @@ class World(Protocol):
 
     def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
         """int32 tokens that close the assistant's turn just sampled, give the observation and open the next assistant's turn."""
+        ...
+
+    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
+        """int32 tokens of an answer that is given, as the player would have sampled it: its text and the end token."""
         ...
 
     def text(self, tokens: np.ndarray, player: str = "policy") -> str:
@@ -178,6 +190,18 @@ class Credited:
     returns: np.ndarray | None = None
 
 
+class Search(Protocol):
+    """How a trained policy is used at test time. With `run` it stands wherever a rollout can."""
+
+    async def solve(self, problem: Problem, world: World) -> Trajectory:
+        """One judged answer to one problem."""
+        ...
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """`request.count` judged answers to each problem."""
+        ...
+
+
 class Credit(Protocol):
     @property
     def needs(self) -> tuple[Signal, ...]: ...
@@ -200,6 +224,7 @@ __all__ = [
     "Reward",
     "RewardFunction",
     "Rollout",
+    "Search",
     "Selection",
     "Signals",
     "Source",

@@ -207,6 +207,12 @@ class Trajectory:
             return "no reward applied to this trajectory"
         return None if math.isfinite(self.reward) else f"reward is {self.reward}"
 
+    @property
+    def right(self) -> bool:
+        """Whether the task's verifier (or environment) gave full marks; without one, whether the reward is at least 1."""
+        verdict = self.components.get("verified", self.components.get("environment", self.reward))
+        return isinstance(verdict, (int, float)) and verdict >= 1.0
+
     def stream(self, name: str) -> np.ndarray:
         """A stream over all contexts, [A, ...]."""
         return np.concatenate([c.streams[name] for c in self.contexts])
@@ -227,6 +233,12 @@ class Group:
     def rewards(self) -> np.ndarray:
         """float64 [G]; only for groups whose failed trajectories were removed."""
         return np.array([t.value for t in self.trajectories], dtype=np.float64)
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of right trajectories among those that could be judged; None where none could."""
+        judged = [t.right for t in self.trajectories if t.failed is None]
+        return sum(judged) / len(judged) if judged else None
 
     def but(self, **changes: Any) -> Group:
         return replace(self, **changes)
