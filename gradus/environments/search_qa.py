@@ -31,7 +31,7 @@ class SearchQA:
     """Answers `search: words` with the best passages of a corpus; `answer: name` ends the episode, right if it is `problem.answer`."""
 
     seed: int = 0  # the corpus is a function of seed and people
-    people: int = 400  # people of the made-up world, 4 to 10000; it has a quarter as many companies, cities and rivers
+    people: int = 800  # people of the made-up world, 4 to 10000; it has a quarter as many companies, cities and rivers
     top: int = 3  # passages that a search returns, 2 or more: somebody's teacher and pupil are said in the same words
     limit: int = 8  # turns after which the episode is truncated
 
@@ -43,19 +43,19 @@ class SearchQA:
             raise UserError(f"search_qa: people is {self.people}; there are names for 10000 at most")
 
     def start(self, problem: Problem, key: Key, world: World) -> Inquiry:
-        return Inquiry(problem.meta["question"], problem.answer, self)
+        return Inquiry(problem.answer, self)
 
 
 class Inquiry:
     """One episode about one question."""
 
-    def __init__(self, question: str, answer: str, settings: SearchQA) -> None:
+    def __init__(self, answer: str, settings: SearchQA) -> None:
         self.answer, self.settings = answer, settings
         self.corpus = corpus(settings.seed, settings.people)
         index(settings.seed, settings.people)  # a missing package is told before the first turn
         self.seen: frozenset[int] = frozenset()
         self.turns = 0
-        self.first = Turn(question, state=self._state())
+        self.first = Turn("", state=self._state())  # the question stands in the problem, where it stays in sight
 
     def _state(self) -> str:
         """What the player has been shown so far, in whatever order."""

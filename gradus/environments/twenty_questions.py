@@ -38,7 +38,7 @@ class Quiz:
         if item not in candidates or not set(candidates) <= set(table()):
             raise ValueError(f"the hidden item {item} must be among the candidates, and all of them in the table")
         self.item, self.left, self.settings, self.turns = item, candidates, settings, 0
-        self.first = Turn(" ".join(candidates), state=self._state())
+        self.first = Turn("", state=self._state())  # the candidates stand in the problem, where they stay in sight
 
     def _state(self) -> str:
         """What the player can know: the candidates that fit all answers so far."""

@@ -40,19 +40,25 @@ def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
 
 
 def opening(messages: tuple[Message, ...], observation: Observation) -> tuple[Message, ...]:
-    """The instruction with an observation under it, in one user message where both are the user's."""
+    """The instruction with an observation under it, in one user message where both are the user's; an empty one adds nothing."""
     if not isinstance(observation, str):
         return (*messages, *observation)
+    if messages and not observation:
+        return messages
     if not messages or messages[-1]["role"] != "user":
         return (*messages, {"role": "user", "content": observation})
     return (*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n{observation}"})
 
 
 def recalled(turns: Sequence[Turn], actions: Sequence[str], history: int) -> str:
-    """The last `history` turns (observation, then '> action') and the current observation, one under another."""
+    """The last `history` turns (observation, then '> action') and the current observation, one under another; empty ones take no line."""
     first = max(0, len(actions) - history)
-    past = (f"{plain(turn.observation)}\n> {action.strip()}\n" for turn, action in zip(turns[first:-1], actions[first:], strict=True))
-    return "".join(past) + plain(turns[-1].observation)
+    past = [
+        line
+        for turn, action in zip(turns[first:-1], actions[first:], strict=True)
+        for line in (plain(turn.observation), f"> {action.strip()}")
+    ]
+    return "\n".join(line for line in (*past, plain(turns[-1].observation)) if line)
 
 
 def begun(prompt: Context) -> Context:

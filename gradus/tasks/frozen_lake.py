@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from random import Random
 
 from gradus.environments.frozen_lake import FrozenLake, Walk, shortest
-from gradus.tasks.drawn import Drawn, Made, demonstrated, posed
-from gradus.types import Key, Sampling
+from gradus.tasks.demonstrations import demonstrated
+from gradus.tasks.generated import Draft, Generated
+from gradus.types import Frozen, Key, Sampling
 from gradus.types.parts import Task
 
 INSTRUCTION = "Walk P to G, not into H. Say up, down, left or right."
@@ -18,11 +19,11 @@ LEAST = 2  # moves that the shortest way has at least
 
 def frozen_lake(level: int = 2, slip: float = 0.0) -> Task:
     """Walk over ice on a generated map of `level` 1 (3 x 3) to 5 (6 x 6); with chance `slip` a move goes astray. Reward 1 at the goal."""
-    source = partial(Drawn, "frozen_lake", make, tuple(LEVELS), level)
+    source = Generated("frozen_lake", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "frozen_lake",
-        source(),
-        source(held_out=True, size=256),
+        source,
+        replace(source, held_out=True),
         environment=FrozenLake(slip),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
         about="walk over a frozen lake, round the holes, to the goal; a turn is a step",
@@ -32,7 +33,7 @@ def frozen_lake(level: int = 2, slip: float = 0.0) -> Task:
     )
 
 
-def make(rng: Random, level: int) -> Made:
+def make(rng: Random, level: int) -> Draft:
     """A map with a way of two moves or more, and the shortest way as its demonstration."""
     size, holes, _ = LEVELS[level]
     while True:
@@ -43,5 +44,5 @@ def make(rng: Random, level: int) -> Made:
         way = shortest(grid)
         if way is not None and len(way) >= LEAST:
             break
-    demonstration = demonstrated(Walk(grid, FrozenLake(), Key()), way)
-    return posed(INSTRUCTION, "\n".join(grid), " ".join(way), {"map": grid, "solution": "\n".join(way), "demonstration": demonstration})
+    pairs = demonstrated(Walk(grid, FrozenLake(), Key()), way)
+    return Draft(INSTRUCTION, " ".join(way), "\n".join(way), "\n".join(grid), Frozen(map=grid, demonstration=pairs))

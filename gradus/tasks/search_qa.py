@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from random import Random
 
 from gradus.environments.search_qa import RELATIONS, Inquiry, SearchQA, chain, corpus, solution
-from gradus.tasks.drawn import Drawn, Made, demonstrated, posed
-from gradus.types import Sampling
+from gradus.tasks.demonstrations import demonstrated
+from gradus.tasks.generated import Draft, Generated
+from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
 INSTRUCTION = "Find it out. Write search: words, or answer: name"
-LEVELS = (1, 2, 3)  # hops
+LEVELS = (1, 3)  # hops at least and at most
 
 
-def search_qa(level: int = 2, seed: int = 0, people: int = 400, top: int = 3) -> Task:
+def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3) -> Task:
     """Answer questions of `level` hops by BM25 search over a corpus that `seed` and `people` determine. Reward 1 for the exact name."""
     environment = SearchQA(seed, people, top)
-    source = partial(Drawn, "search_qa", partial(make, settings=environment), LEVELS, level)
+    source = Generated("search_qa", partial(make, settings=environment), level, LEVELS)
     return Task(
         "search_qa",
-        source(),
-        source(held_out=True, size=256),
+        source,
+        replace(source, held_out=True),
         environment=environment,
         provides=frozenset({"demonstration", "solution", "difficulty"}),
         about="answer questions of several hops by searching a generated corpus; a turn is a search or the answer",
@@ -30,21 +32,25 @@ def search_qa(level: int = 2, seed: int = 0, people: int = 400, top: int = 3) ->
     )
 
 
-def make(rng: Random, level: int, settings: SearchQA) -> Made:
+def make(rng: Random, level: int, settings: SearchQA) -> Draft:
     """A question whose answer is not the entity it starts from, and a search a hop as its demonstration."""
     world = corpus(settings.seed, settings.people)
-    kinds = {entity: kind for kind in RELATIONS for entity in world.entities[kind]}
-    starts = sorted(kinds)
     while True:
-        entity = rng.choice(starts)
-        relations = _path(rng, kinds[entity], level)
+        entity, kind = rng.choice(_starts(settings.seed, settings.people))
+        relations = _path(rng, kind, level)
         if relations is not None and chain(world, entity, relations)[-1] != entity:
             break
     question = f"What is the {' of the '.join(reversed(relations))} of {entity}?"
     actions = solution(world, entity, relations)
-    demonstration = demonstrated(Inquiry(question, chain(world, entity, relations)[-1], settings), actions)
-    meta = {"question": question, "solution": "\n".join(actions), "demonstration": demonstration}
-    return posed(INSTRUCTION, question, chain(world, entity, relations)[-1], meta)
+    answer = chain(world, entity, relations)[-1]
+    pairs = demonstrated(Inquiry(answer, settings), actions)
+    return Draft(f"{INSTRUCTION}\n{question}", answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+
+
+@cache
+def _starts(seed: int, people: int) -> tuple[tuple[str, str], ...]:
+    """(entity, kind) of all that a question can start from."""
+    return tuple((entity, kind) for kind in RELATIONS for entity in corpus(seed, people).entities[kind])
 
 
 def _path(rng: Random, kind: str, hops: int) -> tuple[str, ...] | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from random import Random
 
 from gradus.environments.twenty_questions import Quiz, TwentyQuestions, solution, table
-from gradus.tasks.drawn import Drawn, Made, demonstrated, posed
-from gradus.types import Sampling
+from gradus.tasks.demonstrations import demonstrated
+from gradus.tasks.generated import Draft, Generated
+from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
 INSTRUCTION = "I hide one of these. Ask: is it big? Guess: it is cat"
@@ -16,11 +17,11 @@ LEVELS = {1: 4, 2: 8, 3: 16, 4: 32}  # candidates
 
 def twenty_questions(level: int = 2) -> Task:
     """Find the hidden one of 4 (`level` 1), 8, 16 or 32 things. Reward 1 for naming it; a wrong guess ends the game."""
-    source = partial(Drawn, "twenty_questions", make, tuple(LEVELS), level)
+    source = Generated("twenty_questions", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "twenty_questions",
-        source(),
-        source(held_out=True, size=256),
+        source,
+        replace(source, held_out=True),
         environment=TwentyQuestions(),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
         about="find a hidden thing by asking what it is like; a turn is a question or the guess",
@@ -30,11 +31,16 @@ def twenty_questions(level: int = 2) -> Task:
     )
 
 
-def make(rng: Random, level: int) -> Made:
+def make(rng: Random, level: int) -> Draft:
     """Candidates in random order, one of them hidden, and halving questions as the demonstration."""
     candidates = tuple(rng.sample(sorted(table()), LEVELS[level]))
     item = rng.choice(candidates)
     actions = solution(item, candidates)
-    demonstration = demonstrated(Quiz(item, candidates, TwentyQuestions()), actions)
-    content = f"{item} of {' '.join(sorted(candidates))}"  # another order of the same candidates is the same problem
-    return posed(INSTRUCTION, content, item, {"candidates": candidates, "solution": "\n".join(actions), "demonstration": demonstration})
+    pairs = demonstrated(Quiz(item, candidates, TwentyQuestions()), actions)
+    return Draft(
+        question=f"{INSTRUCTION}\n{' '.join(candidates)}",
+        answer=item,
+        solution="\n".join(actions),
+        content=f"{item} of {' '.join(sorted(candidates))}",  # another order of the same candidates is the same problem
+        meta=Frozen(candidates=candidates, demonstration=pairs),
+    )

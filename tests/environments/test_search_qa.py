@@ -61,7 +61,7 @@ def test_an_inquiry_by_hand() -> None:
     actions = solution(WORLD, city, ("mayor", "home"))
     assert actions == [f"search: mayor of {city}", f"search: home of {mayor}", f"answer: {WORLD.facts[mayor]['home']}"]
     assert chain(WORLD, city, ("mayor", "home")) == [mayor, WORLD.facts[mayor]["home"]]
-    inquiry = Inquiry("?", WORLD.facts[mayor]["home"], SETTINGS)
+    inquiry = Inquiry(WORLD.facts[mayor]["home"], SETTINGS)
     one, two = inquiry.play(actions[0]), inquiry.play(actions[1])
     assert mayor in str(one.observation)
     assert (one.reward, one.terminated, one.valid) == (0.0, False, True)
@@ -72,7 +72,7 @@ def test_an_inquiry_by_hand() -> None:
 
 def test_what_was_seen_is_the_state_in_any_order() -> None:
     a, b = (f"search: {name}" for name in WORLD.entities["city"][:2])
-    one, two = Inquiry("?", "x", SETTINGS), Inquiry("?", "x", SETTINGS)
+    one, two = Inquiry("x", SETTINGS), Inquiry("x", SETTINGS)
     assert one.first.state == ""
     one.play(a)
     two.play(b)
@@ -81,12 +81,12 @@ def test_what_was_seen_is_the_state_in_any_order() -> None:
 
 
 def test_other_answers() -> None:
-    inquiry = Inquiry("?", "Belo Nar", SearchQA(seed=5, people=12, limit=3))
+    inquiry = Inquiry("Belo Nar", SearchQA(seed=5, people=12, limit=3))
     assert inquiry.play("search: xylophone").observation == "nothing found"
     muddle = inquiry.play("what?")
     assert (muddle.observation, muddle.valid, muddle.truncated) == ("write search: words, or answer: name", False, False)
     assert inquiry.play("search: xylophone").truncated
-    wrong = Inquiry("?", "Belo Nar", SETTINGS).play("answer: Belo")
+    wrong = Inquiry("Belo Nar", SETTINGS).play("answer: Belo")
     assert (wrong.observation, wrong.reward, wrong.terminated) == ("wrong", 0.0, True)
 
 
@@ -114,7 +114,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)
     monkeypatch.setattr(search_qa, "index", index.__wrapped__)
     with pytest.raises(UserError, match="gradus\\[search\\]"):
-        Inquiry("?", "x", SETTINGS)
+        Inquiry("x", SETTINGS)
 
 
 @pytest.mark.parametrize(("field", "value"), [("people", 3), ("people", 10_001), ("top", 1), ("limit", 0)])

@@ -86,6 +86,8 @@ def test_instruction_and_opening() -> None:
     assert opening((SYSTEM, USER), "P.G") == (SYSTEM, {"role": "user", "content": "find it\nP.G"})
     assert opening((SYSTEM,), "P.G") == (SYSTEM, {"role": "user", "content": "P.G"})
     assert opening((USER,), (SYSTEM,)) == (USER, SYSTEM)
+    assert opening((USER,), "") == (USER,)  # nothing is added, no empty line either
+    assert opening((), "") == ({"role": "user", "content": ""},)
     with pytest.raises(UserError, match="middle of a context"):
         instruction(Request(problem, prompt=prompt_context([1])), None)
 
@@ -96,4 +98,5 @@ def test_recalled_shows_the_last_turns_only() -> None:
     assert recalled(turns, actions, 1) == "o1\n> down\no2"
     assert recalled(turns, actions, 2) == recalled(turns, actions, 9) == "o0\n> up\no1\n> down\no2"
     assert recalled(turns[:1], (), 3) == "o0"
+    assert recalled((Turn(""), Turn("o1")), ("up",), 1) == "> up\no1"  # an empty observation takes no line
     assert plain(turns[2].observation) == "o2"

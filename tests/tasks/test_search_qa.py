@@ -11,7 +11,7 @@ from gradus.types import Key
 
 @pytest.mark.parametrize("level", [1, 2, 3])
 def test_questions_and_answers(level: int) -> None:
-    world = corpus(0, 400)
+    world = corpus(0, 800)
     for problem in search_qa(level).source.draw(range(100), level, Key(0)):
         question = problem.meta["question"]
         *relations, entity = question.removeprefix("What is the ").removesuffix("?").replace(" of the ", " of ").split(" of ")
@@ -20,6 +20,7 @@ def test_questions_and_answers(level: int) -> None:
         for relation in reversed(relations):  # the innermost first
             answer = world.facts[answer][relation]
         assert problem.answer == answer != entity
+        assert problem.question.split("\n")[1] == question
         assert len(problem.meta["demonstration"]) == level + 1  # a search a hop, and the answer
 
 

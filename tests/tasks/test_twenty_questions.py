@@ -12,11 +12,12 @@ from gradus.types import Key
 @pytest.mark.parametrize("level", LEVELS)
 def test_candidates(level: int) -> None:
     task = twenty_questions(level)
-    problems = task.source.draw(range(400), level, Key(0))
+    problems = task.source.draw(range(1000), level, Key(0))
     for problem in problems:
         candidates = problem.meta["candidates"]
         assert len(set(candidates)) == LEVELS[level]
         assert problem.answer in candidates
+        assert problem.question.endswith("\n" + " ".join(candidates))
     assert {p.answer for p in problems} == set(table())  # every item is hidden at some time
     assert task.chance == 1 / LEVELS[level]
 
