@@ -2,11 +2,7 @@ import asyncio
 import json
 import os
 import re
-import subprocess
-import sys
-import time
 from datetime import date
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -82,19 +78,6 @@ def file(tmp_path_factory):
     stop_workers()
 
 
-def running(chosen):
-    """The processes that have not ended, of those whose (id, parent, group) are `chosen`."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent, group = path.read_text().rpartition(")")[2].split()[:3]
-        except OSError:  # it ended meanwhile
-            continue
-        if state != "Z" and chosen((path.parent.name, parent, group)):
-            found.append(path.parent.name)
-    return found
-
-
 def test_a_plain_function_gets_text(file):
     assert rewards(Function(f"{file}:length"), "", "abc", "é€") == [0.0, 3.0, 2.0]
 
@@ -164,16 +147,6 @@ def test_single_bad_values_fail_alone(file):
         Failed("returned inf"),
         2.0,
     ]
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_a_killed_worker_leaves_no_process(file):
-    reward = Function(f"{file}:faults", timeout=0.5)
-    worker = worker_of(reward.path)
-    worker.required()
-    process = worker._process.pid
-    rewards(reward, "fork")
-    assert not running(lambda stat: stat[2] == str(process))  # neither the worker nor the `sleep` that it started
 
 
 def test_a_call_larger_than_a_pipe(file):
@@ -282,23 +255,3 @@ def test_where_a_function_runs(file, tmp_path, monkeypatch):
     assert reward_from(reward) is reward
     with pytest.raises(UserError, match=r"must be FILE\.py:FUNCTION, a function or a reward, not int"):
         reward_from(5)
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_a_worker_ends_with_its_parent(file, tmp_path):
-    code = (
-        "import sys, threading, time\nfrom gradus.rewards.process import worker_of\n"
-        "worker = worker_of(sys.argv[1])\nworker.required()\nprint(worker._process.pid, flush=True)\n"
-        "threading.Thread(target=worker.ask, args=({'completions': ['spin'], 'trainer_state': {}}, 60.0), daemon=True).start()\ntime.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code, f"{file}:faults"], stdout=subprocess.PIPE)
-    pid = int(parent.stdout.readline())
-    time.sleep(0.3)
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    for _ in range(200):
-        if not running(lambda stat: stat[0] == str(pid)):
-            return
-        time.sleep(0.05)
-    pytest.fail("the worker outlived its parent")

@@ -1,0 +1,77 @@
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gradus.rewards.worker import answer
+from gradus.types import Failed
+
+CODE = """
+import sys
+import helper_of_mine
+
+print("on import", flush=True)
+
+def f(completions, **kwargs):
+    print("in a call")
+    input_was = sys.stdin.read()
+    return [float(len(c)) for c in completions] + [None, "x"] if not input_was else []
+"""
+
+
+def talk(folder, spec, *calls):
+    """What the worker writes to its output, line by line (hello, then an answer a call), and what it prints."""
+    with (folder / "prints").open("w") as prints:
+        command = [sys.executable, "-m", "gradus.rewards.worker", spec]
+        worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=prints)
+        lines = [worker.stdout.readline()]
+        for call in calls:
+            worker.stdin.write(json.dumps(call).encode() + b"\n")
+            worker.stdin.flush()
+            lines.append(worker.stdout.readline())
+        worker.stdin.close()  # its sign to end
+        rest = worker.stdout.read()
+        worker.wait(timeout=30)
+    assert rest == b""
+    return [json.loads(line) for line in lines], (folder / "prints").read_text()
+
+
+def test_one_line_a_call_and_nothing_else_on_the_pipe(tmp_path):
+    (tmp_path / "mine.py").write_text(CODE)
+    (tmp_path / "helper_of_mine.py").write_text("")
+    call = {"completions": ["ab", "a", ""], "trainer_state": {}}
+    answers, prints = talk(tmp_path, f"{tmp_path}/mine.py:f", call, {**call, "completions": []})
+    # the function returns two values too many, whatever it is given
+    assert answers == [{"required": []}, {"outcomes": [{"failed": "returned 5 rewards for 3 completions"}] * 3}, {"outcomes": []}]
+    assert prints == "on import\nin a call\nin a call\n"
+
+
+def test_outcomes_as_json(tmp_path):
+    (tmp_path / "mine.py").write_text("def f(completions):\n    return [1, None, float('nan'), 0.1]\n")
+    call = {"completions": ["a", "b", "c", "d"], "trainer_state": {}}
+    assert talk(tmp_path, f"{tmp_path}/mine.py:f", call)[0][1] == {"outcomes": [1.0, None, {"failed": "returned nan"}, 0.1]}
+
+
+def test_a_function_that_cannot_be_loaded_is_told_in_one_line(tmp_path):
+    (tmp_path / "mine.py").write_text("print('}{')\nf = 5\n")
+    assert talk(tmp_path, f"{tmp_path}/mine.py:f")[0] == [{"error": f"{tmp_path}/mine.py:f is of type int; it must be a function"}]
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], [1, 2]])
+def test_an_answer_of_either_kind_of_function(value):
+    async def later(completions):
+        await asyncio.sleep(0)
+        return value
+
+    loop = asyncio.new_event_loop()
+    arguments = {"completions": ["a", "b"], "trainer_state": {"global_step": 1}}
+    assert answer(later, arguments, loop, "") == [1.0, 2.0]
+    assert answer(lambda completions: value, arguments, loop, "") == [1.0, 2.0]
+    assert answer(lambda: sys.exit(2), arguments, loop, __file__)[0].reason.startswith("raised SystemExit: 2 (test_worker.py, line ")
+    assert (
+        answer(lambda trainer_state: [trainer_state.global_step] * 3, arguments, loop, "")
+        == [Failed("returned 3 rewards for 2 completions")] * 2
+    )
+    loop.close()
