@@ -8,7 +8,20 @@ from typing import Any
 from gradus.recipe import Recipe
 from gradus.types import UserError
 from gradus.types.parts import Task
-from gradus.types.signals import LogProb, LogProbs, MatchingError, Signal, Value, Values, Velocity, Want
+from gradus.types.signals import (
+    LogProb,
+    LogProbs,
+    MatchedVelocity,
+    MatchingError,
+    MatchingTime,
+    MatchingVelocity,
+    Prediction,
+    Signal,
+    Value,
+    Values,
+    Velocity,
+    Want,
+)
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update")
 
@@ -64,10 +77,18 @@ def wants(objective: Any) -> tuple[Want, ...]:
 
 
 def _ability(row: Signal | Want) -> str | None:
-    for kinds, ability in (((LogProb, LogProbs), "logprobs"), ((Value, Values), "value"), ((Velocity, MatchingError), "velocity")):
+    for kinds, ability in _ABILITIES:
         if isinstance(row, kinds):
             return ability
     return None
+
+
+_ABILITIES: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((LogProb, LogProbs), "logprobs"),
+    ((Value, Values), "value"),
+    ((Velocity, Prediction), "velocity"),
+    ((MatchingError, MatchingVelocity, MatchingTime, MatchedVelocity), "matching"),
+)
 
 
 def _offers(players: Mapping[str, Any], name: str, ability: str | None, who: str) -> None:

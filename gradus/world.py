@@ -11,7 +11,20 @@ import numpy as np
 
 from gradus.types import Context, Failed, Group, Key, Message, Request, Sampling, Trajectory, UserError, prompt_context
 from gradus.types.parts import Judgement, Signals, Task
-from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Prediction, Signal, Value, Values, Velocity, Want
+from gradus.types.signals import (
+    Entropy,
+    EntropyOf,
+    LogProb,
+    LogProbs,
+    MatchedVelocity,
+    MatchingVelocity,
+    Prediction,
+    Signal,
+    Value,
+    Values,
+    Velocity,
+    Want,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,5 +214,7 @@ def _sampled(context: Context) -> np.ndarray:
 
 
 def _want(signal: Signal) -> Want:
+    if isinstance(signal, MatchedVelocity):
+        return MatchingVelocity(signal.draws)
     wants: dict[type[Signal], Want] = {LogProbs: LogProb(), Entropy: EntropyOf(), Values: Value(), Prediction: Velocity()}
     return wants[type(signal)]

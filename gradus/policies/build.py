@@ -86,8 +86,9 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
         with torch.no_grad():
             if isinstance(relation, MovingAverage):
                 if players[relation.of].updates % relation.every == 0:
+                    decay = relation.decay_at(players[relation.of].updates)
                     for key, weight in mine.items():
-                        weight.mul_(relation.decay).add_(theirs[key].to(weight), alpha=1 - relation.decay)
+                        weight.mul_(decay).add_(theirs[key].to(weight), alpha=1 - decay)
                 player.updates = players[relation.of].updates
                 continue
             queue = history.setdefault(name, [])

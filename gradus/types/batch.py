@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradus.types.parts import Signals
 from gradus.types.records import Context, Group, Trajectory
-from gradus.types.signals import Signal
+from gradus.types.signals import LogProb, Signal, Want
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,29 @@ class Batch:
     in_trajectory: Tensor  # [A]
     in_group: Tensor  # [A]
     counts: Mapping[str, Counts]  # by source
-    old_logprobs: Tensor | None = None  # [A] under the weights at the start of the update; None: the weights have not moved since
+    old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] under the weights at the start of the update; absent: unmoved
     signals: Mapping[Signal, Tensor] = field(default_factory=dict)  # [A, ...]
 
     @property
     def actions(self) -> int:
         return len(self.context)
 
+    @property
+    def old_logprobs(self) -> Tensor | None:
+        """[A] nats under the weights at the start of the update; None: the weights have not moved since."""
+        return self.old.get(LogProb())
+
+    def stream(self, name: str) -> Tensor:
+        """A stream of the contexts, [A, ...]; numbers with a fraction have the dtype of the update."""
+        mine = torch.unique_consecutive(self.context).tolist()  # a batch holds whole contexts
+        rows = torch.from_numpy(np.concatenate([self.contexts[i].streams[name] for i in mine]))
+        return rows.to(self.weight.dtype) if rows.is_floating_point() else rows
+
     def rows(self, index: Tensor, contexts: tuple[Context, ...] | None = None) -> Batch:
         """The batch of some actions; the counts stay those of the whole mini-batch."""
         take = {name: getattr(self, name)[index] for name in _ROWS}
-        old = None if self.old_logprobs is None else self.old_logprobs[index]
-        signals = {s: v[index] for s, v in self.signals.items()}
-        return replace(self, **take, old_logprobs=old, signals=signals, contexts=self.contexts if contexts is None else contexts)
+        old, signals = {w: v[index] for w, v in self.old.items()}, {s: v[index] for s, v in self.signals.items()}
+        return replace(self, **take, old=old, signals=signals, contexts=self.contexts if contexts is None else contexts)
 
     def slice(self, contexts: Sequence[int]) -> tuple[Batch, Tensor]:
         """The batch of some contexts, in that order, and the rows of this batch that it holds."""
@@ -74,9 +84,9 @@ class Batch:
         ]
         order = [i for o in dict.fromkeys(owners) for i, mine in zip(ids, owners, strict=True) if mine == o]
         index = torch.cat([torch.nonzero(self.trajectory == i)[:, 0] for i in order])
-        old = None if self.old_logprobs is None else self.old_logprobs[index]
         made = make_batch(groups, dtype=self.weight.dtype)
-        return replace(made, old_logprobs=old, signals={s: v[index] for s, v in self.signals.items()})
+        old, signals = {w: v[index] for w, v in self.old.items()}, {s: v[index] for s, v in self.signals.items()}
+        return replace(made, old=old, signals=signals)
 
     def of(self, source: str) -> tuple[Batch, Tensor | None]:
         """The actions whose trajectory comes from `source`, and their rows; (self, None) where that is all of them."""

@@ -44,6 +44,11 @@ class MovingAverage:
     of: str = "policy"
     decay: float = 0.99
     every: int = 1
+    rise: float | None = None  # after n updates the decay is min(decay, rise * n); None: it is `decay` from the start
+
+    def decay_at(self, updates: int) -> float:
+        """The decay of the move after that many updates of the other player, counted from 1."""
+        return self.decay if self.rise is None else min(self.decay, self.rise * updates)
 
 
 Model = str | Copy | Head | Adapter | Lagged | MovingAverage

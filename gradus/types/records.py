@@ -166,6 +166,7 @@ class Request:
     tags: tuple[str | int, ...] = ()
     sample: int = 0  # index of the first sample
     trained: bool = True  # False: sampled for a value only, never trained on
+    how: Any = None  # how a policy that is not sampled token by token shall draw, a part of the rollout; None: its own way
 
 
 @dataclass(frozen=True, eq=False)

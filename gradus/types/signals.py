@@ -6,6 +6,7 @@ A reader gives one row an action, in the order of the actions of the contexts th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,24 @@ class Prediction(Signal):
 
 
 @dataclass(frozen=True)
+class MatchedVelocity(Signal):
+    """The network's output where `MatchingError(draws)` asks for it: at the same times and with the same noise. [A, draws, d]"""
+
+    draws: int = 1
+
+
+@dataclass(frozen=True)
 class Want:
-    """A row an action, with gradient."""
+    """A row an action, with gradient. `compared`: an update of several moves keeps its rows as they were at the start, in `Batch.old`."""
+
+    compared: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class LogProb(Want):
     """Log-probability of the action, nats. [A]"""
+
+    compared: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -66,6 +78,24 @@ class Velocity(Want):
 
 @dataclass(frozen=True)
 class MatchingError(Want):
-    """Flow-matching error of a finished sample at `draws` keyed (time, noise) pairs, mean over dimensions. [A, draws]"""
+    """Flow-matching error of a finished sample at `draws` (time, noise) pairs, mean over dimensions. [A, draws]
+
+    The pairs are a function of the sample's own key: every reader, at every time, gets the same ones.
+    """
+
+    draws: int = 1
+    compared: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class MatchingVelocity(Want):
+    """The network's output at the pairs of `MatchingError(draws)`. [A, draws, d]"""
+
+    draws: int = 1
+
+
+@dataclass(frozen=True)
+class MatchingTime(Want):
+    """The times of the pairs of `MatchingError(draws)`, in (0, 1); 1 is noise. No gradient. [A, draws]"""
 
     draws: int = 1

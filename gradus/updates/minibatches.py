@@ -17,7 +17,7 @@ from torch import Tensor
 from gradus.objectives.terms import Term, evaluate, separable, wants_of
 from gradus.types import Key
 from gradus.types.batch import Batch
-from gradus.types.signals import LogProb, Want
+from gradus.types.signals import Want
 from gradus.types.tally import Tally, merge
 
 
@@ -41,8 +41,9 @@ class Minibatches:
 
     def update(self, player: Any, batch: Batch, step: int, key: Key) -> dict[str, float]:
         terms = player.spec.objective
-        if self.epochs * self.count > 1 and LogProb() in wants_of(terms):
-            batch = replace(batch, old_logprobs=forward(player.policy, batch, (LogProb(),), player.setting.micro_tokens, key)[LogProb()])
+        compared = tuple(w for w in wants_of(terms) if w.compared)
+        if self.epochs * self.count > 1 and compared:
+            batch = replace(batch, old=forward(player.policy, batch, compared, player.setting.micro_tokens, key))
         tallies: dict[str, Tally] = {}
         moves: list[dict[str, float]] = []
         for epoch in range(self.epochs):
