@@ -1,0 +1,104 @@
+"""Every other causal language model, through `transformers`: right-padded forward passes, nothing shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gradus.policies.loading import weight_files
+from gradus.policies.rows import take_rows
+from gradus.types import Context, UserError
+
+_UNLIMITED = 1 << 20  # context length of models that state none
+
+
+class Foreign(nn.Module):
+    """A model of `transformers` behind the little that rollout and update need. Always in evaluation mode: dropout is off."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner.eval()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.inner.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.inner.device
+
+    @property
+    def context_length(self) -> int:
+        """The longest sequence, tokens."""
+        config = self.inner.config.get_text_config()
+        return next((n for f in ("max_position_embeddings", "n_positions") if (n := getattr(config, f, None))), _UNLIMITED)
+
+    def train(self, mode: bool = True) -> Foreign:
+        return super().train(False)
+
+    def logits(self, contexts: Sequence[Context]) -> tuple[Tensor, Tensor]:
+        """Logits before every action [A, vocab], and its targets int64 [A], in order of the contexts."""
+        return self._rows(contexts, "logits")
+
+    def hidden(self, contexts: Sequence[Context]) -> Tensor:
+        """Last hidden states before every action [A, hidden]."""
+        return self._rows(contexts, "hidden")[0]
+
+    def _rows(self, contexts: Sequence[Context], what: str) -> tuple[Tensor, Tensor]:
+        acting = [c for c in contexts if c.actions]
+        length = max(len(c.sequence) for c in acting)
+        tokens = torch.zeros(len(acting), length, dtype=torch.long)
+        mask = torch.zeros(len(acting), length, dtype=torch.long)
+        rows, targets = [], []
+        for i, c in enumerate(acting):
+            sequence = torch.from_numpy(c.sequence.astype("int64"))
+            tokens[i, : len(sequence)], mask[i, : len(sequence)] = sequence, 1
+            at = torch.from_numpy(c.action_positions)
+            rows.append(i * length + at - 1)
+            targets.append(sequence.index_select(0, at))
+        out = self.inner(
+            input_ids=tokens.to(self.device),
+            attention_mask=mask.to(self.device),
+            output_hidden_states=what == "hidden",
+            use_cache=False,
+        )
+        found = out.hidden_states[-1] if what == "hidden" else out.logits
+        return take_rows(found.flatten(0, 1), torch.cat(rows).to(self.device)), torch.cat(targets).to(self.device)
+
+    def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
+        """Logits [vocab] of the token after these, and the cache to go on from."""
+        return self._step(torch.from_numpy(tokens.astype(np.int64)), None)
+
+    def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
+        """Logits [vocab] of the token after one more, and the cache to go on from; the state given is used up."""
+        return self._step(torch.tensor([token]), state)
+
+    def _step(self, tokens: Tensor, past: Any) -> tuple[Tensor, Any]:
+        out = self.inner(input_ids=tokens.unsqueeze(0).to(self.device), past_key_values=past, use_cache=True)
+        return out.logits[0, -1], out.past_key_values
+
+
+def load_foreign(folder: Path, *, dtype: torch.dtype, device: torch.device | str) -> Foreign:
+    """The model of a folder through transformers. Raises UserError where it is no causal language model or its weights are incomplete."""
+    weight_files(folder)  # before transformers is imported: a folder without safetensors is refused in a sentence
+    from transformers import AutoModelForCausalLM
+
+    read: Any = AutoModelForCausalLM.from_pretrained
+    safe = {"trust_remote_code": False, "use_safetensors": True, "local_files_only": True}
+    try:
+        inner, report = read(str(folder), dtype=dtype, output_loading_info=True, **safe)
+    except Exception as error:  # configurations of hundreds of models fail in as many ways
+        raise UserError(f'model folder "{folder}" is not read by transformers as a causal language model: {_first_line(error)}') from None
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise UserError(f'model folder "{folder}": tensor {missing[0]} is missing from its safetensors files; the checkpoint is incomplete')
+    return Foreign(inner.to(device))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

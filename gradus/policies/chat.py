@@ -1,0 +1,91 @@
+"""Chat templates, rendered by jinja2 in a sandbox as `transformers` renders them, without the seconds that importing it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from gradus.types import Message, UserError
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+DEFAULT_TEMPLATE = (
+    "{% for message in messages %}{{ message.role }}: {{ message.content }}"
+    "{% if message.role == 'assistant' %}{{ eos_token }}{% endif %}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant:{% endif %}"
+)
+"""For models that bring no chat template: a line "role: content" a message, the end token after the assistant's, then "assistant:"."""
+
+_SENTINEL = "Qx7Sentinel7xQ"  # letters and digits only, so that no template strips or escapes a part of it
+_DATE = "01 Jan 2025"
+
+
+def render(template: str, messages: Sequence[Message], specials: Mapping[str, str], *, opening: bool = True) -> str:
+    """The text of messages; `opening` adds the start of the assistant's turn.
+
+    A template that asks for today's date is told 1 January 2025: a prompt must not depend on when a run is resumed.
+    Raises: UserError with the template's own words where it refuses the messages.
+    """
+    from jinja2 import TemplateError
+
+    plain = [_plain(message) for message in messages]
+    try:
+        return _compiled(template).render(messages=plain, tools=None, documents=None, add_generation_prompt=opening, **specials)
+    except (TemplateError, TypeError) as error:
+        roles = ", ".join(str(m.get("role")) for m in plain)
+        raise UserError(f"the model's chat template refuses messages of the roles {roles}: {error}") from None
+
+
+def render_follow(template: str, observation: Sequence[Message], specials: Mapping[str, str]) -> str:
+    """What the template writes after an assistant's content: the close of that turn, the observation, the start of the next turn.
+
+    Raises: UserError where the template does not show the assistant's content, so that its end cannot be found.
+    """
+    before = ({"role": "user", "content": "-"}, {"role": "assistant", "content": _SENTINEL})
+    _, found, after = render(template, (*before, *observation), specials).rpartition(_SENTINEL)
+    if not found:
+        raise UserError("the model's chat template leaves out an earlier assistant's turn, so no conversation of several turns fits it")
+    return after
+
+
+def _plain(message: Message) -> dict[str, Any]:
+    if "role" not in message or "content" not in message:
+        raise UserError(f"a chat message needs the fields role and content; this one has {', '.join(message) or 'none'}")
+    return dict(message)
+
+
+@lru_cache(maxsize=16)
+def _compiled(template: str) -> Template:
+    import jinja2
+    from jinja2.ext import Extension
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    class Generation(Extension):
+        """Templates may mark the assistant's text with {% generation %}; the mark itself writes nothing."""
+
+        tags = {"generation"}
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+            return jinja2.nodes.Scope(body, lineno=line)
+
+    def refuse(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    def tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None, sort_keys: bool = False) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"])
+    environment.filters["tojson"] = tojson
+    environment.globals["raise_exception"] = refuse
+    environment.globals["strftime_now"] = lambda form: _DATE
+    try:
+        return environment.from_string(template)
+    except jinja2.TemplateSyntaxError as error:
+        raise UserError(
+            f"the model's chat template, line {error.lineno}: {error.message}; mend chat_template in the model folder"
+        ) from None

@@ -1,0 +1,294 @@
+"""The language-model policy: a network, its tokenizer and its folder, with what rollout and update ask of a policy."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gradus.policies.adapter import Foreign, load_foreign
+from gradus.policies.config import Unsupported, read_json
+from gradus.policies.decoder import Decoder
+from gradus.policies.heads import Critic, ValueHead, load_head, save_head
+from gradus.policies.loading import check_folder, config_json, load_decoder, save_weights
+from gradus.policies.logprobs import logits_logprobs, token_logprobs
+from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
+from gradus.policies.micro import micro_batches
+from gradus.policies.pack import forward, pack
+from gradus.policies.rows import take_rows
+from gradus.policies.tokenizer import Tokenizer, load_tokenizer
+from gradus.types import Context, Key, Message, Sampling, UserError
+from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float64)
+
+
+class Asked(Protocol):
+    """One sample wanted: go on from `at` tokens of `parent`, drawing by `key`; `version` counts the updates behind the weights."""
+
+    @property
+    def parent(self) -> Context: ...
+    @property
+    def at(self) -> int: ...
+    @property
+    def sampling(self) -> Sampling: ...
+    @property
+    def key(self) -> Key: ...
+    @property
+    def version(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a model folder holds besides weights, kept so that a saved model is as whole as the one that was loaded."""
+
+    source: str | None = None  # where it was loaded from
+    config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
+    generation: bytes | None = None  # generation_config.json
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    """A causal language model as a player's policy. `network` is what an optimiser moves."""
+
+    trunk: Decoder | Foreign
+    tokenizer: Tokenizer | None
+    end_tokens: tuple[int, ...]
+    folder: Folder = Folder()
+    head: ValueHead | None = None
+    shared: bool = False  # the trunk belongs to another player, and gets no gradient from the head
+    lora: LoRA | None = None
+    note: str | None = None  # why the model runs through transformers, where it does
+
+    @classmethod
+    def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:
+        """The model of a folder: built-in decoder where it implements the configuration, else through transformers (then `note` says why).
+
+        A folder that holds only a PEFT adapter loads its base model, with the adapter on it.
+        Raises: UserError that names the file and the remedy for a missing, malformed or unsafe folder.
+        """
+        path = Path(folder)
+        if (path / CONFIG).is_file() and not (path / "config.json").is_file():
+            return _adapted(path, dtype, device)
+        path = check_folder(path)
+        note = None
+        trunk: Decoder | Foreign
+        try:
+            trunk = load_decoder(path, dtype=dtype, device=device)
+        except Unsupported as reason:
+            note = f"{reason}; the model runs through transformers, more slowly"
+            trunk = load_foreign(path, dtype=dtype, device=device)
+        config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
+        generation = path / "generation_config.json"
+        raw = generation.read_bytes() if generation.is_file() else None
+        ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
+        head = load_head(path, _width(trunk), dtype=dtype, device=device)
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
+
+    def save(self, folder: str | Path) -> None:
+        """Write safetensors, config.json and the tokenizer's files: a folder that transformers loads as it is.
+
+        An adapter is merged into the weights, and written beside them in PEFT's format under `adapter/`; a value head stands beside too.
+        """
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.trunk, Foreign):
+            self.trunk.inner.save_pretrained(path)
+        else:
+            weights = merged_weights(self.trunk)
+            save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
+            (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
+        if self.folder.generation is not None:
+            (path / "generation_config.json").write_bytes(self.folder.generation)
+        if self.tokenizer is not None:
+            self.tokenizer.save(path)
+        if self.head is not None:
+            save_head(self.head, path)
+        if self.lora is not None:
+            save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source)
+
+    def _config_json(self, decoder: Decoder) -> str:
+        if not self.folder.config:
+            return config_json(decoder.config, decoder.dtype)
+        name = "dtype" if "dtype" in self.folder.config else "torch_dtype"
+        fields = {**self.folder.config, name: str(decoder.dtype).removeprefix("torch.")}
+        return json.dumps(fields, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @property
+    def network(self) -> nn.Module:
+        """What is trained and stored: the trunk, with its head if it has one; the head alone where the trunk is another player's."""
+        if self.head is None:
+            return self.trunk
+        return self.head if self.shared else Critic(self.trunk, self.head)
+
+    @property
+    def can(self) -> frozenset[str]:
+        """What the policy offers: logprobs, entropy, fork, text; pack where prefixes are shared; value where it has a head."""
+        offers = {"logprobs", "entropy", "fork", "text"}
+        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value"} if self.head else set()))
+
+    @property
+    def context_length(self) -> int:
+        """The longest sequence, tokens."""
+        return self.trunk.config.max_position_embeddings if isinstance(self.trunk, Decoder) else self.trunk.context_length
+
+    # text
+
+    def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
+        """int32 tokens of raw text, or of messages under the chat template with the opening of the assistant's turn."""
+        return self._tokenizer().tokens(prompt)
+
+    def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
+        """int32 tokens that close the assistant's turn, give the observation and open the next; an end token first if the turn ends so."""
+        return self._tokenizer().follow(observation)
+
+    def text(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """The text of tokens, special tokens left out."""
+        return self._tokenizer().text(tokens)
+
+    def _tokenizer(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise UserError(f'model folder "{self.folder.source}" has no tokenizer.json; save its tokenizer there with save_pretrained')
+        return self.tokenizer
+
+    # rollout
+
+    def act(self, asked: Sequence[Asked]) -> list[Context]:
+        """A sampled context for each, in order; its parent is the context that it goes on from."""
+        from gradus.policies.engine import Job, generate
+
+        jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
+        sampled = generate(
+            self.trunk, jobs, end_tokens=self.end_tokens, decode_text=self._tokenizer().text, max_context=self.context_length
+        )
+        return [
+            Context(
+                tokens=s.tokens,
+                chosen=np.ones(len(s.tokens), dtype=bool),
+                logprobs=s.logprobs,
+                versions=np.full(len(s.tokens), a.version, dtype=np.int32),
+                temperature=a.sampling.temperature or 1.0,  # greedy tokens carry their log-probability at temperature 1
+                parent=(a.parent, a.at),
+                ended=s.ended,
+            )
+            for a, s in zip(asked, sampled, strict=True)
+        ]
+
+    # update
+
+    def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
+        """Indices of contexts to evaluate together, at most `max_tokens` tokens each (a longer context stands alone)."""
+        return micro_batches(contexts, max_tokens, shared=isinstance(self.trunk, Decoder))
+
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want | Signal], key: Key | None = None) -> dict[Any, Tensor]:
+        """What is wanted of every action, [A] in order of the contexts, float32 (float64 for a float64 model); with gradient where it is on.
+
+        Log-probability and entropy are those at each context's own temperature. `key` is for policies that draw; this one does not.
+        Raises: UserError for a want that this policy does not offer.
+        """
+        kinds = {want: _kind(want, self.head) for want in wants}
+        rows = self._rows(contexts, frozenset(kinds.values())) if any(c.actions for c in contexts) else {}
+        return {want: rows[kind] if rows else torch.zeros(0, device=self.trunk.device) for want, kind in kinds.items()}
+
+    def _rows(self, contexts: Sequence[Context], kinds: frozenset[str]) -> dict[str, Tensor]:
+        temperature = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
+        temperature = temperature.to(self.trunk.device)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
+            found = (self._packed_rows if isinstance(self.trunk, Decoder) else self._foreign_rows)(contexts, kinds, temperature)
+        if self.head is not None and "value" in kinds:
+            found["value"] = self.head(found.pop("hidden"))
+            if "source" in found:
+                found["value"] = take_rows(found["value"], found["source"])
+        return found
+
+    def _packed_rows(self, contexts: Sequence[Context], kinds: frozenset[str], temperature: Tensor) -> dict[str, Tensor]:
+        assert isinstance(self.trunk, Decoder)
+        packed = pack(contexts, self.trunk.device, self.trunk.dtype)
+        hidden = forward(self.trunk, packed)
+        found = {"hidden": hidden, "source": packed.source}
+        if kinds & {"logprob", "entropy"}:
+            before = take_rows(hidden, packed.source)
+            logprobs, entropy = token_logprobs(before, self.trunk.head_weight, packed.targets, temperature, entropy="entropy" in kinds)
+            found["logprob"] = logprobs
+            if entropy is not None:
+                found["entropy"] = entropy
+        return found
+
+    def _foreign_rows(self, contexts: Sequence[Context], kinds: frozenset[str], temperature: Tensor) -> dict[str, Tensor]:
+        assert isinstance(self.trunk, Foreign)
+        found = {}
+        if kinds & {"logprob", "entropy"}:
+            logits, targets = self.trunk.logits(contexts)
+            found["logprob"], found["entropy"] = logits_logprobs(logits, targets, temperature)
+        if "value" in kinds:
+            found["hidden"] = self.trunk.hidden(contexts)
+        return found
+
+    # relations to other players
+
+    def clone(self) -> LanguageModel:
+        """A copy with weights of its own, all of which can be trained."""
+        trunk = copy.deepcopy(self.trunk)
+        head = copy.deepcopy(self.head)
+        for part in (trunk, *([head] if head else [])):
+            part.zero_grad(set_to_none=True)
+            if self.lora is None:
+                part.requires_grad_(True)
+        return replace(self, trunk=trunk, head=head, shared=False)
+
+    def with_value_head(self, key: Key, *, shared: bool) -> LanguageModel:
+        """This model with a value head (the one it was loaded with, if any). `shared`: the trunk stays another player's and gets no gradient."""
+        head = self.head or ValueHead(_width(self.trunk), key, dtype=self.trunk.dtype, device=self.trunk.device)
+        return replace(self, head=head, shared=shared)
+
+    def with_adapter(self, rank: int, alpha: float, key: Key) -> LanguageModel:
+        """This model's weights, frozen and in the same memory, with a new LoRA adapter on every linear layer."""
+        if not isinstance(self.trunk, Decoder):
+            raise UserError(f"{self.note or 'the model runs through transformers'}; adapters need the built-in decoder")
+        lora = LoRA(rank, alpha)
+        return replace(self, trunk=adapt(self.trunk, lora, key), lora=lora, head=None, shared=False)
+
+
+def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> LanguageModel:
+    base = read_json(path / CONFIG).get("base_model_name_or_path")
+    if not base or not (Path(base) / "config.json").is_file():
+        raise UserError(
+            f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is no model folder here; set it to the folder of the base model"
+        )
+    model = LanguageModel.load(base, dtype=dtype, device=device)
+    if not isinstance(model.trunk, Decoder):
+        raise UserError(
+            f"{path}: the adapter's base needs transformers ({model.note}); merge the adapter with peft and save the whole model"
+        )
+    trunk, lora = load_adapter(model.trunk, path)
+    return replace(model, trunk=trunk, lora=lora)
+
+
+def _end_tokens(config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Tokenizer | None) -> tuple[int, ...]:
+    """The tokens that end a completion: of generation_config.json, else of config.json; and the tokenizer's own."""
+    stated = generation.get("eos_token_id", config.get("eos_token_id"))
+    ends = [] if stated is None else list(stated) if isinstance(stated, list) else [stated]
+    if tokenizer is not None and tokenizer.end is not None:
+        ends.append(tokenizer.end)
+    return tuple(dict.fromkeys(int(t) for t in ends))
+
+
+def _width(trunk: Decoder | Foreign) -> int:
+    return trunk.config.hidden_size if isinstance(trunk, Decoder) else trunk.inner.config.get_text_config().hidden_size
+
+
+def _kind(want: Want | Signal, head: ValueHead | None) -> str:
+    for kinds, name in (((LogProb, LogProbs), "logprob"), ((EntropyOf, Entropy), "entropy"), ((Value, Values), "value")):
+        if isinstance(want, kinds) and (name != "value" or head is not None):
+            return name
+    remedy = (
+        "give the player a value head (model=Head(...))" if isinstance(want, (Value, Values)) else "it offers LogProb, EntropyOf and Value"
+    )
+    raise UserError(f"a language model does not offer {type(want).__name__}; {remedy}")

@@ -1,0 +1,199 @@
+"""LoRA on the decoder's linear layers, W + (alpha / rank) B A, in the file format of PEFT.
+
+Reference: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, arXiv:2106.09685, section 4.1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gradus.policies.config import read_json
+from gradus.policies.decoder import Decoder
+from gradus.types import Key, UserError
+
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_PREFIX = "base_model.model."
+
+
+@dataclass(frozen=True)
+class LoRA:
+    """How an adapter is shaped."""
+
+    rank: int = 8  # 1 or more
+    alpha: float = 16.0
+    targets: tuple[str, ...] = ALL_LINEAR  # names of linear modules
+    root: bool = False  # scale by alpha / sqrt(rank) instead of alpha / rank
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise UserError(f"adapter: rank is {self.rank}; it must be 1 or more")
+        unknown = sorted(set(self.targets) - set(ALL_LINEAR))
+        if unknown or not self.targets:
+            raise UserError(f"adapter: no linear layer is called {unknown or '(nothing)'}; take some of {', '.join(ALL_LINEAR)}")
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / (self.rank**0.5 if self.root else self.rank)
+
+
+class LoRALinear(nn.Module):
+    """A linear layer with its weight frozen and a trained low-rank change beside it. `weight` is the two together."""
+
+    def __init__(self, linear: nn.Linear, lora: LoRA, key: Key) -> None:
+        super().__init__()
+        rows, columns = linear.weight.shape
+        self.base = nn.Parameter(linear.weight.detach(), requires_grad=False)  # shares memory with the layer it adapts
+        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
+        # PEFT's start: A uniform in +-1/sqrt(columns), B zero, so that nothing changes at first.
+        draws = (torch.from_numpy(key.uniform(lora.rank, columns)) * 2 - 1) / columns**0.5
+        self.lora_A = nn.Parameter(draws.to(linear.weight))
+        self.lora_B = nn.Parameter(linear.weight.new_zeros(rows, lora.rank))
+        self.scale = lora.scale
+
+    @property
+    def weight(self) -> Tensor:
+        """The layer's weight with its change added, [rows, columns]."""
+        return torch.addmm(self.base, self.lora_B, self.lora_A, alpha=self.scale)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.base, self.bias) + F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
+
+
+def adapt(decoder: Decoder, lora: LoRA, key: Key) -> Decoder:
+    """A decoder whose weights are those of `decoder`, frozen and in the same memory, with a new adapter on its linear layers.
+
+    Raises: UserError where `decoder` has an adapter already.
+    """
+    if any(isinstance(m, LoRALinear) for m in decoder.modules()):
+        raise UserError("this model has an adapter already; merge it first")
+    with torch.device("meta"):
+        adapted = Decoder(decoder.config)
+    adapted.load_state_dict({name: p.detach() for name, p in decoder.named_parameters()}, assign=True)
+    adapted.requires_grad_(False)
+    for name, module in list(adapted.named_modules()):
+        parent, _, leaf = name.rpartition(".")
+        if leaf in lora.targets and isinstance(module, nn.Linear):
+            setattr(adapted.get_submodule(parent), leaf, LoRALinear(module, lora, key.fold(name)))
+    return adapted
+
+
+def adapters(decoder: nn.Module) -> Iterator[tuple[str, LoRALinear]]:
+    """The adapted layers by name."""
+    return ((name, m) for name, m in decoder.named_modules() if isinstance(m, LoRALinear))
+
+
+def merged(decoder: Decoder) -> Decoder:
+    """A decoder without adapter and the same function: every change added to its weight. The decoder itself where it has none."""
+    if next(adapters(decoder), None) is None:
+        return decoder
+    with torch.device("meta"):
+        plain = Decoder(decoder.config)
+    plain.load_state_dict(merged_weights(decoder), assign=True)
+    return plain.requires_grad_(True)
+
+
+@torch.no_grad()
+def merged_weights(decoder: nn.Module) -> dict[str, Tensor]:
+    """Name to weight as a network without adapter has them; copies."""
+    changed = dict(adapters(decoder))
+    weights: dict[str, Tensor] = {}
+    for name, parameter in decoder.named_parameters():
+        owner, _, leaf = name.rpartition(".")
+        if owner not in changed or leaf == "bias":
+            weights[name] = parameter.detach().clone()
+        elif leaf == "base":
+            weights[f"{owner}.weight"] = changed[owner].weight.detach().clone()
+    return weights
+
+
+def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None) -> None:
+    """Write adapter_config.json and adapter_model.safetensors as PEFT reads them."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for name, module in adapters(decoder):
+        tensors[f"{_PREFIX}{name}.lora_A.weight"] = module.lora_A.detach().cpu().contiguous()
+        tensors[f"{_PREFIX}{name}.lora_B.weight"] = module.lora_B.detach().cpu().contiguous()
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base,
+        "r": lora.rank,
+        "lora_alpha": lora.alpha,
+        "target_modules": list(lora.targets),
+        "use_rslora": lora.root,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+    }
+    (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+# What PEFT may ask for beyond plain LoRA, and the values that mean it is not asked for.
+_OFF: Mapping[str, Sequence[Any]] = {
+    "use_dora": (False, None),
+    "fan_in_fan_out": (False, None),
+    "bias": ("none", None),
+    "modules_to_save": (None, []),
+    "rank_pattern": ({}, None),
+    "alpha_pattern": ({}, None),
+    "layer_replication": (None,),
+    "lora_bias": (False, None),
+    "use_qalora": (False, None),
+    "trainable_token_indices": (None,),
+    "target_parameters": (None, []),
+    "megatron_config": (None,),
+}
+
+
+def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
+    """The decoder with the PEFT adapter of a folder on it.
+
+    Raises: UserError naming the file and field for a kind of adapter that is not plain LoRA, and the tensor for one that does not fit.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    config = read_json(folder / CONFIG)
+    if config.get("peft_type") != "LORA":
+        raise UserError(f"{folder / CONFIG}: peft_type is {config.get('peft_type')!r}; only LORA adapters are read")
+    for field, off in _OFF.items():
+        if config.get(field) not in off:
+            raise UserError(
+                f"{folder / CONFIG}: {field} = {config[field]!r} is not supported; merge the adapter with peft and save the whole model"
+            )
+    try:
+        tensors = load_file(folder / WEIGHTS, device=str(decoder.device))
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{folder / WEIGHTS} cannot be read ({error}); save the adapter again") from None
+    names = sorted({name.removeprefix(_PREFIX).rsplit(".lora_", 1)[0] for name in tensors})
+    known = dict(decoder.named_modules())
+    foreign = [n for n in names if not isinstance(known.get(n), nn.Linear) or n.rpartition(".")[2] not in ALL_LINEAR]
+    if foreign or not names:
+        raise UserError(
+            f"{folder / WEIGHTS}: {foreign[0] if foreign else 'nothing'} is no linear layer of this model; the adapter belongs to another"
+        )
+    root = bool(config.get("use_rslora", False))
+    lora = LoRA(int(config["r"]), float(config["lora_alpha"]), tuple(dict.fromkeys(n.rpartition(".")[2] for n in names)), root)
+    adapted = adapt(decoder, lora, Key())
+    for name, module in adapters(adapted):
+        for part, parameter in (("A", module.lora_A), ("B", module.lora_B)):
+            tensor = tensors.get(f"{_PREFIX}{name}.lora_{part}.weight")
+            if tensor is None or tensor.shape != parameter.shape:
+                found = "missing" if tensor is None else f"of shape {list(tensor.shape)}, not {list(parameter.shape)}"
+                raise UserError(f"{folder / WEIGHTS}: {name}.lora_{part} is {found}; the adapter belongs to another model")
+            with torch.no_grad():
+                parameter.copy_(tensor)
+    return adapted, lora

@@ -1,0 +1,136 @@
+"""Text to tokens and back. tokenizer.json is read by the `tokenizers` package; other formats go through `transformers`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradus.policies.chat import DEFAULT_TEMPLATE, render, render_follow
+from gradus.policies.config import read_json
+from gradus.types import Message, UserError
+
+FILES = (
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"),
+    *("chat_template.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model"),
+)
+_SPECIALS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """How a model reads and writes text."""
+
+    encode: Callable[[str, bool], list[int]]  # text, whether the model's own frame (a start token) is put round it
+    decode: Callable[[list[int]], str]  # special tokens left out
+    template: str  # chat template, jinja
+    specials: Mapping[str, str]  # bos_token, eos_token, ... by name
+    end: int | None  # the id of eos_token
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # as they stood in the model folder
+    own_template: bool = True  # False: the model brought none
+
+    def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
+        """int32 tokens of raw text, or of messages with the start of the assistant's turn."""
+        if isinstance(prompt, str):
+            return np.array(self.encode(prompt, True), dtype=np.int32)
+        return np.array(self.encode(render(self.template, prompt, self.specials), False), dtype=np.int32)
+
+    def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
+        """int32 tokens that close the assistant's turn, give the observation (text: a user message) and open the next turn.
+
+        Only new text is tokenised, never what was sampled. The closing end token is the first one where the template writes it.
+        """
+        messages = ({"role": "user", "content": observation},) if isinstance(observation, str) else observation
+        return np.array(self.encode(render_follow(self.template, messages, self.specials), False), dtype=np.int32)
+
+    def text(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """The text of tokens, special tokens left out."""
+        return self.decode([int(t) for t in tokens])
+
+    def save(self, folder: Path) -> None:
+        """Write the tokenizer's files as they were found."""
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+
+
+def load_tokenizer(folder: Path) -> Tokenizer | None:
+    """The tokenizer of a model folder; None where it holds none. Raises UserError that names a malformed file."""
+    files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
+    config = read_json(folder / "tokenizer_config.json") if "tokenizer_config.json" in files else {}
+    mapped = read_json(folder / "special_tokens_map.json") if "special_tokens_map.json" in files else {}
+    specials = {name: _content(found) for name in _SPECIALS if (found := config.get(name) or mapped.get(name))}
+    template = _template(folder, files, config)
+    if "tokenizer.json" in files:
+        encode, decode, ids = _fast(folder, config)
+    elif files.keys() & {"tokenizer.model", "vocab.json", "vocab.txt", "spiece.model"}:
+        encode, decode, ids = _through_transformers(folder)
+    else:
+        return None
+    eos = specials.get("eos_token")
+    end = None if eos is None else ids(eos)
+    return Tokenizer(encode, decode, template or DEFAULT_TEMPLATE, specials, end, files, template is not None)
+
+
+Parts = tuple[Callable[[str, bool], list[int]], Callable[[list[int]], str], Callable[[str], "int | None"]]
+
+
+def _fast(folder: Path, config: Mapping[str, Any]) -> Parts:
+    import tokenizers
+
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # the package raises plain Exception for every kind of malformed file
+        raise UserError(f"{folder / 'tokenizer.json'} cannot be read ({error}); save the tokenizer again with save_pretrained") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    known = tokenizer.get_vocab(with_added_tokens=True)
+    for _, entry in sorted(config.get("added_tokens_decoder", {}).items(), key=lambda item: int(item[0])):
+        if entry["content"] not in known:
+            options = {k: v for k, v in entry.items() if k in ("single_word", "lstrip", "rstrip", "normalized")}
+            token = tokenizers.AddedToken(entry["content"], **options, special=entry.get("special", False))
+            (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
+    return (
+        lambda text, framed: tokenizer.encode(text, add_special_tokens=framed).ids,
+        lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
+        tokenizer.token_to_id,
+    )
+
+
+def _through_transformers(folder: Path) -> Parts:
+    from transformers import AutoTokenizer
+
+    tokenizer: Any
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+    except Exception as error:  # formats of many libraries raise as they please
+        raise UserError(f'the tokenizer files of "{folder}" cannot be read ({error}); save a tokenizer.json beside them') from None
+    return (
+        lambda text, framed: tokenizer(text, add_special_tokens=framed)["input_ids"],
+        lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
+        tokenizer.convert_tokens_to_ids,
+    )
+
+
+def _content(token: Any) -> str:
+    return str(token["content"]) if isinstance(token, Mapping) else str(token)
+
+
+def _template(folder: Path, files: Mapping[str, bytes], config: Mapping[str, Any]) -> str | None:
+    """chat_template.jinja, else the field of chat_template.json or tokenizer_config.json; of several named ones the one called default."""
+    if "chat_template.jinja" in files:
+        return files["chat_template.jinja"].decode("utf-8")
+    found = config.get("chat_template")
+    if found is None and "chat_template.json" in files:
+        found = json.loads(files["chat_template.json"]).get("chat_template")
+    if isinstance(found, list):
+        named = {entry["name"]: entry["template"] for entry in found}
+        if "default" not in named:
+            raise UserError(
+                f'{folder / "tokenizer_config.json"}: chat_template has no entry named "default"; name one of {sorted(named)} so'
+            )
+        return str(named["default"])
+    return None if found is None else str(found)
