@@ -27,6 +27,7 @@ def arithmetic(level: int = 3, operations: str = "+-*") -> Task:
         verify,
         level=level,
         levels=(1, 8),
+        max_tokens=12 + 12 * level,
         chance=0.01 if level == 1 else 0.0,  # about a hundred results are likely at level 1, a thousand and more above
         about='sums, differences and products: "347+285" -> "...=632"; level: digits',
     )
@@ -40,6 +41,7 @@ def running_sum(level: int = 20) -> Task:
         verify,
         level=level,
         levels=(4, 26),
+        max_tokens=12 + 5 * level,
         chance=0.02,
         about='a sum of many numbers with scratch notes: "a3b8c5" -> "a3b11c16=16"; level: how many',
     )

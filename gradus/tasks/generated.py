@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from gradus.types import Frozen, Key, Problem, UserError
+from gradus.types import Frozen, Key, Problem, Sampling, UserError
 from gradus.types.parts import Task, Verify
 
 HELD_OUT_SHARE = 0.1  # of all contents; training never draws these, whatever its key and level
@@ -105,9 +105,20 @@ def problem(source: Generated, index: int, level: int, draft: Draft) -> Problem:
 
 
 def generated_task(
-    name: str, make: Make, verify: Verify, *, level: int, levels: tuple[int, int], chance: float, about: str, provides: Sequence[str] = ()
+    name: str,
+    make: Make,
+    verify: Verify,
+    *,
+    level: int,
+    levels: tuple[int, int],
+    max_tokens: int,
+    chance: float,
+    about: str,
+    provides: Sequence[str] = (),
 ) -> Task:
-    """A task whose two sources share a generator and no content. `chance`: accuracy of guessing at the level."""
+    """A task whose two sources share a generator and no content. `max_tokens`: limit of a completion, characters of a worked solution and some
+    to spare; `chance`: accuracy of guessing at the level.
+    """
     low, high = levels
     if not low <= level <= high:
         raise UserError(f"task {name} has levels {low} to {high}, not {level}; choose one of them")
@@ -119,6 +130,7 @@ def generated_task(
         verify=verify,
         provides=frozenset({"solution", "difficulty", *provides}),
         about=about,
+        sampling=Sampling(max_tokens=max_tokens),
         level=level,
         chance=chance,
     )

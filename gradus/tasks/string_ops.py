@@ -41,6 +41,7 @@ def string_ops(level: int = 2, functions: Sequence[str] = tuple(FUNCTIONS)) -> T
         verify,
         level=level,
         levels=(1, 8),
+        max_tokens=8 + 14 * level,
         chance=0.0,
         about='composed string functions: "reverse(rotate(planet))" -> "lanetp=ptenal"; level: how many',
     )
@@ -68,9 +69,9 @@ def _string_ops(rng: random.Random, level: int, functions: tuple[str, ...]) -> D
 
 
 def _fits(name: str, value: str) -> bool:
-    """Whether the function changes the value and leaves between 2 and 16 letters, so that no composition grows or dies out."""
+    """Whether the function changes the value and leaves between 2 and 12 letters, so that no composition grows or dies out."""
     made = FUNCTIONS[name](value)
-    return made != value and 2 <= len(made) <= 16
+    return made != value and 2 <= len(made) <= 12
 
 
 def _word(rng: random.Random) -> str:
