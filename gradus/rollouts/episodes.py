@@ -78,7 +78,8 @@ class Episodes:
         player, world, played = seat.request.player, seat.world, Played((episode.first,))
         for t in range(self.max_turns):
             prompt = self._prompt(played, seat)
-            if t > 0 and len(prompt.sequence) >= world.context_length(player):
+            if len(prompt.sequence) >= world.context_length(player):
+                refuse_long(prompt, seat, t)
                 return replace(played, ended=Ended.CONTEXT)
             sampled = await sample_turn(seat, t, prompt)
             action = world.text(sampled.sequence[len(prompt.sequence) :], player)
@@ -132,6 +133,16 @@ async def stepped(episode: Episode, action: str, player: str) -> Turn | Failed:
     if answer.terminated and answer.truncated:
         return Failed("the environment said both terminated and truncated")
     return answer if math.isfinite(answer.reward) else Failed(f"the environment gave the reward {answer.reward}")
+
+
+def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:
+    """Raises UserError where not even the first turn fits, for then no episode of this problem ever can be played."""
+    if turn == 0:
+        length = seat.world.context_length(seat.request.player)
+        raise UserError(
+            f"the first prompt of problem {seat.request.problem.id} has {len(prompt.sequence)} tokens, but the model's context holds {length} "
+            "with at least one to act; take an easier level, shorter instructions or a model with a longer context"
+        )
 
 
 async def sample_turn(seat: Seat, turn: int, prompt: Context) -> Context:

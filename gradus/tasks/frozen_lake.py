@@ -12,7 +12,7 @@ from gradus.types import Frozen, Key, Sampling
 from gradus.types.parts import Task
 
 INSTRUCTION = "Walk P to G, not into H. Say up, down, left or right."
-LEVELS = {1: (3, 0.2, 0.42), 2: (4, 0.25, 0.22), 3: (4, 0.4, 0.15), 4: (5, 0.35, 0.10), 5: (6, 0.35, 0.05)}
+LEVELS = {1: (3, 0.35, 0.27), 2: (4, 0.25, 0.22), 3: (4, 0.4, 0.15), 4: (5, 0.35, 0.10), 5: (6, 0.35, 0.05)}
 """Cells a side, share of holes, and the measured chance that a random walk gets to the goal."""
 LEAST = 2  # moves that the shortest way has at least
 

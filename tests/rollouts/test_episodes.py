@@ -159,6 +159,11 @@ def test_a_full_context_ends_the_episode(length: int, turns: int, own: str) -> N
     assert trajectory.value == 0.5
 
 
+def test_a_first_prompt_that_does_not_fit_is_told() -> None:
+    with pytest.raises(UserError, match="problem p has 8 tokens, but the model's context holds 8"):
+        play(THREE, context_length=8)
+
+
 @pytest.mark.parametrize(
     ("last", "reason"),
     [
