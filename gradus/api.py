@@ -116,9 +116,9 @@ def plan(
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
         made = made.but(setting=PROFILES[profile or "small"])
     if reward is not None:
-        from gradus.rewards.functions import Function
+        from gradus.rewards.functions import reward_from
 
-        made = made.but(reward=Function(path=reward) if isinstance(reward, str) else reward)
+        made = made.but(reward=reward_from(_absolute(reward) if isinstance(reward, str) else reward))
     if steps is not None:
         if steps < 0:
             raise UserError(f"--steps is {steps}; it must be 0 or more")
