@@ -39,11 +39,11 @@ class Plan:
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
-        task = str(Path(self.task).resolve()) if Path(self.task).exists() else self.task
+        task = str(Path(self.task).resolve()) if Path(self.task).exists() else _absolute(self.task)
         return {
             "recipe": to_json(self.recipe),
             "task": task,
-            "task_options": [list(o) for o in self.task_options],
+            "task_options": [[name, str(Path(value).resolve()) if Path(value).exists() else value] for name, value in self.task_options],
             "model": model,
             "seed": self.seed,
             "device": self.device,
@@ -126,6 +126,12 @@ def plan(
     return Plan(made, task, model, seed, tuple((task_options or {}).items()), device)
 
 
+def _absolute(spec: str) -> str:
+    """FILE.py:NAME with the file's whole path, so that a run can be resumed from any folder."""
+    file, colon, name = spec.rpartition(":")
+    return f"{Path(file).resolve()}{colon}{name}" if colon and Path(file).is_file() else spec
+
+
 def start(
     planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
 ) -> Run:
@@ -135,7 +141,10 @@ def start(
     if folder is not None:
         model = Path(planned.model) if planned.model and Path(planned.model).is_dir() else None
         data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if Path(p).is_file()]
-        run.folder = RunFolder.create(folder, planned.stored(), describe(data=data, model=model, command=sys.argv))
+        code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
+        named = getattr(planned.recipe.reward, "path", "").rpartition(":")[0]
+        code += [Path(named)] if Path(named).is_file() else []
+        run.folder = RunFolder.create(folder, planned.stored(), describe(data=data, model=model, code=code, command=sys.argv))
     return run
 
 

@@ -15,6 +15,7 @@ from gradus.fit import check_fit
 from gradus.lab.folder import RunFolder
 from gradus.loop import train as loop
 from gradus.recipe import Recipe
+from gradus.rewards.combine import check_reward
 from gradus.state import Memory
 from gradus.study.summary import summarise
 from gradus.types import Group, Key, Request, Sampling
@@ -203,6 +204,8 @@ def prepare(
     if recipe.environment is not None:
         task = replace(task, environment=recipe.environment)
     check_fit(recipe, task)
+    for reward in (recipe.reward, getattr(recipe.study, "reward", None)):
+        check_reward(reward, task)
     players = build_players(recipe, model, task, Key(seed), device)
     check_fit(recipe, task, players)
     return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view)
