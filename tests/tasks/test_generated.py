@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from gradus.tasks.arithmetic import arithmetic, running_sum
+from gradus.tasks.countdown import countdown
+from gradus.tasks.generated import HELD_OUT_SHARE, Draft, Generated, is_held_out
+from gradus.tasks.knights_knaves import knights_knaves
+from gradus.tasks.string_ops import string_ops
+from gradus.types import Key, UserError
+
+TASKS = (arithmetic(), running_sum(), countdown(), string_ops(), knights_knaves())
+HOSTILE = (
+    "",
+    "=",
+    "=" * 100_000,
+    "9" * 100_000,
+    "=" + "9" * 100_000,
+    "\x00=\n",
+    "=１２",
+    "=1e9",
+    "= ",
+    "=--1",
+    ";,",
+    "÷=½",
+    "__import__('os')=1",
+    "(" * 9999,
+)
+
+
+def number(rng: random.Random, level: int) -> Draft:
+    n = rng.randrange(level)
+    return Draft(f"n{n}", n, f"={n}", str(n))
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_held_out_problems_are_never_among_the_training_ones(task) -> None:
+    for level in task.source.levels:
+        kept = {p.question for p in task.held_out.draw(range(100), level, Key(1))}
+        drawn = {p.question for seed in range(3) for p in task.source.draw(range(1000), level, Key(seed))}
+        assert len(kept) == 100
+        assert not kept & drawn
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_a_problem_depends_on_index_level_and_key_alone(task) -> None:
+    for source in (task.source, task.held_out):
+        some = source.draw([5, 0, 300], None, Key(7))
+        again = [source.draw([i], task.level, Key(7))[0] for i in (5, 0, 300)]
+        assert [(p.id, p.question, p.meta["solution"]) for p in some] == [(p.id, p.question, p.meta["solution"]) for p in again]
+        assert source.draw([0], None, Key(8))[0].question != some[1].question
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_worked_solutions_are_right_and_fit_the_limit_at_every_level(task) -> None:
+    low, high = task.source.levels
+    for level in range(low, high + 1):
+        for p in task.source.draw(range(60), level, Key(0)):
+            assert task.verify(p, p.meta["solution"]) == 1.0, p
+            assert p.meta["difficulty"] == level
+            if level == task.level:
+                assert len(p.meta["solution"]) < task.sampling.max_tokens
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_hostile_text_is_wrong_and_never_an_error(task) -> None:
+    p = task.source.draw([0], None, Key(0))[0]
+    assert [task.verify(p, text) for text in HOSTILE] == [0.0] * len(HOSTILE)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda t: t.name)
+def test_another_problems_solution_is_wrong(task) -> None:
+    problems = task.source.draw(range(40), None, Key(0))
+    wrong = sum(task.verify(p, q.meta["solution"]) for p, q in zip(problems, problems[1:], strict=False))
+    assert wrong <= 40 * (task.chance + 0.25)
+
+
+def test_the_held_out_share_is_what_it_says() -> None:
+    kept = sum(is_held_out("arithmetic", str(n)) for n in range(20_000))
+    # 20,000 draws of chance 0.1: mean 2,000, standard deviation sqrt(20000 * 0.1 * 0.9) = 42; five of them either way
+    assert abs(kept - 20_000 * HELD_OUT_SHARE) < 5 * 42
+
+
+def test_levels_with_few_problems_say_how_many_there_are() -> None:
+    held = Generated("n", number, 40, (1, 100), held_out=True)
+    there = [n for n in range(40) if is_held_out("n", str(n))]
+    assert 0 < len(there) < 15
+    assert sorted(p.answer for p in held.draw(range(len(there)), None, Key(0))) == there
+    with pytest.raises(UserError, match=f"only {len(there)} held-out problems at level 40, but {len(there) + 1}"):
+        held.draw(range(len(there) + 1), None, Key(0))
+
+
+def test_a_level_that_is_not_there_is_named() -> None:
+    with pytest.raises(UserError, match=r"task arithmetic has levels 1 to 8, not 9"):
+        arithmetic(level=9)
+    with pytest.raises(UserError, match=r"task countdown has levels 1 to 7, not 0"):
+        countdown().source.draw([0], 0, Key(0))
