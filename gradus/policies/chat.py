@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 DEFAULT_TEMPLATE = (
-    "{% for message in messages %}{{ message.role }}: {{ message.content }}"
-    "{% if message.role == 'assistant' %}{{ eos_token }}{% endif %}\n{% endfor %}"
-    "{% if add_generation_prompt %}assistant:{% endif %}"
+    "{% for message in messages %}{{ message.role + ':\n' + message.content }}"
+    "{{ (eos_token | default('') if message.role == 'assistant' else '') + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'assistant:\n' }}{% endif %}"
 )
-"""For models that bring no chat template: a line "role: content" a message, the end token after the assistant's, then "assistant:"."""
+"""For models that bring no chat template: each message a line with its role and a colon, then its content; the end token after the
+assistant's. The line break before the answer keeps its first word whole for byte-pair tokenizers."""
 
 _SENTINEL = "Qx7Sentinel7xQ"  # letters and digits only, so that no template strips or escapes a part of it
 _DATE = "01 Jan 2025"

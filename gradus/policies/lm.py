@@ -149,6 +149,12 @@ class LanguageModel:
         """int32 tokens that close the assistant's turn, give the observation and open the next; an end token first if the turn ends so."""
         return self._tokenizer().follow(observation)
 
+    def completion_tokens(self, text: str) -> np.ndarray:
+        """int32 tokens of an answer that is given, as it would have been sampled: its text and the end token."""
+        tokenizer = self._tokenizer()
+        end = tokenizer.end if tokenizer.end is not None else next(iter(self.end_tokens), None)
+        return np.array([*tokenizer.encode(text, False), *([] if end is None else [end])], dtype=np.int32)
+
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:
         """The text of tokens, special tokens left out."""
         return self._tokenizer().text(tokens)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from gradus.policies.config import DecoderConfig, Llama3Scaling
+from gradus.policies.decoder import Decoder, RMSNorm, rotary_frequencies
+from gradus.policies.loading import load_decoder
+from gradus.types import Key
+
+CONFIG = DecoderConfig("llama", 50, 16, 24, 2, 4, 2, 4, 128)
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("llama", {}),
+        ("llama", {"tie_word_embeddings": True, "num_key_value_heads": 1, "attention_bias": True, "mlp_bias": True}),
+        ("llama", {"rope_parameters": LLAMA3, "head_dim": 12}),
+        ("qwen2", {}),
+        ("qwen2", {"tie_word_embeddings": True, "num_key_value_heads": 4, "rms_norm_eps": 1e-3}),
+        ("qwen3", {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}),
+        ("qwen3", {"tie_word_embeddings": True, "num_key_value_heads": 1, "attention_bias": True}),
+    ],
+)
+def test_logits_are_those_of_transformers(saved, family, changes):
+    from transformers import AutoModelForCausalLM
+
+    folder = saved(family, **changes)
+    theirs = AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokens = torch.randint(0, 97, (3, 120), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected, ours = theirs(tokens).logits, load_decoder(folder)(tokens)
+    assert expected.std() > 0.5
+    assert (ours - expected).abs().max() < 1e-4
+
+
+def test_bfloat16_stays_near_float32(saved):
+    folder = saved("qwen3")
+    tokens = torch.arange(3, 43).unsqueeze(0)
+    with torch.no_grad():
+        exact, rough = load_decoder(folder)(tokens), load_decoder(folder, dtype=torch.bfloat16)(tokens)
+    assert rough.dtype == torch.bfloat16
+    assert (rough.float() - exact).abs().mean() < 0.03 * exact.abs().mean()
+
+
+def test_positions_are_relative(saved):
+    """Rotary attention sees differences only: the same tokens at positions 50 later give the same hidden states."""
+    decoder = load_decoder(saved("llama"), dtype=torch.float64)
+    layer, x = decoder.layers[0], torch.randn(6, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    scores = []
+    for start in (0, 50):
+        q, k, _ = layer.attn_inputs(x, decoder.rotation(torch.arange(start, start + 6)))
+        scores.append(torch.einsum("qhd,khd->hqk", q[:, :2], k))
+    assert_close(scores[0], scores[1], atol=1e-5, rtol=0)  # angles are float32
+    assert (scores[0][:, 0] - scores[0][:, 1]).abs().max() > 0.1
+
+
+def test_rms_norm_by_hand():
+    norm = RMSNorm(2, 0.0)
+    norm.weight.data = torch.tensor([1.0, 10.0])
+    # mean of squares of (3, 4) is 12.5: 3 / sqrt(12.5) = 0.848528, 10 * 4 / sqrt(12.5) = 11.31371
+    assert_close(norm(torch.tensor([[3.0, 4.0]])), torch.tensor([[0.848528, 11.31371]]))
+
+
+def test_llama3_frequencies_by_hand():
+    scaling = Llama3Scaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=1024)
+    plain = rotary_frequencies(replace(CONFIG, head_dim=16))
+    scaled = rotary_frequencies(replace(CONFIG, head_dim=16, rope_scaling=scaling))
+    laps = 1024 * plain / (2 * torch.pi)
+    assert (laps > 4).sum() > 0  # fast ones stay as they are
+    assert_close(scaled[laps > 4], plain[laps > 4])
+    assert (laps < 1).sum() > 0  # slow ones are 8 times slower
+    assert_close(scaled[laps < 1], plain[laps < 1] / 8)
+    # frequency 10000^(-8/16) = 0.01 turns 1024 * 0.01 / 2 pi = 1.62975 times: kept share (1.62975 - 1) / 3 = 0.209916,
+    # so 0.01 * 0.209916 + 0.01 / 8 * 0.790084 = 0.0030867655
+    assert_close(scaled[4], torch.tensor(0.0030867655))
+
+
+def test_weights_follow_from_the_key():
+    one, same, other = (Decoder(CONFIG).initialise(Key(k)) for k in (1, 1, 2))
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), same.parameters(), strict=True))
+    assert not torch.equal(one.head_weight, other.head_weight)
+    assert float(one.head_weight.detach().std()) == pytest.approx(0.02, rel=0.1)

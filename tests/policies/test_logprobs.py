@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from gradus.policies.logprobs import logits_logprobs, token_logprobs
+
+
+def inputs(dtype=torch.float64, actions=7, width=5, vocab=11):
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(actions, width, dtype=dtype, generator=generator).requires_grad_()
+    weight = torch.randn(vocab, width, dtype=dtype, generator=generator).requires_grad_()
+    targets = torch.randint(0, vocab, (actions,), generator=generator)
+    temperature = torch.linspace(0.5, 1.7, actions, dtype=dtype)
+    return hidden, weight, targets, temperature
+
+
+def test_by_hand():
+    # logits (ln 1, ln 3): p = 1/4, 3/4; at temperature 1/2 they double: p = 1/10, 9/10
+    weight = torch.tensor([[0.0], [math.log(3)]])
+    logprobs, entropy = token_logprobs(torch.ones(2, 1), weight, torch.tensor([0, 1]), torch.tensor([1.0, 0.5]))
+    assert_close(logprobs, torch.tensor([math.log(1 / 4), math.log(9 / 10)]))
+    # -(1/4 ln 1/4 + 3/4 ln 3/4) = 0.562335; -(0.1 ln 0.1 + 0.9 ln 0.9) = 0.325083
+    assert_close(entropy, torch.tensor([0.562335, 0.325083]), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("cells", [1, 22, 1 << 22])  # 1, 2 and all actions at a time
+def test_chunks_are_the_plain_formula(cells):
+    hidden, weight, targets, temperature = inputs()
+    plain = logits_logprobs(hidden @ weight.T, targets, temperature)
+    chunked = token_logprobs(hidden, weight, targets, temperature, cells=cells)
+    assert_close(chunked, plain, atol=1e-12, rtol=0)
+    up = torch.linspace(-1, 2, 7, dtype=torch.float64)
+    gradients = [torch.autograd.grad((a * up).sum() + (b * up.flip(0)).sum(), (hidden, weight)) for a, b in (chunked, plain)]
+    assert_close(gradients[0], gradients[1], atol=1e-12, rtol=0)
+
+
+def test_gradients_are_those_of_finite_differences():
+    hidden, weight, targets, temperature = inputs(actions=3, vocab=4)
+    assert torch.autograd.gradcheck(lambda h, w: token_logprobs(h, w, targets, temperature, cells=4), (hidden, weight))
+    assert torch.autograd.gradcheck(lambda h, w: token_logprobs(h, w, targets, temperature)[1], (hidden, weight))
+    assert torch.autograd.gradcheck(lambda h, w: token_logprobs(h, w, targets, temperature, entropy=False)[0], (hidden, weight))
+
+
+def test_extreme_logits_stay_finite():
+    hidden = torch.tensor([[1e4], [-1e4]], requires_grad=True)
+    weight = torch.tensor([[1.0], [-1.0], [0.0]], requires_grad=True)
+    logprobs, entropy = token_logprobs(hidden, weight, torch.tensor([0, 0]), torch.ones(2))
+    assert_close(logprobs, torch.tensor([0.0, -2e4]))
+    assert_close(entropy, torch.zeros(2))
+    (logprobs.sum() + entropy.sum()).backward()
+    assert bool(torch.isfinite(hidden.grad).all() and torch.isfinite(weight.grad).all())
+
+
+def test_bfloat16_gives_float32():
+    hidden, weight, targets, temperature = inputs(torch.float32)
+    exact = token_logprobs(hidden, weight, targets, temperature)[0]
+    rough = token_logprobs(hidden.bfloat16(), weight.bfloat16(), targets, temperature)[0]
+    assert rough.dtype == torch.float32
+    assert (rough - exact).abs().max() < 0.1
+    assert not torch.equal(rough, exact)
