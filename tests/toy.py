@@ -111,7 +111,10 @@ class ToySource:
     size = None
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
-        return [Problem(f"toy/{i}", "toy", text=chr(ord("a") + i % 7), answer=chr(ord("b") + i % 7)) for i in indices]
+        return [
+            Problem(f"toy/{i}", "toy", text=chr(ord("a") + i % 7), answer=(b := chr(ord("b") + i % 7)), meta=Frozen(solution=b * 2))
+            for i in indices
+        ]
 
 
 def verify(problem: Problem, completion: str) -> Outcome:

@@ -29,7 +29,8 @@ class Given:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One group of one trajectory a request. Raises UserError for a problem that brings no solution."""
-        return [Group(group_name(r), (given(r, 0, solved(r, world), world, reward=1.0, component="demonstration"),)) for r in requests]
+        answers = [given(r, 0, solved(r, world), world, reward=1.0, component="demonstration") for r in requests]
+        return [Group(group_name(r), (t,), pool=(1.0,)) for r, t in zip(requests, answers, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def pair(request: Request, world: World) -> Group:
     texts = (answer_text(request.problem, name) for name in ("chosen", "rejected"))
     answers = [told(prompt, text, request, world) for text in texts]
     both = (given(request, i, c, world, reward=1.0 - i, component="preferred") for i, c in enumerate(answers))
-    return Group(group_name(request), tuple(both))
+    return Group(group_name(request), tuple(both), pool=(1.0, 0.0))
 
 
 def answer_text(problem: Problem, name: str) -> str:

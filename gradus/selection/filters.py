@@ -44,6 +44,31 @@ class Informative:
 
 
 @dataclass(frozen=True)
+class Mixed:
+    """Keeps groups that have a right and a wrong answer: accuracy neither 0 nor 1, whatever else their rewards hold."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept = [g for g in groups if 0.0 < (g.accuracy or 0.0) < 1.0]
+        return kept, [g for g in groups if g not in kept]
+
+
+@dataclass(frozen=True)
+class BestAndWorst:
+    """Keeps of each group its best and its worst trajectory, in that order (the earliest of equals); groups without a difference go."""
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        kept, dropped = [], []
+        for group in groups:
+            best = max(group.trajectories, key=lambda t: t.value)
+            worst = min(group.trajectories, key=lambda t: t.value)
+            if best.value > worst.value:
+                kept.append(group.but(trajectories=(best, worst)))
+            else:
+                dropped.append(group)
+        return kept, dropped
+
+
+@dataclass(frozen=True)
 class Best:
     """Keeps of each group its `count` best trajectories (the earlier one where rewards are equal), and only those above `above`."""
 

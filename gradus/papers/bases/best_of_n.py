@@ -1,0 +1,26 @@
+"""Best of n, distilled: the policy imitates the best of each group of its own answers, so that one sample comes to be worth n.
+
+loss = -(1 / number of tokens of the batch) sum over problems, sum_t log pi(y*_t), y* = the answer with the highest reward, the earliest
+of equals. n is the setting's group size. Where no answer of a group is right one of equals is imitated: its gradient is zero in the mean.
+
+This recipe is the training form. The form at test time, which moves no weights, is a search: `--search BestOf` samples n answers to
+every problem and keeps the one with the highest reward; it goes with any recipe, and evaluation then measures policy and search together.
+
+References: Dong et al., RAFT: Reward rAnked FineTuning for Generative Foundation Model Alignment, arXiv:2304.06767, algorithm 1 (best of
+each prompt's samples, then supervised fine-tuning); best of n at test time: Stiennon et al., arXiv:2009.01325. Ours: one pass over the kept
+answers a step, where the paper trains on them to the end before it samples again.
+"""
+
+from gradus.credit.groups import Constant
+from gradus.objectives.terms import Imitation
+from gradus.papers.bases.reinforce import reinforce
+from gradus.selection.filters import Best
+from gradus.types import Frozen
+
+best_of_n = reinforce.derive(
+    "best_of_n",
+    "The policy imitates the best of each group of its own answers.",
+    selection=Best(1),
+    credit=Constant(),
+    objective=Frozen(imitation=Imitation(source="policy")),
+)

@@ -1,0 +1,102 @@
+"""M2PO: on stale data the mean squared log-ratio is held, by masking only the few tokens that break it; nothing is clipped.
+
+delta_t = log pi(a_t) - log pi_behaviour(a_t). Harmful are tokens that the gradient drives further from the behaviour policy: A > 0 and
+delta > 0, or A < 0 and delta < 0. M2 = mean of delta^2 over the harmful tokens of the mini-batch; the largest are removed until the mean of
+those that remain is at most tau = 0.04. loss = 1 / (all tokens) sum_t -M_t r_t A_t, r = exp(delta), M_t = 0 for removed tokens, else 1.
+Unlike a mean of delta, M2 cannot cancel. Tokens with A = 0 are never harmful; where even the smallest delta^2 exceeds tau, all are masked.
+
+Reference: Zheng et al., Prosperity before Collapse: How Far Can Off-Policy RL Reach with Stale Data on LLMs?, arXiv:2510.01161.
+`SecondMomentClip` is the form of the code released with it: `--objective.policy.trust SecondMomentClip`.
+Stale data comes from the player `generator`, the policy of `updates` updates ago. The lag is scale: 8 here, the paper's smaller one; its
+256 keeps 256 copies of the weights. Ours: of equal delta^2 the later token is removed first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.averages import TokenMean
+from gradus.objectives.ratios import TokenRatio
+from gradus.objectives.trust import Clip, surrogate
+from gradus.papers.bases.grpo import grpo
+from gradus.rollouts.sampled_by import SampledBy
+from gradus.types.batch import Batch
+from gradus.types.players import Lagged, Player
+from gradus.types.tally import Tally, tally
+
+
+def harmful(log_ratio: Tensor, advantages: Tensor) -> Tensor:
+    """bool [A]: the ratio has moved the way that the advantage pushes it."""
+    return log_ratio.detach() * advantages > 0
+
+
+def within_second_moment(squares: Tensor, *, tau: float) -> Tensor:
+    """bool [N]: what remains when the largest are removed until the mean of the rest is at most tau."""
+    ascending, order = squares.sort(stable=True)
+    means = ascending.cumsum(0) / torch.arange(1, len(squares) + 1).to(squares)  # of the smallest 1, 2, ...: they never fall
+    kept = torch.zeros_like(squares, dtype=torch.bool)
+    kept[order[means <= tau]] = True
+    return kept
+
+
+def second_moment_cap(squares: Tensor, *, tau: float) -> float:
+    """The largest T with mean(min(squares, T^2)) <= tau; infinity where no cap is needed."""
+    count = len(squares)
+    if not count or float(squares.mean()) <= tau:
+        return float("inf")
+    ascending = squares.sort().values
+    below = torch.cat([squares.new_zeros(1), ascending.cumsum(0)[:-1]])  # sum of the k smallest, k = 0 .. count - 1
+    caps = (count * tau - below) / torch.arange(count, 0, -1).to(squares)  # T^2 if the k smallest lie below it and the others are cut
+    return float(caps[caps <= ascending][0].sqrt())
+
+
+@dataclass(frozen=True)
+class SecondMoment:
+    """No clip; harmful tokens are masked, the largest first, until the mean squared log-ratio of the others is at most tau."""
+
+    tau: float = 0.04  # nats squared
+    separable: ClassVar[bool] = False  # the mask looks at every token of the mini-batch
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        rows = torch.nonzero(harmful(log_ratio, advantages))[:, 0]
+        squares = log_ratio.detach().index_select(0, rows).square()
+        mask = torch.ones_like(advantages)
+        mask[rows[~within_second_moment(squares, tau=self.tau)]] = 0.0
+        losses = mask * surrogate(log_ratio, advantages)
+        return losses, {"masked_share": tally(1 - mask), "second_moment": tally(squares)}
+
+
+@dataclass(frozen=True)
+class SecondMomentClip:
+    """PPO's clip with bounds exp(-T) and exp(T), T such that capping delta^2 at T^2 meets the budget; never tighter than 1 - low and 1 + high."""
+
+    tau: float = 0.04  # nats squared
+    low: float = 0.3
+    high: float = 0.5
+    separable: ClassVar[bool] = False
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        squares = log_ratio.detach()[harmful(log_ratio, advantages)].square()
+        cap = torch.tensor(second_moment_cap(squares, tau=self.tau))
+        bounds = Clip(low=max(self.low, float(1 - (-cap).exp())), high=max(self.high, float(cap.exp() - 1)))
+        losses, metrics = bounds.losses(log_ratio, advantages, batch)
+        return losses, {**metrics, "second_moment": tally(squares)}
+
+
+m2po = grpo.derive(
+    "m2po",
+    "On stale data, only the few tokens that break a bound on the mean squared log-ratio are masked; nothing is clipped.",
+    family="objectives",
+    rollout=SampledBy("generator"),
+    objective__policy__ratio=TokenRatio(against="behaviour"),
+    objective__policy__trust=SecondMoment(tau=0.04),
+    objective__policy__average=TokenMean(),
+    objective__kl=None,
+    players__reference=None,
+    players__policy=Player(learns_from="generator"),
+    players__generator=Player(Lagged(of="policy", updates=8)),
+)

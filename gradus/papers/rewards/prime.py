@@ -1,0 +1,138 @@
+"""PRIME: a process reward model that needs only outcome labels, trained online beside the policy, gives every token a reward of its own.
+
+r_t = beta (log pi_prm(y_t) - log pi_ref(y_t)), beta 0.05, with the process model as it is before the step's update, all divided by the
+largest |sum_{s >= t} r_s| of the batch. Both sources are compared leave-one-out within the group and added, then whitened over the batch:
+    process_t = sum_{s >= t} (r_s - b_i), b_i = mean over the other answers of their mean r;   outcome_i = o_i - mean of the others' o;
+    A_t = process_coef * process_t + outcome_i.
+Process model: loss = mean over answers of BCE(sigmoid(beta sum_t (log pi_prm - log pi_ref)), o). Policy: PPO's clip, mean over tokens, no KL,
+no critic. Only groups with accuracy in [0.2, 0.8] enter either update. A group of one has no others and gets advantage zero before whitening.
+
+Assumes that the outcome o lies in [0, 1]. The process model starts as the policy and so does the reference: every process reward is zero
+in the first step.
+
+References: Cui et al., Process Reinforcement through Implicit Rewards, arXiv:2502.01456, algorithm 1; implicit rewards: Yuan et al.,
+arXiv:2412.01981. Division by the largest return, and scoring before the update, as in the released code, whose centring
+r_s K/(K-1) - sum of means/(K-1) has the same mean but other token values. Ours: the population's deviation in whitening; both models learn at the setting's rate (the paper: 1e-6 for the
+process model, 5e-7 for the policy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.credit.gae import discounted, whiten
+from gradus.credit.groups import leave_one_out
+from gradus.objectives.averages import TokenMean
+from gradus.objectives.trust import Clip
+from gradus.papers.bases.rloo import rloo
+from gradus.selection.filters import MeanReward
+from gradus.types import Frozen, Group, UserError
+from gradus.types.batch import Batch, segment_sum
+from gradus.types.parts import Credited, Signals
+from gradus.types.players import Copy, Player
+from gradus.types.signals import LogProb, LogProbs, Signal, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+def process_advantages(rewards: Sequence[np.ndarray], *, gamma: float) -> list[np.ndarray]:
+    """Token rewards of a group, each centred by the mean over the other answers of their mean, summed (discounted) to the end; [A_i] each.
+
+    Zeros for a group of one.
+    """
+    means = np.array([r.mean() for r in rewards])
+    if len(rewards) < 2:
+        return [np.zeros_like(r) for r in rewards]
+    others = (means.sum() - means) / (len(means) - 1)
+    return [discounted(r - b, gamma=gamma) for r, b in zip(rewards, others, strict=True)]
+
+
+def bounded(rewards: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """All rewards divided by the largest absolute sum from any token to the end of its answer; zeros stay zeros."""
+    largest = max((float(np.abs(discounted(r, gamma=1.0)).max()) for r in rewards), default=0.0)
+    return [r / largest if largest > 0 else r for r in rewards]
+
+
+@dataclass(frozen=True)
+class ImplicitProcess:
+    """Leave-one-out advantage of the outcome plus that of the implicit process rewards."""
+
+    beta: float = 0.05
+    gamma: float = 1.0
+    process_coef: float = 1.0
+    bound: bool = True  # process rewards divided by the batch's largest absolute return
+    whitened: bool = True  # over all tokens of the batch
+    model: str = "prm"
+    reference: str = "reference"
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (LogProbs(player=self.model), LogProbs(player=self.reference))
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        ours, theirs = (signals[need] for need in self.needs)
+        rewards = [self.beta * (ours[t.id].astype(np.float64) - theirs[t.id]) for g in groups for t in g.trajectories]
+        left = iter(bounded(rewards) if self.bound else rewards)
+        rows: list[np.ndarray] = []
+        for group in groups:
+            process = process_advantages([next(left) for _ in group.trajectories], gamma=self.gamma)
+            rows += [self.process_coef * p + o for p, o in zip(process, leave_one_out(group.rewards), strict=True)]
+        done = iter(whiten(rows) if self.whitened else rows)
+        return [[Credited(next(done)) for _ in g.trajectories] for g in groups]
+
+
+def outcome_losses(log_ratios: Tensor, outcomes: Tensor, *, beta: float) -> Tensor:
+    """Cross-entropy an answer of sigmoid(beta log_ratio) against its outcome.
+
+    Args: log_ratios [N]: sum over the answer of log pi_prm - log pi_ref, nats, with gradient; outcomes [N] in [0, 1].  Returns: [N].
+    """
+    check_same_shape(log_ratios=log_ratios, outcomes=outcomes)
+    return torch.nn.functional.binary_cross_entropy_with_logits(beta * log_ratios, outcomes, reduction="none")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The process model's loss: mean over answers of the cross-entropy of its summed log-ratio against the answer's reward."""
+
+    beta: float = 0.05
+    reference: str = "reference"
+    source: str = "policy"
+    separable: ClassVar[bool] = False  # couples the tokens of an answer
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (LogProbs(player=self.reference),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        ratios = outputs[LogProb()] - batch.signals[LogProbs(player=self.reference)]
+        ids = batch.trajectory.unique()
+        sums = segment_sum(ratios, batch.trajectory, len(batch.trajectories)).index_select(0, ids)
+        outcomes = sums.new_tensor([outcome_of(batch.trajectories[int(i)].value) for i in ids])
+        right = (sums.detach() > 0) == (outcomes > 0.5)
+        return outcome_losses(sums, outcomes, beta=self.beta).mean(), {"outcome_accuracy": tally(right)}
+
+
+def outcome_of(reward: float) -> float:
+    """The reward as a label. Raises UserError outside [0, 1]."""
+    if not 0.0 <= reward <= 1.0:
+        raise UserError(f"a process model learns from outcomes between 0 and 1, but a reward is {reward}; scale the reward")
+    return reward
+
+
+prime = rloo.derive(
+    "prime",
+    "A process reward model trained online on outcomes alone gives every token a reward.",
+    family="rewards",
+    selection=MeanReward(0.2, 0.8),
+    credit=ImplicitProcess(),
+    objective__policy__trust=Clip(0.2, 0.2),
+    objective__policy__average=TokenMean(),
+    players__prm=Player(Copy("policy"), objective=Frozen(outcome=Outcome()), learns_from="policy"),
+    players__reference=Player(Copy("policy")),
+)
