@@ -1,0 +1,55 @@
+"""Sizes of blocks in which matrix products give every row the same bits, found by trying them on this machine.
+
+What is true of the libraries underneath (measured with MKL and oneDNN, float32 and bfloat16, 1, 2 and 5 threads): in a product of a fixed
+number of rows, a row's bits depend neither on its place nor on the other rows. With another number of rows they often do: the inner
+dimension is then cut elsewhere and its parts are summed in another order. For narrow models every block from 8 rows up agrees; for inner
+dimensions of many hundreds some do. So sizes are tried once in a process for each shape, and only those that agree with `BASE` are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+BASE = 64  # rows of the block that every machine and model has; the others of MENU are there where they agree with it
+MENU = (8, 16, 32, 64, 128, 256)
+_agreed: dict[tuple[object, ...], frozenset[int]] = {}
+
+
+def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
+    """Block sizes, ascending, in which x @ weight gives each row of x the bits that it has in a block of BASE rows, for all weights [in, out]."""
+    agreed = set(MENU)
+    for weight in weights:
+        key = (weight.shape, weight.dtype, weight.device, torch.get_num_threads())
+        if key not in _agreed:
+            _agreed[key] = _agree(weight.shape[0], weight.shape[1], weight)
+        agreed &= _agreed[key]
+    return tuple(sorted(agreed))
+
+
+def cut(rows: int, sizes: Sequence[int]) -> list[int]:
+    """Blocks that together hold at least `rows` rows: as many of the largest as fit, then the smallest that covers what is left."""
+    largest = sizes[-1]
+    blocks = [largest] * (rows // largest)
+    left = rows - largest * len(blocks)
+    return [*blocks, cover(left, sizes)] if left else blocks
+
+
+def cover(rows: int, sizes: Sequence[int]) -> int:
+    """The smallest size that holds `rows` rows, or the largest there is."""
+    return next((size for size in sizes if size >= rows), sizes[-1])
+
+
+def _agree(inner: int, outer: int, like: Tensor) -> frozenset[int]:
+    weight = noise(inner, outer, like)
+    x = noise(MENU[-1], inner, like)
+    results = {size: torch.cat([piece @ weight for piece in x.clone().split(size)]) for size in MENU}
+    return frozenset(size for size, result in results.items() if torch.equal(result, results[BASE]))
+
+
+def noise(rows: int, columns: int, like: Tensor) -> Tensor:
+    """Numbers of every sign and size [rows, columns], the same at every call; drawn once and repeated, because a vocabulary is wide."""
+    some = torch.randn(65537, generator=torch.Generator().manual_seed(rows + columns)).to(like.device, like.dtype)
+    return some.repeat(-(-rows * columns // len(some)))[: rows * columns].view(rows, columns)

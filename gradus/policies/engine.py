@@ -1,0 +1,262 @@
+"""Sampling: many sequences at once, each with the tokens and log-probabilities that it would have alone.
+
+Prompts are read once for all jobs that share them; sequences then advance together, a token a step. Those that finish leave and waiting
+ones take their slots. No draw, no rounding and no choice of block depends on what else is there, so neither do the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.policies.blocks import cover
+from gradus.policies.cache import STEP, segments
+from gradus.policies.decoder import Decoder
+from gradus.policies.decoding import Fused, Prompt, padded
+from gradus.policies.draws import Settings, choose
+from gradus.types import Ended, Sampling, UserError, uniforms
+
+CACHE_BYTES = 4 << 30  # a cache takes fewer slots rather than more memory than this
+_READ_TOKENS = 2048  # prefixes are read ahead, together, up to about so many padded tokens
+
+DecodeText: TypeAlias = Callable[[np.ndarray], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One sequence to go on with: after `prefix` (int32 tokens), the token at absolute position p is drawn with uniforms(key, p)."""
+
+    prefix: np.ndarray
+    sampling: Sampling
+    key: int  # 64 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """New tokens int32 [n], the end token or stop string among them; their log-probabilities float32 [n]; why it ended."""
+
+    tokens: np.ndarray
+    logprobs: np.ndarray
+    ended: Ended
+
+
+class Stepwise(Protocol):
+    """A network that goes a token at a time, one sequence by itself: what any other architecture offers to be sampled from."""
+
+    def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
+        """Logits [vocab] of the token after these, and a state to go on from."""
+        ...
+
+    def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
+        """Logits [vocab] of the token after one more, and the next state."""
+        ...
+
+
+def generate(
+    network: Decoder | Stepwise,
+    jobs: Sequence[Job],
+    *,
+    end_tokens: Collection[int],
+    decode_text: DecodeText,
+    max_context: int,
+    rows: int = 128,
+) -> list[Sampled]:
+    """Samples of all jobs, in their order; `rows`: at most so many at a time. A job's result is the same in any company, byte for byte.
+
+    A sequence ends after an end token, after the first token with which its new text contains a stop string, after max_tokens new tokens,
+    or when prefix and new tokens fill `max_context`. Log-probabilities are those of the full tempered distribution (`draws.choose`).
+    Raises: UserError for an empty prefix, or one that leaves no room for a token.
+    """
+    for job in jobs:
+        _check(job, max_context)
+    ends = frozenset(int(t) for t in end_tokens)
+    with torch.inference_mode():
+        if isinstance(network, Decoder):
+            return _Run(network, jobs, ends, decode_text, max_context, rows).results() if jobs else []
+        return [_alone(network, job, ends, decode_text, max_context) for job in jobs]
+
+
+def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
+    """Whether the text of the tokens contains a stop string, given that it did not before the last of them.
+
+    A stop can then only lie at the end, so the last tokens are looked at first: as many as give a few characters more than the longest stop
+    (a character that is cut in two shows as a replacement, hence the margin). What is found there is confirmed in the whole text.
+    """
+    if not stops:
+        return False
+    needed, count = max(map(len, stops)) + 4, 8
+    while True:
+        tail = decode_text(tokens[-count:])
+        if count >= len(tokens) or len(tail) >= 2 * needed:
+            break
+        count *= 2
+    if not any(stop in tail for stop in stops):
+        return False
+    text = tail if count >= len(tokens) else decode_text(tokens)
+    return any(stop in text for stop in stops)
+
+
+def _check(job: Job, max_context: int) -> None:
+    if len(job.prefix) == 0:
+        raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
+    if len(job.prefix) >= max_context:
+        raise UserError(
+            f"a prompt of {len(job.prefix)} tokens does not fit the model's context of {max_context} tokens with room for an answer; "
+            "shorten the prompt or take a model with a longer context"
+        )
+
+
+def _room(job: Job, max_context: int) -> int:
+    return min(job.sampling.max_tokens, max_context - len(job.prefix))
+
+
+def _alone(network: Stepwise, job: Job, ends: frozenset[int], decode_text: DecodeText, max_context: int) -> Sampled:
+    """One job, a token at a time."""
+    room, settings = _room(job, max_context), Settings.of([job.sampling])
+    tokens, logprobs = np.zeros(room, np.int32), np.zeros(room, np.float32)
+    logits, state = network.begin(job.prefix)
+    for n in range(room):
+        u = torch.from_numpy(uniforms(np.array([job.key], np.uint64), np.array([len(job.prefix) + n])))
+        token, logprob = choose(logits.cpu().unsqueeze(0), settings, u)
+        tokens[n], logprobs[n] = int(token), float(logprob)
+        if int(token) in ends or stop_reached(tokens[: n + 1], job.sampling.stops, decode_text):
+            return Sampled(tokens[: n + 1].copy(), logprobs[: n + 1].copy(), Ended.STOP)
+        if n + 1 < room:
+            logits, state = network.advance(state, int(token))
+    return Sampled(tokens, logprobs, Ended.LENGTH if room == job.sampling.max_tokens else Ended.CONTEXT)
+
+
+class _Run:
+    """One call of `generate`: what waits, what each slot holds, what has come out."""
+
+    def __init__(
+        self, decoder: Decoder, jobs: Sequence[Job], ends: frozenset[int], decode_text: DecodeText, max_context: int, rows: int
+    ) -> None:
+        self.jobs, self.decode_text, self.device = jobs, decode_text, decoder.device
+        rooms = np.array([_room(job, max_context) for job in jobs])
+        longest = max(len(job.prefix) + int(room) for job, room in zip(jobs, rooms, strict=True))
+        self.fused = Fused(decoder, max(longest, padded(longest)))
+        self.rooms = rooms
+        self.tokens = np.zeros((len(jobs), int(rooms.max())), np.int32)
+        self.logprobs = np.zeros((len(jobs), int(rooms.max())), np.float32)
+        self.counts = np.zeros(len(jobs), np.int64)  # new tokens of every job
+        self.stopped = np.zeros(len(jobs), bool)
+        self.settings = Settings.of([job.sampling for job in jobs], self.device)
+        self.keys = np.array([job.key for job in jobs], dtype=np.uint64)
+        self.starts = np.array([len(job.prefix) for job in jobs])
+        self.with_stops = np.array([bool(job.sampling.stops) for job in jobs])
+        self.is_end = np.zeros(self.fused.vocab, bool)
+        self.is_end[[t for t in ends if 0 <= t < self.fused.vocab]] = True
+        # Long prefixes first, so that neighbouring slots hold sequences of like length; jobs of one prefix stay together.
+        self.prefixes = [job.prefix.tobytes() for job in jobs]
+        first = {p: i for i, p in reversed(list(enumerate(self.prefixes)))}
+        self.waiting = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[self.prefixes[i]], i), reverse=True)
+        self.read: dict[bytes, Prompt] = {}
+        # Without exact lengths every read has the shape of the whole context, so that it does not depend on the jobs.
+        self.capacity = -(-(longest if self.fused.exact else max_context) // STEP) * STEP
+        self.slots = self.fused.slots(self._most(rows), self.capacity)
+        self.holds = np.full(self.slots.kv.shape[2], -1)  # the job of every slot
+
+    def _most(self, rows: int) -> int:
+        """Slots: an agreed block size that covers the jobs, within `rows` and the memory where a size allows."""
+        one = (
+            self.fused.slots(0, 0).kv.element_size()
+            * 2
+            * len(self.fused.layers)
+            * self.fused.kv_heads
+            * self.fused.head_dim
+            * self.capacity
+        )
+        allowed = [size for size in self.fused.sizes if size <= rows and size * one <= CACHE_BYTES] or [self.fused.sizes[0]]
+        return cover(len(self.jobs), allowed)
+
+    def results(self) -> list[Sampled]:
+        self._admit()
+        while (self.holds >= 0).any():
+            self._step()
+            self._admit()
+        out = []
+        for i, job in enumerate(self.jobs):
+            n = self.counts[i]
+            full = Ended.LENGTH if n == job.sampling.max_tokens else Ended.CONTEXT
+            out.append(Sampled(self.tokens[i, :n].copy(), self.logprobs[i, :n].copy(), Ended.STOP if self.stopped[i] else full))
+        return out
+
+    def _step(self) -> None:
+        """One token more for every slot in use."""
+        used = np.flatnonzero(self.holds >= 0)
+        rows = cover(self._gather(used), self.fused.sizes)
+        used = np.flatnonzero(self.holds >= 0)
+        held = self.holds[used]
+        tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0: harmless
+        tokens[used] = self.tokens[held, self.counts[held] - 1]
+        positions[used] = self.starts[held] + self.counts[held] - 1
+        read = segments((positions + 1).tolist(), self.capacity, exact=self.fused.exact)
+        logits = self.fused.step(self.slots, self._tensor(tokens), self._tensor(positions), read)
+        ended = self._draw(held, logits[: len(used)] if len(used) == used[-1] + 1 else logits[self._tensor(used)])
+        for slot in used[ended]:
+            self.slots.clear(slot)
+            self.holds[slot] = -1
+
+    def _draw(self, held: np.ndarray, logits: Tensor) -> np.ndarray:
+        """Choose and note the next token of these jobs from their logits [n, vocab]; says which have ended, bool [n]."""
+        u = self._tensor(uniforms(self.keys[held], self.starts[held] + self.counts[held]))
+        chosen, logprobs = choose(logits, self.settings.rows(self._tensor(held)), u)
+        tokens = chosen.cpu().numpy()
+        self.tokens[held, self.counts[held]] = tokens
+        self.logprobs[held, self.counts[held]] = logprobs.cpu().numpy()
+        self.counts[held] += 1
+        stopped = self.is_end[tokens]
+        for i in np.flatnonzero(self.with_stops[held] & ~stopped):
+            job = held[i]
+            stopped[i] = stop_reached(self.tokens[job, : self.counts[job]], self.jobs[job].sampling.stops, self.decode_text)
+        self.stopped[held] = stopped
+        return stopped | (self.counts[held] == self.rooms[held])
+
+    def _admit(self) -> None:
+        """Waiting jobs take free slots. Their first token comes from the prefix's own logits; some end with it."""
+        while self.waiting and (free := np.flatnonzero(self.holds < 0)).size:
+            taken = [self.waiting.pop() for _ in range(min(len(free), len(self.waiting)))]
+            prompts = [self._prompt(job) for job in taken]
+            ended = self._draw(np.array(taken), torch.stack([p.logits for p in prompts]))
+            going = [(job, prompt) for job, prompt, over in zip(taken, prompts, ended, strict=True) if not over]
+            for slot, (job, prompt) in zip(free.tolist(), going, strict=False):
+                self.slots.fill(slot, prompt.kv)
+                self.holds[slot] = job
+
+    def _prompt(self, job: int) -> Prompt:
+        """The job's prefix, read; together with the next ones of the same padded length if it has not been read yet."""
+        wanted = self.prefixes[job]
+        if wanted not in self.read:
+            length = padded(len(self.jobs[job].prefix))
+            batch = {wanted: self.jobs[job].prefix}
+            for other in reversed(self.waiting):
+                if padded(len(self.jobs[other].prefix)) != length or len(batch) * length >= _READ_TOKENS:
+                    break
+                batch.setdefault(self.prefixes[other], self.jobs[other].prefix)
+            self.read |= dict(zip(batch, self.fused.read(list(batch.values())), strict=True))
+        prompt = self.read[wanted]
+        if not self.waiting or self.prefixes[self.waiting[-1]] != wanted:
+            del self.read[wanted]
+        return prompt
+
+    def _gather(self, used: np.ndarray) -> int:
+        """Move sequences to the front when fewer rows would do; says how many rows are needed to reach all slots in use."""
+        least = cover(len(used), self.fused.sizes)
+        if self.waiting or used[-1] < least:
+            return int(used[-1]) + 1
+        free = np.flatnonzero(self.holds[:least] < 0)
+        for source, target in zip(used[used >= least].tolist(), free.tolist(), strict=False):
+            job = self.holds[source]
+            self.slots.move(source, target, int(self.starts[job] + self.counts[job]))
+            self.holds[source], self.holds[target] = -1, job
+            self.slots.clear(source)
+        return least
+
+    def _tensor(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
