@@ -1,9 +1,13 @@
+import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from gradus.rewards.overlong import Overlong
-from gradus.rewards.verified import Verified
-from gradus.types import NOT_APPLICABLE, Failed, UserError
+from gradus.rewards.verified import Verified, verdict
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, UserError
 
 from .judged import score, task, trajectory
 
@@ -37,6 +41,21 @@ def test_problem_and_completion_are_what_is_judged():
 def test_a_verifier_that_raises_has_failed():
     reason = judged(lambda problem, completion: problem.meta["absent"]).reason
     assert reason.startswith("the verifier raised KeyError: 'absent' (")
+
+
+def test_a_judge_sees_the_whole_trajectory_and_goes_before_the_verifier():
+    both = replace(task(verify=lambda problem, completion: 0.0), judge=lambda t: t.actions / 4)
+    assert verdict(both, trajectory("5", tokens=range(2))) == 0.5
+    assert verdict(both, trajectory("5").but(reward=Failed("no tool"))) == Failed("no tool")
+
+
+def test_a_task_with_an_environment_alone_is_judged_by_it():
+    Verified().check(replace(task(), environment=object()))
+    world = SimpleNamespace(task=replace(task(), environment=object()))
+    played = trajectory()
+    played = played.but(contexts=(replace(played.contexts[0], streams=Frozen(turn=np.zeros(1)), rewards=((0, "environment", 0.25),)),))
+    ((judgement,),) = asyncio.run(Verified().score([Group("g", (played,))], {}, world))
+    assert (judgement.reward, dict(judgement.components)) == (0.25, {"environment": 0.25})
 
 
 def test_a_task_without_verifier_is_a_sentence():
