@@ -29,6 +29,11 @@ class Sampler(Protocol):
         ...
 
 
+def _check_steps(name: str, steps: int) -> None:
+    if steps < 1:
+        raise UserError(f"{name}: steps is {steps}; it must be 1 or more")
+
+
 @dataclass(frozen=True)
 class Ode:
     """Euler steps of dx = v dt on an even grid: x' = x - v / steps. Deterministic given the noise that it starts from."""
@@ -76,8 +81,3 @@ class Drawing:
 
     sampler: Sampler = Ode()
     keep: Literal["steps", "sample"] = "sample"
-
-
-def _check_steps(name: str, steps: int) -> None:
-    if steps < 1:
-        raise UserError(f"{name}: steps is {steps}; it must be 1 or more")

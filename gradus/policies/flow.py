@@ -1,0 +1,212 @@
+"""A flow generator as a policy: it draws points by moving noise along a velocity field, and tells what training reads of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.policies.flow_network import FlowConfig, Velocity
+from gradus.policies.flow_steps import draw, matching_pairs, transition_logprob
+from gradus.rollouts.samplers import Drawing
+from gradus.types import Context, Frozen, Key, UserError, unknown
+from gradus.types import signals as s
+from gradus.types.signals import Want
+
+KIND = "gradus_flow"
+BUILT_IN = Path(__file__).parent / "tiny" / "flow_2d"
+
+
+class FlowModel:
+    """The policy interface over a velocity field.
+
+    A problem's condition is `meta["condition"]`, a list of numbers. The streams of a context, one row an action: `condition`, `key` (uint64)
+    and `sample`, the finished sample; where steps are kept also `latent` and `next` (the places before and after the step), `time`, `pull`,
+    `gain` and `spread` (see `samplers.Step`). Rows are float64 for a float64 network, else float32.
+    """
+
+    can = frozenset({"logprobs", "velocity", "matching"})
+
+    def __init__(self, config: FlowConfig, network: Velocity) -> None:
+        self.config, self.network = config, network
+
+    @classmethod
+    def fresh(cls, config: FlowConfig, key: Key = Key(), dtype: torch.dtype = torch.float32) -> FlowModel:
+        """A model with weights drawn by `key`."""
+        return cls(config, Velocity(config, key, dtype))
+
+    @classmethod
+    def load(cls, model: str | Path | None = None, dtype: torch.dtype = torch.float32, device: str = "cpu") -> FlowModel:
+        """The model of a folder; None or "tiny": the built-in one. Raises UserError for a folder that holds no whole flow model."""
+        folder = BUILT_IN if model in (None, "tiny") else Path(str(model))
+        config = read_config(folder / "config.json")
+        made = cls.fresh(config, dtype=dtype)
+        wanted, found = made.network.state_dict(), read_weights(folder / "model.safetensors")
+        if {n: t.shape for n, t in wanted.items()} != {n: t.shape for n, t in found.items()}:
+            raise UserError(f"{folder / 'model.safetensors'} holds other weights than {folder / 'config.json'} describes; write both again")
+        made.network.load_state_dict(found)
+        made.network.to(device)
+        return made
+
+    def save(self, folder: Path | str) -> None:
+        """Writes config.json and model.safetensors."""
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text(json.dumps({"model_type": KIND, **asdict(self.config)}, indent=2) + "\n")
+        save_file({n: t.detach().cpu().contiguous() for n, t in self.network.state_dict().items()}, folder / "model.safetensors")
+
+    def clone(self) -> FlowModel:
+        return copy.deepcopy(self)
+
+    @property
+    def rows(self) -> torch.dtype:
+        """What places and log-probabilities are computed in."""
+        return torch.float64 if self.network.weights[0].dtype == torch.float64 else torch.float32
+
+    def act(self, asks: Sequence[Any]) -> list[Context]:
+        """A sample for each ask, by its request's `how`; without one an ODE draws and the sample alone is kept."""
+        out: dict[int, Context] = {}
+        hows = [ask.request.how or Drawing() for ask in asks]
+        for how in dict.fromkeys(hows):
+            mine = [i for i, h in enumerate(hows) if h == how]
+            out.update(zip(mine, self._drawn(how, [asks[i] for i in mine]), strict=True))
+        return [out[i] for i in range(len(asks))]
+
+    def _drawn(self, how: Drawing, asks: Sequence[Any]) -> list[Context]:
+        conditions = np.array([self.condition_of(ask.request.problem) for ask in asks]).reshape(len(asks), self.config.condition)
+        path = how.sampler.path()
+        given = torch.from_numpy(conditions).to(self.network.weights[0].device, self.rows)
+        drawn = draw(self.network, path, [ask.key for ask in asks], given, self.config.dimension)
+        samples, before, after, logprobs = (t.cpu().numpy() for t in (drawn.samples, drawn.before, drawn.after, drawn.logprobs))
+        random = [step for step in path if step.spread > 0] if how.keep == "steps" else []
+        count = len(random) or 1
+        contexts = []
+        for i, ask in enumerate(asks):
+            streams = {name: np.repeat(rows[i : i + 1], count, 0) for name, rows in (("sample", samples), ("condition", conditions))}
+            streams["key"] = np.full(count, ask.key.value, np.uint64)
+            if random:
+                streams |= {name: np.array([getattr(step, name) for step in random]) for name in ("time", "pull", "gain", "spread")}
+                streams |= {"latent": before[i].copy(), "next": after[i].copy()}
+            contexts.append(kept(ask, streams, logprobs[i].astype(np.float32) if random else None))
+        return contexts
+
+    def condition_of(self, problem: Any) -> list[float]:
+        """What the network is told of a problem. Raises UserError where the problem says nothing that fits."""
+        given = problem.meta.get("condition", ())
+        if len(given) != self.config.condition:
+            raise UserError(
+                f"problem {problem.id} has a condition of {len(given)} numbers, the flow model takes {self.config.condition}; "
+                'give them as meta["condition"], or take a model for this task'
+            )
+        return [float(c) for c in given]
+
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], *, key: Key = Key()) -> dict[Want, Tensor]:
+        """The wanted rows. `key` is not drawn from: the pairs of flow matching belong to the samples."""
+        out: dict[Want, Tensor] = {}
+        stepwise = [w for w in wants if isinstance(w, (s.LogProb, s.Velocity))]
+        if stepwise:
+            v, logprobs = self._transitions(contexts)
+            out |= {w: v if isinstance(w, s.Velocity) else logprobs for w in stepwise}
+        for draws in dict.fromkeys(w.draws for w in wants if isinstance(w, _MATCHING)):
+            rows = self._matched(contexts, draws)
+            out |= {kind(draws): row for kind, row in zip(_MATCHING, rows, strict=True)}
+        left = [type(w).__name__ for w in wants if w not in out]
+        if left:
+            raise UserError(f"a flow generator gives no {', '.join(left)}; choose another recipe")
+        return out
+
+    def _stream(self, contexts: Sequence[Context], name: str) -> Tensor:
+        if not all(name in c.streams for c in contexts):
+            raise UserError(
+                "these samples were kept without the steps that led to them; set --rollout.keep steps, with a sampler with noise"
+            )
+        rows = torch.from_numpy(np.concatenate([c.streams[name] for c in contexts]))
+        return rows.to(self.network.weights[0].device, self.rows)
+
+    def _transitions(self, contexts: Sequence[Context]) -> tuple[Tensor, Tensor]:
+        """Velocity [A, d] and log-probability [A] of every kept step under the weights as they are."""
+        names = ("latent", "next", "time", "pull", "gain", "spread", "condition")
+        latent, after, time, pull, gain, spread, condition = (self._stream(contexts, n) for n in names)
+        v = self.network(latent, time, condition).to(latent)
+        return v, transition_logprob(after, pull[:, None] * latent + gain[:, None] * v, spread)
+
+    def _matched(self, contexts: Sequence[Context], draws: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Flow-matching error [A, draws], velocity [A, draws, d] and time [A, draws]: x_t = (1 - t) x_0 + t e, target e - x_0."""
+        sample, condition = self._stream(contexts, "sample"), self._stream(contexts, "condition")
+        keys = np.concatenate([c.streams["key"] for c in contexts])
+        times, noise = (torch.from_numpy(a).to(sample) for a in matching_pairs(keys, draws, self.config.dimension))
+        clean = sample[:, None, :]
+        mixed = (1 - times[..., None]) * clean + times[..., None] * noise
+        told = condition[:, None, :].expand(-1, draws, -1)
+        v = self.network(mixed.flatten(0, 1), times.flatten(), told.flatten(0, 1)).to(sample).unflatten(0, times.shape)
+        return (v - (noise - clean)).square().mean(-1), v, times
+
+    def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
+        """Contexts in order, cut so that no part has more than `max_tokens` actions (a context that has more stands alone)."""
+        out: list[list[int]] = []
+        room = 0
+        for i, context in enumerate(contexts):
+            if not out or context.actions > room:
+                out.append([])
+                room = max_tokens
+            out[-1].append(i)
+            room -= context.actions
+        return out
+
+
+def kept(ask: Any, streams: dict[str, np.ndarray], logprobs: np.ndarray | None) -> Context:
+    """The context of a draw: as many actions as its streams have rows, under tokens that mean nothing."""
+    count = len(streams["sample"])
+    return Context(
+        tokens=np.zeros(count, np.int32),
+        chosen=np.ones(count, bool),
+        logprobs=logprobs,
+        versions=np.full(count, ask.version, np.int32),
+        streams=Frozen(streams),
+        parent=(ask.parent, ask.at),
+    )
+
+
+_MATCHING = (s.MatchingError, s.MatchingVelocity, s.MatchingTime)
+
+
+def read_config(path: Path) -> FlowConfig:
+    """The configuration of a flow model. Raises UserError where there is none, or it has a field that is not known."""
+    if not path.is_file():
+        raise UserError(f"there is no {path}, so {path.parent} is no model folder; name one that holds config.json and model.safetensors")
+    try:
+        stored = json.loads(path.read_text())
+        kind = stored.pop("model_type", None)
+    except (ValueError, AttributeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not a JSON object ({error}); write the model again") from None
+    if kind != KIND:
+        raise UserError(
+            f'{path} describes a model of type "{kind}", and this task is for a flow generator ("{KIND}"); choose another model or task'
+        )
+    known = [f.name for f in fields(FlowConfig)]
+    for name in stored:
+        if name not in known:
+            raise unknown("field", name, known, f"In {path}")
+    return FlowConfig(**stored)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. Raises UserError where it is missing or damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise UserError(f"there is no {path}; a flow model is config.json and model.safetensors")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise UserError(f"{path} is damaged ({error}); copy or write the model again") from None

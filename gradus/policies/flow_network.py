@@ -1,0 +1,54 @@
+"""A velocity field over points: a small multi-layer perceptron of place, time and condition, with its configuration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from gradus.types import Key, UserError
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """The shape of a velocity field; what config.json of a flow model holds."""
+
+    dimension: int = 2  # of a sample
+    condition: int = 2  # numbers in a condition; 0: unconditioned
+    width: int = 96  # of a hidden layer
+    depth: int = 3  # hidden layers
+    frequencies: int = 4  # sin and cos of pi 2^k t, k = 0.. this - 1, beside t itself
+
+    def __post_init__(self) -> None:
+        for name, least in (("dimension", 1), ("condition", 0), ("width", 1), ("depth", 1), ("frequencies", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise UserError(f"flow model: {name} is {value!r}; it must be a whole number, {least} or more")
+
+    @property
+    def inputs(self) -> int:
+        return self.dimension + self.condition + 1 + 2 * self.frequencies
+
+
+class Velocity(nn.Module):
+    """v(x, t, condition) [N, d] from x [N, d], t [N], condition [N, c]: affine maps with SiLU between."""
+
+    def __init__(self, config: FlowConfig, key: Key, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        sizes = [config.inputs, *[config.width] * config.depth, config.dimension]
+        self.frequencies = config.frequencies
+        self.weights = nn.ParameterList(
+            nn.Parameter(torch.from_numpy(key.fold("weight", i).normal(n, m) / math.sqrt(m)).to(dtype))
+            for i, (m, n) in enumerate(pairwise(sizes))
+        )
+        self.biases = nn.ParameterList(nn.Parameter(torch.zeros(n, dtype=dtype)) for n in sizes[1:])
+
+    def forward(self, x: Tensor, time: Tensor, condition: Tensor) -> Tensor:
+        waves = math.pi * time[:, None] * 2.0 ** torch.arange(self.frequencies, dtype=time.dtype, device=time.device)
+        hidden = torch.cat([x, condition, time[:, None], waves.sin(), waves.cos()], -1).to(self.weights[0].dtype)
+        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = nn.functional.linear(hidden if i == 0 else nn.functional.silu(hidden), weight, bias)
+        return hidden
