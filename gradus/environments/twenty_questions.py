@@ -14,6 +14,7 @@ from gradus.types.parts import Turn, World
 
 RIGHT_REWARD = 1.0  # for naming the hidden item; every other turn, also a wrong guess, gives 0
 TAIL = 200  # characters of an action that are read, from its end
+REMINDED = 6  # attributes in a reminder
 SAID = re.compile(r"\b(?:is it|it is|it's) (?:an? |the )?([a-z]+)")
 
 
@@ -37,7 +38,7 @@ class Quiz:
     def __init__(self, item: str, candidates: tuple[str, ...], settings: TwentyQuestions) -> None:
         if item not in candidates or not set(candidates) <= set(table()):
             raise ValueError(f"the hidden item {item} must be among the candidates, and all of them in the table")
-        self.item, self.left, self.settings, self.turns = item, candidates, settings, 0
+        self.item, self.left, self.settings, self.turns, self.reminders = item, candidates, settings, 0, 0
         self.first = Turn("", state=self._state())  # the candidates stand in the problem, where they stay in sight
 
     def _state(self) -> str:
@@ -48,7 +49,7 @@ class Quiz:
         return self.play(action)
 
     def play(self, action: str) -> Turn:
-        """The answer to one action; what names neither attribute nor item is told the attributes, and uses up a turn."""
+        """The answer to one action; what names neither attribute nor item uses up a turn and is told the next few attributes."""
         self.turns += 1
         truncated = self.turns >= self.settings.limit
         said = parse(action)
@@ -56,7 +57,8 @@ class Quiz:
             right = said == self.item
             return Turn("right" if right else "wrong", RIGHT_REWARD if right else 0.0, terminated=True, state=self._state())
         if said not in attributes():
-            return Turn(f"ask: {' '.join(attributes())}", truncated=truncated, state=self._state(), valid=False)
+            self.reminders += 1
+            return Turn(f"ask: {' '.join(some_attributes(self.reminders))}", truncated=truncated, state=self._state(), valid=False)
         has = said in table()[self.item]
         self.left = tuple(c for c in self.left if (said in table()[c]) == has)
         return Turn("yes" if has else "no", truncated=truncated, state=self._state())
@@ -83,6 +85,12 @@ def table() -> Mapping[str, frozenset[str]]:
 def attributes() -> tuple[str, ...]:
     """The attributes that can be asked for, in the order of the table."""
     return tuple(_stored()["attributes"])
+
+
+def some_attributes(reminder: int) -> tuple[str, ...]:
+    """The attributes of a reminder, counted from 1: few, as contexts are short; several reminders go through them all."""
+    first = (reminder - 1) * REMINDED
+    return tuple(attributes()[i % len(attributes())] for i in range(first, first + REMINDED))
 
 
 def best_question(candidates: Iterable[str]) -> str:

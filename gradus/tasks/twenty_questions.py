@@ -12,7 +12,8 @@ from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
 INSTRUCTION = "I hide one of these. Ask: is it big? Guess: it is cat"
-LEVELS = {1: 4, 2: 8, 3: 16, 4: 32}  # candidates
+LEVELS = {1: (4, 3), 2: (8, 2), 3: (16, 1), 4: (32, 1)}
+"""Candidates, and of which part of the table: 3 is every third thing, 1 all."""
 
 
 def twenty_questions(level: int = 2) -> Task:
@@ -27,13 +28,14 @@ def twenty_questions(level: int = 2) -> Task:
         about="find a hidden thing by asking what it is like; a turn is a question or the guess",
         sampling=Sampling(max_tokens=24),
         level=level,
-        chance=1 / LEVELS.get(level, len(table())),
+        chance=1 / LEVELS[level][0] if level in LEVELS else 0.0,
     )
 
 
 def make(rng: Random, level: int) -> Draft:
     """Candidates in random order, one of them hidden, and halving questions as the demonstration."""
-    candidates = tuple(rng.sample(sorted(table()), LEVELS[level]))
+    count, part = LEVELS[level]
+    candidates = tuple(rng.sample(list(table())[::part], count))
     item = rng.choice(candidates)
     actions = solution(item, candidates)
     pairs = demonstrated(Quiz(item, candidates, TwentyQuestions()), actions)

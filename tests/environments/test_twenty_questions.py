@@ -43,9 +43,16 @@ def test_what_cannot_be_asked_is_told_what_can() -> None:
     game = quiz(limit=2)
     turn = game.play("is it zebra?")
     assert (turn.valid, turn.truncated, turn.state) == (False, False, game.first.state)
-    assert turn.observation == f"ask: {' '.join(attributes())}"
+    assert turn.observation == "ask: alive animal plant wild furry flying"
     assert game.play("is it alive?").truncated
     assert quiz(limit=1).play("hm").truncated
+
+
+def test_reminders_go_through_all_attributes() -> None:
+    game = quiz()
+    said = [str(game.play("?").observation).removeprefix("ask: ").split() for _ in range(4)]
+    assert [attribute for few in said[:3] for attribute in few] == list(attributes())
+    assert said[3] == said[0]
 
 
 @pytest.mark.parametrize(

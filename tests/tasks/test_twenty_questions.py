@@ -15,11 +15,11 @@ def test_candidates(level: int) -> None:
     problems = task.source.draw(range(1000), level, Key(0))
     for problem in problems:
         candidates = problem.meta["candidates"]
-        assert len(set(candidates)) == LEVELS[level]
+        assert len(set(candidates)) == LEVELS[level][0]
         assert problem.answer in candidates
         assert problem.question.endswith("\n" + " ".join(candidates))
-    assert {p.answer for p in problems} == set(table())  # every item is hidden at some time
-    assert task.chance == 1 / LEVELS[level]
+    assert {p.answer for p in problems} == set(list(table())[:: LEVELS[level][1]])  # every thing of the level is hidden at some time
+    assert task.chance == 1 / LEVELS[level][0]
 
 
 def test_the_place_in_the_list_tells_nothing() -> None:
