@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradus.lab.durable import PARTIAL, encode, room, sync, write
+from gradus.types import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -149,6 +150,16 @@ def latest(folder: Path) -> tuple[Checkpoint | None, str]:
             return Checkpoint(step, path), "; ".join(passed) + start
         passed.append(f"checkpoint {path.name} is not whole ({fault})")
     return None, "; ".join(passed) + ("; starting again from step 0" if passed else "")
+
+
+def at(path: Path) -> Checkpoint:
+    """The checkpoint in a folder. Raises: UserError where it is not whole."""
+    match, fault = _NAME.fullmatch(path.name), broken(path)
+    if match is None or fault is not None:
+        raise UserError(
+            f"checkpoint {path} is not whole ({fault or 'its name has no step'}): take another, or the run's newest with gradus resume"
+        )
+    return Checkpoint(int(match[1]), path)
 
 
 def broken(path: Path) -> str | None:

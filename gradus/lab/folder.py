@@ -33,11 +33,8 @@ class RunFolder:
     def create(cls, path: Path | str, recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> RunFolder:
         """A new run. Raises: UserError where the folder holds anything already, or cannot be made."""
         path = Path(path)
-        if is_run(path):
-            raise UserError(f"{path} already holds a run: go on with it by gradus resume {path}, or name another folder with --run")
+        refuse_taken(path)
         try:
-            if path.exists() and any(path.iterdir()):
-                raise UserError(f"{path} holds files that are no run: name another folder with --run")
             path.mkdir(parents=True, exist_ok=True)
             with room(path, "the recipe"):
                 write(path / RECIPE, encode(recipe))  # what makes it a run
@@ -161,6 +158,14 @@ class RunFolder:
 def is_run(path: Path) -> bool:
     """Whether a folder holds a run."""
     return (path / RECIPE).is_file()
+
+
+def refuse_taken(path: Path) -> None:
+    """Raises UserError where a new run cannot have this folder, because something is there."""
+    if is_run(path):
+        raise UserError(f"{path} already holds a run: go on with it by gradus resume {path}, or name another folder with --run")
+    if path.is_dir() and any(path.iterdir()):
+        raise UserError(f"{path} holds files that are no run: name another folder with --run")
 
 
 def _append(path: Path, step: int, values: Mapping[str, Any]) -> None:

@@ -112,7 +112,8 @@ class Live:
         """Held-out problems were solved with the weights before `step`."""
         self._remember(step, measured)
         if self.console is None:
-            found = (f"{LABELS.get(name, name)} {number(value)}" for name, value in measured.items() if value is not None)
+            labels = {name: LABELS.get(name, name.replace("held_out/", "held-out ")) for name in measured}
+            found = (f"{labels[name]} {number(value)}" for name, value in measured.items() if value is not None)
             self._print(f"before step {step}: {', '.join(found)} ({duration(seconds)})")
         self._refresh()
 

@@ -1,0 +1,432 @@
+"""The command line. Nothing heavy is imported before a command needs it, so that help and listings come at once."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+DOTTED = """Any further --FIELD VALUE sets a field of the recipe (--objective.policy.trust.high 0.28, --learning_rate 5e-4) or swaps a part by the
+name of its class or as file.py:Class (--objective.policy.trust DualClip); --task.FIELD VALUE sets an option of the task. `gradus show
+RECIPE` lists the fields."""
+
+COMMANDS = {
+    "train": "train a policy by a recipe",
+    "resume": "go on with a run from its last whole checkpoint",
+    "eval": "pass@k, majority vote and length of a model or a run on a task",
+    "papers": "list the recipes",
+    "show": "what a recipe is made of, and what it changes",
+    "diff": "what turns one recipe into another",
+    "tasks": "list the tasks",
+    "export": "copy a run's model to a folder that loads in transformers",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are sentences."""
+
+    def error(self, message: str) -> NoReturn:
+        from gradus.types.errors import UserError
+
+        raise UserError(f"{message}; see: {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command. Returns the exit code: 0, 2 for what the user can mend, 130 where the user stopped it."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return run(words)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ValueError as error:
+        from gradus.types.errors import UserError
+
+        if not isinstance(error, UserError):
+            raise
+        print(f"gradus: {error}", file=sys.stderr)
+        return 2
+
+
+def run(words: list[str]) -> int:
+    """Finds the command and its options, and calls its function."""
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        from gradus.types.errors import unknown
+
+        raise unknown("command", words[0], COMMANDS, "See: gradus --help")
+    parser, commands = build_parser()
+    fields: list[tuple[str, str]] = []
+    if words and words[0] in ("train", "eval"):
+        words, fields = split_fields(words, commands[words[0]])
+    options = parser.parse_args(words)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    functions: dict[str, Callable[..., int]] = {
+        "train": train,
+        "resume": resume,
+        "eval": evaluate,
+        "papers": papers,
+        "show": show,
+        "diff": diff,
+        "tasks": tasks,
+        "export": export,
+    }
+    options.fields = fields
+    return functions[options.command](options)
+
+
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
+    """The parser, and those of the commands by name."""
+    from gradus import __version__
+
+    about = "Trains language models and their relatives by reinforcement learning, one step at a time."
+    parser = Parser("gradus", description=about, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"gradus {__version__}")
+    group = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    made = {
+        name: group.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+        for name, text in COMMANDS.items()
+    }
+    made["train"].epilog = made["eval"].epilog = DOTTED
+    _train_options(made["train"])
+    made["resume"].add_argument("folder", metavar="RUN", help="the folder that was named with --run")
+    made["resume"].add_argument("--steps", type=int, help="steps in all, if not as planned")
+    _eval_options(made["eval"])
+    made["papers"].add_argument("--family", metavar="F", help="those of one family")
+    made["papers"].add_argument("--search", metavar="W", help="those that have a word in their name or description")
+    for name in ("papers", "tasks"):
+        made[name].add_argument("--json", action="store_true", help="as JSON")
+    made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
+    for name in ("a", "b"):
+        made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
+    made["export"].add_argument("folder", metavar="RUN")
+    made["export"].add_argument("target", metavar="DIR", help="a folder that does not exist yet")
+    made["export"].add_argument("--best", action="store_true", help="the best model on held-out problems, not the final one")
+    return parser, made
+
+
+def _train_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", help="a recipe's key (gradus papers), or file.py:name")
+    add("--task", default="string_ops", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
+    add("--model", metavar="M", help="a model's folder; left out: the built-in tiny model")
+    add("--reward", metavar="FILE.py:FUNCTION", help="a reward function in place of the recipe's reward")
+    add("--profile", metavar="P", help="scale of the run: tiny, small, paper")
+    add("--steps", type=int, metavar="N", help="training steps")
+    add("--seed", type=int, default=0, metavar="S")
+    add("--device", default="cpu", help="cpu, cuda, cuda:1")
+    add("--run", metavar="DIR", help="the folder of the run; left out: a new one under runs/")
+
+
+def _eval_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL_OR_RUN", help="a model's folder, a run's, or tiny")
+    add("--task", metavar="T", help="left out: the run's own")
+    add("--pass-at", default="1", metavar="K,K", help="pass@k for these k, for example 1,4,16")
+    add("--samples", type=int, default=0, metavar="N", help="samples a problem; left out: the largest k")
+    add("--problems", type=int, default=256, metavar="N", help="held-out problems")
+    add("--reward", metavar="FILE.py:FUNCTION", help="judges in place of the task's verifier")
+    add("--seed", type=int, default=0, metavar="S")
+    add("--device", default="cpu", help="cpu, cuda, cuda:1")
+    add("--json", action="store_true", help="as JSON")
+
+
+def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:
+    """Words for the parser, and (field, value) of the options that it does not know: `--field value` or `--field=value`."""
+    takes_value = {name: action.nargs != 0 for action in parser._actions for name in action.option_strings}
+    known: list[str] = []
+    fields: list[tuple[str, str]] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if not word.startswith("--") or name in takes_value:
+            known.append(word)
+            if takes_value.get(name) and not equals:
+                known += [v for v in [next(left, None)] if v is not None]
+            continue
+        if not equals:
+            value = next(left, "--")
+            if value.startswith("--"):
+                from gradus.types.errors import UserError
+
+                raise UserError(f"{name} has no value; write {name} VALUE")
+        fields.append((name[2:], value))
+    return known, fields
+
+
+def train(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from gradus.api import plan, start
+    from gradus.lab.folder import refuse_taken
+    from gradus.lab.live import Live
+    from gradus.overrides import override
+    from gradus.train import go
+
+    folder = options.run or free_folder(options.recipe, options.task)
+    refuse_taken(_path(folder))
+    given = [(path, text) for path, text in options.fields if not path.startswith("task.")]
+    task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
+    planned = plan(
+        options.recipe,
+        options.task,
+        model=options.model,
+        reward=options.reward,
+        profile=options.profile,
+        steps=options.steps,
+        seed=options.seed,
+        device=options.device,
+        task_options=task_options,
+    )
+    for path, text in given:
+        planned = replace(planned, recipe=override(planned.recipe, path, text))
+    title = f"{planned.recipe.key} on {planned.task}"
+    return carry_out(lambda: go(start(planned, folder, view=Live(title))), folder)
+
+
+def resume(options: argparse.Namespace) -> int:
+    from gradus import api
+    from gradus.lab.checkpoints import steps
+    from gradus.lab.folder import RunFolder
+    from gradus.lab.live import Live
+    from gradus.types import UserError
+
+    stored = RunFolder.open(options.folder).recipe()
+    done = max(steps(_path(options.folder)), default=0)
+    if options.steps is not None and options.steps < done:
+        raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give at least as many")
+    title = f"{stored['recipe']['key']} on {stored['task']}"
+    return carry_out(lambda: api.resume(options.folder, view=Live(title), more=options.steps), options.folder)
+
+
+def carry_out(training: Callable[[], Any], folder: str) -> int:
+    """Trains, writes the report, and says what came of it and what to type next."""
+    from gradus.lab.folder import is_run
+    from gradus.lab.report import write_report
+
+    try:
+        run = training()
+    except KeyboardInterrupt:
+        if not is_run(_path(folder)):
+            raise
+        write_report(folder)
+        print(f"\nstopped; {kept(folder)}", file=sys.stderr)
+        return 130
+    report = write_report(folder)
+    print("\n".join([came_of_it(run.metrics), f"report: {report}", *next_words(folder)]))
+    return 0
+
+
+def kept(folder: str) -> str:
+    """What of a stopped run is kept."""
+    from gradus.lab.checkpoints import latest
+
+    found, _ = latest(_path(folder))
+    where = f"saved up to step {found.step}" if found is not None else "nothing was saved yet, so it starts again"
+    return f"{where}; go on with: gradus resume {folder}"
+
+
+def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
+    """First and last value of what was measured on held-out problems, or of the reward where nothing was."""
+    names = {
+        "held_out/accuracy": "held-out accuracy",
+        "held_out/greedy": "greedy",
+        "held_out/reward": "held-out reward",
+        "reward": "reward",
+    }
+    found: list[str] = []
+    for name, label in names.items():
+        values = [row[name] for row in metrics if row.get(name) is not None]
+        if values and not (found and name == "reward"):
+            found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}")
+    return f"done: {'; '.join(found) or 'no step was taken'}"
+
+
+def next_words(folder: str) -> list[str]:
+    return [f"run: {folder}", f"next: gradus eval {folder} --pass-at 1,4,16", f"      gradus export {folder} {folder.rstrip('/')}-model"]
+
+
+def free_folder(recipe: str, task: str) -> str:
+    """runs/<recipe>-<task>, numbered where it is taken."""
+    name = re.sub(r"[^\w.+-]+", "-", f"{recipe.rpartition(':')[2]}-{_path(task).stem}").strip("-")
+    number = 1
+    while os.path.exists(folder := f"runs/{name}" + (f"-{number}" if number > 1 else "")):
+        number += 1
+    return folder
+
+
+def _path(text: str) -> Any:
+    from pathlib import Path
+
+    return Path(text)
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from gradus import examination
+
+    task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
+    shown = sys.stderr.isatty()
+    found = examination.evaluate(
+        options.model,
+        options.task,
+        pass_at=whole_numbers(options.pass_at),
+        samples=options.samples,
+        problems=options.problems,
+        reward=options.reward,
+        seed=options.seed,
+        device=options.device,
+        task_options=task_options,
+        overrides=[(path, text) for path, text in options.fields if not path.startswith("task.")],
+        progress=(lambda done, total: print(f"\r{done}/{total} problems", end="\n" * (done == total), file=sys.stderr)) if shown else None,
+    )
+    print(json.dumps(asdict(found), indent=1) if options.json else exam_table(found))
+    return 0
+
+
+def whole_numbers(text: str) -> list[int]:
+    """'1,4,16' as numbers."""
+    from gradus.types.errors import UserError
+
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UserError(f'--pass-at is "{text}"; write whole numbers from 1 on with commas between them, as in 1,4,16')
+    return numbers
+
+
+def exam_table(exam: Any) -> str:
+    """The lines of an evaluation."""
+    rows = [(f"pass@{k}", value) for k, value in exam.pass_at.items()]
+    rows += [(f"majority of {exam.samples}", exam.majority), ("greedy", exam.greedy), ("reward", exam.reward), ("length", exam.length)]
+    lines = [f"{exam.task}: {exam.problems} held-out problems, {exam.samples} samples each at temperature {exam.temperature:g}"]
+    for label, value in rows:
+        if value is not None:
+            lines.append(f"  {label:<16} {value.mean:8.3f}   [{value.low:.3f}, {value.high:.3f}]")
+    if exam.failed:
+        lines.append(f"  {exam.failed} trajectories have no reward and count as wrong")
+    return "\n".join([*lines, "intervals: 95 %, bootstrap over problems"])
+
+
+def papers(options: argparse.Namespace) -> int:
+    from gradus.papers import index
+
+    rows = index.read()["recipes"]
+    families = sorted({row["family"] for row in rows})
+    if options.family is not None and options.family not in families:
+        from gradus.types.errors import unknown
+
+        raise unknown("family", options.family, families)
+    word = (options.search or "").lower()
+    rows = [
+        row
+        for row in rows
+        if options.family in (None, row["family"]) and word in f"{row['key']} {row.get('base') or ''} {row['about']}".lower()
+    ]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    print(listing([(row["key"], row.get("base") or "", row["family"], row["about"]) for row in rows], ("recipe", "base", "family", "what")))
+    return 0
+
+
+def tasks(options: argparse.Namespace) -> int:
+    from gradus.papers import index
+
+    rows = index.read()["tasks"]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return 0
+    print(listing([(row["name"], row["about"]) for row in rows], ("task", "what")))
+    print("\na task is also a file of problems (.jsonl, .parquet, .csv), file.py:task, a data set owner/name, or a mixture a:3,b:1")
+    return 0
+
+
+def listing(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
+    """Aligned columns, the last one wrapped to the width of the terminal."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
+    indent = sum(widths) + 2 * len(widths)
+    room = max(shutil.get_terminal_size((120, 24)).columns - indent, 30)
+    lines = []
+    for row in [head, *rows]:
+        wrapped = textwrap.wrap(row[-1], room) or [""]
+        start = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))
+        lines += [start + wrapped[0], *(" " * indent + line for line in wrapped[1:])]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def show(options: argparse.Namespace) -> int:
+    from gradus import registry
+    from gradus.recipe import describe
+
+    recipe = registry.recipe(options.recipe)
+    base = f"base: {recipe.base}; " if recipe.base else ""
+    needs = f"; needs problems with {', '.join(sorted(recipe.requires))}" if recipe.requires else ""
+    print(f"{recipe.key}: {recipe.about}\n{base}family: {recipe.family}{needs}")
+    if recipe.base in registry.recipe_modules():
+        print(f"\nchanges {recipe.base}:")
+        print(differences(registry.recipe(recipe.base), recipe))
+    for title, setting in (("method", False), ("setting", True)):
+        rows = [(path, value) for path, value in describe(recipe) if path.startswith("setting") is setting and path != "setting"]
+        print(f"\n{title}:")
+        print("\n".join(f"  {path:<40} {value}" for path, value in rows if value != frozenset()))
+    return 0
+
+
+def diff(options: argparse.Namespace) -> int:
+    from gradus import registry
+
+    a, b = registry.recipe(options.a), registry.recipe(options.b)
+    print(f"{a.key} -> {b.key}")
+    print(differences(a, b))
+    return 0
+
+
+def differences(a: Any, b: Any) -> str:
+    """One line for every path that is set differently."""
+    from gradus.recipe import changes, get
+    from gradus.types.errors import UserError
+
+    lines = []
+    for path, value in changes(a, b).items():
+        try:
+            before = get(a, path)
+        except UserError:  # the path is new
+            before = None
+        lines.append(f"  {path:<40} {brief(before)} -> {brief(value)}")
+    return "\n".join(lines) or "  nothing"
+
+
+def brief(value: Any) -> str:
+    """A part by its class with its numbers and the fields that differ from their defaults; other values as Python writes them."""
+    from dataclasses import fields, is_dataclass
+
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    every = {f.name: (getattr(value, f.name), f.default) for f in fields(value)}
+    own = {name: item for name, (item, default) in every.items() if item != default or type(item) in (int, float)}
+    return f"{type(value).__name__}({', '.join(f'{name}={brief(item)}' for name, item in own.items())})"
+
+
+def export(options: argparse.Namespace) -> int:
+    from gradus.api import export as copy
+
+    print(f"wrote {copy(options.folder, options.target, 'best' if options.best else 'final')}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
