@@ -124,25 +124,24 @@ def decoder_config(fields: Mapping[str, Any]) -> DecoderConfig:
     sizes = {name: _size(fields, name) for name in _SIZES}
     heads = sizes["num_attention_heads"]
     theta, scaling = _rope(fields)
-    bias = bool(fields.get("attention_bias", False))
+    bias = _flag(fields, "attention_bias")
     default_head = 128 if family == "qwen3" else sizes["hidden_size"] // heads
-    end = fields.get("eos_token_id", 2 if family == "llama" else None)
     return DecoderConfig(
         family=family,
         **sizes,
         num_key_value_heads=_size(fields, "num_key_value_heads", heads if family == "llama" else 32),
         head_dim=_size(fields, "head_dim", default_head),
         max_position_embeddings=_size(fields, "max_position_embeddings", _CONTEXT[family]),
-        rms_norm_eps=float(fields.get("rms_norm_eps", 1e-6)),
+        rms_norm_eps=_number(fields, "rms_norm_eps", 1e-6),
         rope_theta=theta,
         rope_scaling=scaling,
-        tie_word_embeddings=bool(fields.get("tie_word_embeddings", False)),
+        tie_word_embeddings=_flag(fields, "tie_word_embeddings"),
         qkv_bias=bias or family == "qwen2",
         output_bias=bias and family != "qwen2",
-        mlp_bias=bool(fields.get("mlp_bias", False)) and family == "llama",
+        mlp_bias=_flag(fields, "mlp_bias") and family == "llama",
         qk_norm=family == "qwen3",
-        initializer_range=float(fields.get("initializer_range", 0.02)),
-        end_tokens=() if end is None else tuple(end) if isinstance(end, list) else (int(end),),
+        initializer_range=_number(fields, "initializer_range", 0.02),
+        end_tokens=end_tokens(fields, 2 if family == "llama" else None),
     )
 
 
@@ -153,7 +152,7 @@ def _check_fields(fields: Mapping[str, Any], family: str) -> None:
         elif name == "architectures":
             known = value is None or value == [_FAMILIES[family]]
         elif name == "layer_types":
-            known = value is None or set(value) <= {"full_attention"}
+            known = value is None or value == ["full_attention"] * len(value)
         elif name in ("attention_bias", "mlp_bias") and family == "qwen2":
             known = not value  # transformers' Qwen2 has fixed biases and never reads these fields
         else:
@@ -170,11 +169,36 @@ def _size(fields: Mapping[str, Any], name: str, default: int | None = None) -> i
     return value
 
 
+def _number(fields: Mapping[str, Any], name: str, default: float) -> float:
+    value = fields.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UserError(f"config.json: {name} is {value!r}; it must be a number")
+    return float(value)
+
+
+def _flag(fields: Mapping[str, Any], name: str) -> bool:
+    value = fields.get(name)
+    if value not in (None, True, False):
+        raise UserError(f"config.json: {name} is {value!r}; it must be true or false")
+    return bool(value)
+
+
+def end_tokens(fields: Mapping[str, Any], default: int | None = None) -> tuple[int, ...]:
+    """The ids in `eos_token_id`: one, several or none. Raises UserError for anything else."""
+    value = fields.get("eos_token_id", default)
+    ids = [] if value is None else value if isinstance(value, list) else [value]
+    if any(isinstance(i, bool) or not isinstance(i, int) for i in ids):
+        raise UserError(f"eos_token_id is {value!r}; it must be a token id or a list of them")
+    return tuple(ids)
+
+
 def _rope(fields: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
     rope = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
     field = "rope_parameters" if fields.get("rope_parameters") else "rope_scaling"
+    if not isinstance(rope, Mapping):
+        raise UserError(f"config.json: {field} is {rope!r}; it must be an object")
     kind = rope.get("rope_type", rope.get("type", "default"))
-    theta = float(rope.get("rope_theta", fields.get("rope_theta", 10000.0)))
+    theta = _number(rope, "rope_theta", _number(fields, "rope_theta", 10000.0))
     names = {"rope_type", "type", "rope_theta"}
     scaling = None
     if kind == "llama3":
@@ -182,7 +206,8 @@ def _rope(fields: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
         names |= set(keys)
         if any(key not in rope for key in keys):
             raise Unsupported(field, rope)
-        scaling = Llama3Scaling(*(rope[key] for key in keys))
+        factor, low, high = (_number(rope, key, 0) for key in keys[:3])
+        scaling = Llama3Scaling(factor, low, high, _size(rope, keys[3]))
     elif kind != "default":
         raise Unsupported(field, rope)
     if rope.keys() - names - {"partial_rotary_factor"} or rope.get("partial_rotary_factor", 1.0) != 1.0:

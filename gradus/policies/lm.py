@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from gradus.policies.adapter import Foreign, load_foreign
-from gradus.policies.config import Unsupported, read_json
+from gradus.policies.config import Unsupported, end_tokens, read_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
 from gradus.policies.loading import check_folder, config_json, load_decoder, save_weights
@@ -279,11 +279,8 @@ def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> Lang
 
 def _end_tokens(config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Tokenizer | None) -> tuple[int, ...]:
     """The tokens that end a completion: of generation_config.json, else of config.json; and the tokenizer's own."""
-    stated = generation.get("eos_token_id", config.get("eos_token_id"))
-    ends = [] if stated is None else list(stated) if isinstance(stated, list) else [stated]
-    if tokenizer is not None and tokenizer.end is not None:
-        ends.append(tokenizer.end)
-    return tuple(dict.fromkeys(int(t) for t in ends))
+    stated = end_tokens(generation if "eos_token_id" in generation else config)
+    return tuple(dict.fromkeys([*stated, *([tokenizer.end] if tokenizer is not None and tokenizer.end is not None else [])]))
 
 
 def _width(trunk: Decoder | Foreign) -> int:

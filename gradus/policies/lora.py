@@ -186,7 +186,8 @@ def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
             f"{folder / WEIGHTS}: {foreign[0] if foreign else 'nothing'} is no linear layer of this model; the adapter belongs to another"
         )
     root = bool(config.get("use_rslora", False))
-    lora = LoRA(int(config["r"]), float(config["lora_alpha"]), tuple(dict.fromkeys(n.rpartition(".")[2] for n in names)), root)
+    leaves = {name.rpartition(".")[2] for name in names}
+    lora = LoRA(int(config["r"]), float(config["lora_alpha"]), tuple(leaf for leaf in ALL_LINEAR if leaf in leaves), root)
     adapted = adapt(decoder, lora, Key())
     for name, module in adapters(adapted):
         for part, parameter in (("A", module.lora_A), ("B", module.lora_B)):

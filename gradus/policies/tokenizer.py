@@ -58,7 +58,11 @@ class Tokenizer:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer | None:
-    """The tokenizer of a model folder; None where it holds none. Raises UserError that names a malformed file."""
+    """The tokenizer of a model folder; None where it holds none.
+
+    tokenizer.json is taken at its word: transformers' AutoTokenizer puts some families' own word pattern in place of the file's, which
+    differs for a tokenizer that is not the family's. Raises: UserError that names a malformed file.
+    """
     files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     config = read_json(folder / "tokenizer_config.json") if "tokenizer_config.json" in files else {}
     mapped = read_json(folder / "special_tokens_map.json") if "special_tokens_map.json" in files else {}

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gradus.policies.config import Unsupported, decoder_config, end_tokens, read_json
+from gradus.types import UserError
+
+SIZES = {"vocab_size": 10, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+def fields(family="qwen2", **changes):
+    return {"model_type": family, **SIZES, **({"num_key_value_heads": 2} if family != "llama" else {}), **changes}
+
+
+def test_what_families_differ_in():
+    llama, qwen2, qwen3 = (decoder_config(fields(f)) for f in ("llama", "qwen2", "qwen3"))
+    assert [c.qkv_bias for c in (llama, qwen2, qwen3)] == [False, True, False]
+    assert [c.qk_norm for c in (llama, qwen2, qwen3)] == [False, False, True]
+    assert [c.head_dim for c in (llama, qwen2, qwen3)] == [4, 4, 128]
+    assert [c.output_bias for c in (llama, qwen2, qwen3)] == [False, False, False]
+    biased = decoder_config(fields("llama", attention_bias=True, mlp_bias=True))
+    assert (biased.qkv_bias, biased.output_bias, biased.mlp_bias) == (True, True, True)
+    assert llama.num_key_value_heads == 2  # as many as heads where the file says nothing
+
+
+def test_rope_of_new_and_old_files():
+    assert decoder_config(fields(rope_parameters={"rope_type": "default", "rope_theta": 5e5})).rope_theta == 5e5
+    assert decoder_config(fields(rope_theta=1e6)).rope_theta == 1e6
+    assert decoder_config(fields(rope_theta=1e6, rope_scaling=None)).rope_scaling is None
+    old = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 99}
+    scaled = decoder_config(fields("llama", rope_theta=7e5, rope_scaling=old))
+    assert (scaled.rope_theta, scaled.rope_scaling.factor, scaled.rope_scaling.original_max_position_embeddings) == (7e5, 8.0, 99)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("hidden_act", "gelu"),
+        ("attention_dropout", 0.1),
+        ("use_sliding_window", True),
+        ("layer_types", ["sliding_attention"]),
+        ("rope_scaling", {"type": "linear", "factor": 2.0}),
+        ("rope_parameters", {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}),
+        ("rope_parameters", {"rope_type": "llama3", "factor": 8.0}),
+        ("architectures", ["Qwen2ForSequenceClassification"]),
+        ("quantization_config", {"bits": 4}),
+        ("no_such_field", 1),
+    ],
+)
+def test_what_is_not_implemented_is_named(field, value):
+    with pytest.raises(Unsupported) as caught:
+        decoder_config(fields(**{field: value}))
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert field in str(caught.value)
+
+
+def test_other_families_are_named():
+    with pytest.raises(Unsupported, match="model_type = 'gpt2'"):
+        decoder_config({"model_type": "gpt2"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"vocab_size": None}, "vocab_size is None"),
+        ({"hidden_size": "8"}, "hidden_size is '8'"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
+        ({"num_attention_heads": True}, "num_attention_heads is True"),
+        ({"num_key_value_heads": 3}, "not a multiple"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps is 'small'"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings is 'no'"),
+        ({"rope_parameters": [1]}, "rope_parameters is"),
+        ({"eos_token_id": "x"}, "eos_token_id is 'x'"),
+    ],
+)
+def test_malformed_values_are_named(changes, says):
+    with pytest.raises(UserError, match=says):
+        decoder_config(fields(**changes))
+
+
+def test_end_tokens():
+    assert [end_tokens({"eos_token_id": v}) for v in (None, 3, [4, 5])] == [(), (3,), (4, 5)]
+
+
+def test_json_that_cannot_be_read_is_named(tmp_path):
+    path = tmp_path / "config.json"
+    with pytest.raises(UserError, match=r"config\.json cannot be read"):
+        read_json(path)
+    path.write_text(json.dumps([1]))
+    with pytest.raises(UserError, match="holds a list"):
+        read_json(path)
+    path.write_text('{"a": 1,\n "b" 2}')
+    with pytest.raises(UserError, match="line 2, column 6"):
+        read_json(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match="UTF-8"):
+        read_json(path)
