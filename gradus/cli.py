@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 DOTTED = """Any further --FIELD VALUE sets a field of the recipe (--objective.policy.trust.high 0.28, --learning_rate 5e-4) or swaps a part by the
@@ -40,6 +40,8 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. Returns the exit code: 0, 2 for what the user can mend, 130 where the user stopped it."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another
     try:
         return run(words)
     except KeyboardInterrupt:
@@ -174,7 +176,7 @@ def train(options: argparse.Namespace) -> int:
     from gradus.train import go
 
     folder = options.run or free_folder(options.recipe, options.task)
-    refuse_taken(_path(folder))
+    refuse_taken(Path(folder))
     given = [(path, text) for path, text in options.fields if not path.startswith("task.")]
     task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
     planned = plan(
@@ -202,7 +204,7 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.types import UserError
 
     stored = RunFolder.open(options.folder).recipe()
-    done = max(steps(_path(options.folder)), default=0)
+    done = max(steps(Path(options.folder)), default=0)
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give at least as many")
     title = f"{stored['recipe']['key']} on {stored['task']}"
@@ -217,7 +219,7 @@ def carry_out(training: Callable[[], Any], folder: str) -> int:
     try:
         run = training()
     except KeyboardInterrupt:
-        if not is_run(_path(folder)):
+        if not is_run(Path(folder)):
             raise
         write_report(folder)
         print(f"\nstopped; {kept(folder)}", file=sys.stderr)
@@ -231,7 +233,7 @@ def kept(folder: str) -> str:
     """What of a stopped run is kept."""
     from gradus.lab.checkpoints import latest
 
-    found, _ = latest(_path(folder))
+    found, _ = latest(Path(folder))
     where = f"saved up to step {found.step}" if found is not None else "nothing was saved yet, so it starts again"
     return f"{where}; go on with: gradus resume {folder}"
 
@@ -258,17 +260,11 @@ def next_words(folder: str) -> list[str]:
 
 def free_folder(recipe: str, task: str) -> str:
     """runs/<recipe>-<task>, numbered where it is taken."""
-    name = re.sub(r"[^\w.+-]+", "-", f"{recipe.rpartition(':')[2]}-{_path(task).stem}").strip("-")
+    name = re.sub(r"[^\w.+-]+", "-", f"{recipe.rpartition(':')[2]}-{Path(task).stem}").strip("-")
     number = 1
     while os.path.exists(folder := f"runs/{name}" + (f"-{number}" if number > 1 else "")):
         number += 1
     return folder
-
-
-def _path(text: str) -> Any:
-    from pathlib import Path
-
-    return Path(text)
 
 
 def evaluate(options: argparse.Namespace) -> int:
@@ -322,103 +318,31 @@ def exam_table(exam: Any) -> str:
 
 
 def papers(options: argparse.Namespace) -> int:
-    from gradus.papers import index
+    from gradus import catalogue
 
-    rows = index.read()["recipes"]
-    families = sorted({row["family"] for row in rows})
-    if options.family is not None and options.family not in families:
-        from gradus.types.errors import unknown
-
-        raise unknown("family", options.family, families)
-    word = (options.search or "").lower()
-    rows = [
-        row
-        for row in rows
-        if options.family in (None, row["family"]) and word in f"{row['key']} {row.get('base') or ''} {row['about']}".lower()
-    ]
-    if options.json:
-        print(json.dumps(rows, indent=1))
-        return 0
-    print(listing([(row["key"], row.get("base") or "", row["family"], row["about"]) for row in rows], ("recipe", "base", "family", "what")))
+    print(catalogue.papers(options.family, options.search, as_json=options.json))
     return 0
 
 
 def tasks(options: argparse.Namespace) -> int:
-    from gradus.papers import index
+    from gradus import catalogue
 
-    rows = index.read()["tasks"]
-    if options.json:
-        print(json.dumps(rows, indent=1))
-        return 0
-    print(listing([(row["name"], row["about"]) for row in rows], ("task", "what")))
-    print("\na task is also a file of problems (.jsonl, .parquet, .csv), file.py:task, a data set owner/name, or a mixture a:3,b:1")
+    print(catalogue.tasks(as_json=options.json))
     return 0
 
 
-def listing(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
-    """Aligned columns, the last one wrapped to the width of the terminal."""
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
-    indent = sum(widths) + 2 * len(widths)
-    room = max(shutil.get_terminal_size((120, 24)).columns - indent, 30)
-    lines = []
-    for row in [head, *rows]:
-        wrapped = textwrap.wrap(row[-1], room) or [""]
-        start = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))
-        lines += [start + wrapped[0], *(" " * indent + line for line in wrapped[1:])]
-    return "\n".join(line.rstrip() for line in lines)
-
-
 def show(options: argparse.Namespace) -> int:
-    from gradus import registry
-    from gradus.recipe import describe
+    from gradus import catalogue
 
-    recipe = registry.recipe(options.recipe)
-    base = f"base: {recipe.base}; " if recipe.base else ""
-    needs = f"; needs problems with {', '.join(sorted(recipe.requires))}" if recipe.requires else ""
-    print(f"{recipe.key}: {recipe.about}\n{base}family: {recipe.family}{needs}")
-    if recipe.base in registry.recipe_modules():
-        print(f"\nchanges {recipe.base}:")
-        print(differences(registry.recipe(recipe.base), recipe))
-    for title, setting in (("method", False), ("setting", True)):
-        rows = [(path, value) for path, value in describe(recipe) if path.startswith("setting") is setting and path != "setting"]
-        print(f"\n{title}:")
-        print("\n".join(f"  {path:<40} {value}" for path, value in rows if value != frozenset()))
+    print(catalogue.show(options.recipe))
     return 0
 
 
 def diff(options: argparse.Namespace) -> int:
-    from gradus import registry
+    from gradus import catalogue
 
-    a, b = registry.recipe(options.a), registry.recipe(options.b)
-    print(f"{a.key} -> {b.key}")
-    print(differences(a, b))
+    print(catalogue.diff(options.a, options.b))
     return 0
-
-
-def differences(a: Any, b: Any) -> str:
-    """One line for every path that is set differently."""
-    from gradus.recipe import changes, get
-    from gradus.types.errors import UserError
-
-    lines = []
-    for path, value in changes(a, b).items():
-        try:
-            before = get(a, path)
-        except UserError:  # the path is new
-            before = None
-        lines.append(f"  {path:<40} {brief(before)} -> {brief(value)}")
-    return "\n".join(lines) or "  nothing"
-
-
-def brief(value: Any) -> str:
-    """A part by its class with its numbers and the fields that differ from their defaults; other values as Python writes them."""
-    from dataclasses import fields, is_dataclass
-
-    if not is_dataclass(value) or isinstance(value, type):
-        return repr(value)
-    every = {f.name: (getattr(value, f.name), f.default) for f in fields(value)}
-    own = {name: item for name, (item, default) in every.items() if item != default or type(item) in (int, float)}
-    return f"{type(value).__name__}({', '.join(f'{name}={brief(item)}' for name, item in own.items())})"
 
 
 def export(options: argparse.Namespace) -> int:

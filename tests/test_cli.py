@@ -11,10 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradus.cli import brief, build_parser, came_of_it, carry_out, free_folder, listing, main, split_fields, whole_numbers
+from gradus.cli import build_parser, came_of_it, carry_out, free_folder, main, split_fields, whole_numbers
 from gradus.lab.folder import RunFolder
-from gradus.recipe import Setting
-from gradus.registry import recipe
 from gradus.types import UserError
 from tests.small_model import save_small_model
 
@@ -77,28 +75,6 @@ def test_mistakes_are_told_in_a_sentence(
     assert not list(tmp_path.iterdir())
 
 
-def test_papers_show_diff_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = said(capsys, "papers", "--json", "--search", "REINFORCE")
-    rows = json.loads(out)
-    assert code == 0
-    assert {"reinforce", "grpo"} <= {row["key"] for row in rows}
-    assert all("reinforce" in f"{row['key']} {row['base']} {row['about']}".lower() for row in rows)
-    code, out, _ = said(capsys, "papers", "--family", "bases")
-    assert code == 0
-    assert out.splitlines()[0].split() == ["recipe", "base", "family", "what"]
-    code, out, _ = said(capsys, "show", "grpo")
-    assert code == 0
-    assert "base: reinforce; family: bases" in out
-    assert out.count("Unclipped() -> Clip(low=0.2, high=0.2)") == 1
-    assert [line.split() for line in out.splitlines() if "setting.group" in line] == [["setting.group", "8"]]
-    code, out, _ = said(capsys, "diff", "reinforce", "rloo")
-    assert out.splitlines()[0] == "reinforce -> rloo"
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["credit"]
-    assert said(capsys, "diff", "grpo", "grpo")[1] == "grpo -> grpo\n  nothing\n"
-    code, out, _ = said(capsys, "tasks", "--json")
-    assert {"arithmetic", "string_ops"} <= {row["name"] for row in json.loads(out)}
-
-
 def test_words_are_told_from_fields() -> None:
     parser = build_parser()[1]["train"]
     words = ["train", "--a.b", "1", "grpo", "--steps", "3", "--seed=4", "--c=-5", "--d", "-0.5", "--task", "x", "--task.path", "y"]
@@ -112,10 +88,6 @@ def test_small_things() -> None:
     assert whole_numbers("1, 4,16") == [1, 4, 16]
     with pytest.raises(UserError, match="--pass-at"):
         whole_numbers("0")
-    assert brief(recipe("grpo").objective["policy"].trust) == "Clip(low=0.2, high=0.2)"
-    assert brief(Setting(steps=3)).startswith("Setting(learning_rate=0.001, warmup=5, steps=3,")
-    assert brief("a") == "'a'"
-    assert listing([("a", "one two")], ("name", "what")) == "name  what\na     one two"
     rows = [{"reward": 0.1}, {"held_out/accuracy": 0.25, "reward": None}, {"held_out/accuracy": 0.75}]
     assert came_of_it(rows) == "done: held-out accuracy 0.250 -> 0.750"
     assert came_of_it([{"reward": 0.1}, {"reward": 0.5}]) == "done: reward 0.100 -> 0.500"
@@ -234,9 +206,9 @@ def test_ctrl_c_before_anything_began(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_other_errors_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*arguments: object) -> None:
+    def broken(*arguments: object, **more: object) -> None:
         raise ValueError("a fault of ours")
 
-    monkeypatch.setattr("gradus.cli.papers", broken)
+    monkeypatch.setattr("gradus.catalogue.papers", broken)
     with pytest.raises(ValueError, match="a fault of ours"):
         main(["papers"])
