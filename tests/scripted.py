@@ -48,6 +48,9 @@ class ScriptedPolicy:
         messages = ({"role": "user", "content": observation},) if isinstance(observation, str) else observation
         return np.concatenate([np.array([END], np.int32), self.tokens(messages)])
 
+    def completion_tokens(self, text: str) -> np.ndarray:
+        return np.array([*characters(text), END], np.int32)
+
     def text(self, tokens: np.ndarray) -> str:
         return "".join("a" if t == OTHER_A else chr(t - FIRST) for t in tokens.tolist() if t >= OTHER_A)
 
