@@ -215,7 +215,8 @@ def go(run: Run) -> Run:
     """Trains the run to its end."""
     import torch
 
-    torch.use_deterministic_algorithms(True)
+    on_cpu = all(p.device.type == "cpu" for player in run.players.values() for p in player.policy.network.parameters())
+    torch.use_deterministic_algorithms(on_cpu)
     with run.folder.claimed() if run.folder is not None else nullcontext():
         if run.view is not None:
             run.view.start(run.recipe.setting.steps, run.step)

@@ -80,7 +80,7 @@ def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int,
             pieces.append(policy.evaluate(piece.contexts, tuple(wants), key=key))
             order.append(rows)
     place = torch.argsort(torch.cat(order))
-    return {w: torch.cat([p[w] for p in pieces]).index_select(0, place).to(_wide(batch)) for w in wants}
+    return {w: torch.cat([p[w] for p in pieces]).index_select(0, place.to(pieces[0][w].device)).to(batch.weight) for w in wants}
 
 
 def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens: int, key: Key) -> dict[str, Tally]:
@@ -90,7 +90,7 @@ def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens:
         seen: dict[str, Tally] = {}
         for chosen in policy.micro_batches(batch.contexts, micro_tokens):
             piece, _ = batch.slice(chosen)
-            outputs = {w: o.to(_wide(batch)) for w, o in policy.evaluate(piece.contexts, wants, key=key).items()}
+            outputs = {w: o.to(batch.weight) for w, o in policy.evaluate(piece.contexts, wants, key=key).items()}
             loss, metrics = evaluate(terms, outputs, piece)
             if loss.requires_grad:
                 loss.backward()
@@ -105,7 +105,3 @@ def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens:
         moving = [w for w in wants if leaves[w].grad is not None and outputs[w].requires_grad]
         torch.autograd.backward([outputs[w] for w in moving], [leaves[w].grad[rows].to(outputs[w]) for w in moving])  # type: ignore[index]
     return metrics
-
-
-def _wide(batch: Batch) -> torch.dtype:
-    return batch.weight.dtype
