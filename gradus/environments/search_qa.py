@@ -142,9 +142,8 @@ def index(seed: int, people: int) -> Any:
         import bm25s
     except ImportError as error:
         raise UserError('search_qa searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
-    retriever = bm25s.BM25(
-        b=0.0
-    )  # passages are one sentence each: no discount for length, so one with all words of a query is never outrun
+    # Passages are one sentence each: without a discount for length (b), one with all words of a query is never outrun.
+    retriever = bm25s.BM25(b=0.0)
     retriever.index([words(passage) for passage in corpus(seed, people).passages], show_progress=False)
     return retriever
 
