@@ -1,0 +1,179 @@
+"""Pre-train the built-in model: python -m benchmarks.tiny [--steps N] [--to FOLDER]."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.tiny_corpus import corpus, example
+from gradus.policies.config import DecoderConfig
+from gradus.policies.decoder import Decoder
+from gradus.policies.loading import config_json, save_weights, state_dict
+from gradus.types import Key
+
+ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>")
+VOCABULARY = ("<pad>", "<unk>", *ROLES, "\n", *map(chr, range(32, 127)))
+TEMPLATE = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+CONFIG = DecoderConfig(
+    family="llama",
+    vocab_size=len(VOCABULARY),
+    hidden_size=160,
+    intermediate_size=384,
+    num_hidden_layers=4,
+    num_attention_heads=5,
+    num_key_value_heads=5,
+    head_dim=32,
+    max_position_embeddings=512,
+    rope_theta=10000.0,
+    tie_word_embeddings=True,
+    end_tokens=(VOCABULARY.index("<|end|>"),),
+)
+ROW, ROWS = 256, 16  # tokens a row of packed examples, rows a step
+
+
+def tokenizer():  # type: ignore[no-untyped-def]
+    """One token a character, and one for each role and for the end of a message."""
+    from tokenizers import AddedToken, Tokenizer, decoders
+    from tokenizers.models import BPE
+
+    made = Tokenizer(BPE(vocab={t: i for i, t in enumerate(VOCABULARY)}, merges=[], unk_token="<unk>"))
+    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in ("<pad>", "<unk>", *ROLES)])
+    made.decoder = decoders.Fuse()
+    return made
+
+
+def write_tokenizer(folder: Path) -> None:
+    """tokenizer.json, its configuration and the chat template."""
+    tokenizer().save(str(folder / "tokenizer.json"))
+    fields = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|end|>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": CONFIG.max_position_embeddings,
+        "chat_template": TEMPLATE,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(fields, indent=2) + "\n")
+
+
+def encode(prompt: str, completion: str) -> tuple[list[int], int]:
+    """Tokens of a user message and its answer, and where the answer starts."""
+    at = {t: i for i, t in enumerate(VOCABULARY)}
+    start = [at["<|user|>"], *(at[c] for c in prompt), at["<|end|>"], at["<|assistant|>"]]
+    return [*start, *(at[c] for c in completion), at["<|end|>"]], len(start)
+
+
+def batches(steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(tokens [ROWS, ROW], document ids [ROWS, ROW], mask of what is learned) for every step; examples never cross a row."""
+    shares, index = corpus(), 0
+    waiting: tuple[list[int], int] | None = None
+    for step in range(steps):
+        tokens = np.zeros((ROWS, ROW), np.int64)
+        document = np.full((ROWS, ROW), -1)
+        learned = np.zeros((ROWS, ROW), bool)
+        for row in range(ROWS):
+            at = n = 0
+            while True:
+                if waiting is None:
+                    waiting, index = encode(*example(shares, index, step / steps, key)), index + 1
+                ids, start = waiting
+                if at + len(ids) > ROW:
+                    break
+                tokens[row, at : at + len(ids)] = ids
+                document[row, at : at + len(ids)] = n
+                learned[row, at + start : at + len(ids)] = True
+                at, n, waiting = at + len(ids), n + 1, None
+        yield torch.from_numpy(tokens), torch.from_numpy(document), torch.from_numpy(learned)
+
+
+def hidden(network: Decoder, tokens: Tensor, document: Tensor) -> Tensor:
+    """Hidden states of packed rows; a token attends to what stands before it in its own example."""
+    causal = torch.ones(ROW, ROW, dtype=torch.bool).tril()
+    mask = (document[:, None, :, None] == document[:, None, None, :]) & causal
+    rotation = network.rotation(torch.arange(ROW))
+    x = network.embed(tokens)
+    for layer in network.layers:
+        q, k, v = (t.transpose(1, 2) for t in layer.attn_inputs(x, rotation))
+        x = layer.finish(x, F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2))
+    return network.model.norm(x)
+
+
+def loss_of(network: Decoder, tokens: Tensor, document: Tensor, learned: Tensor) -> Tensor:
+    """Mean cross-entropy, nats, of the tokens that are learned."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=NARROW):
+        states = hidden(network, tokens, document)[:, :-1]
+    chosen = learned[:, 1:].reshape(-1).nonzero()[:, 0]
+    rows = states.reshape(-1, CONFIG.hidden_size).index_select(0, chosen).float()
+    targets = tokens[:, 1:].reshape(-1).index_select(0, chosen)
+    return F.cross_entropy(F.linear(rows, network.head_weight), targets)
+
+
+NARROW = False
+
+
+def rate(step: int, steps: int) -> float:
+    """Warm-up over 50 steps, flat, then linear to zero over the last 40 %."""
+    return min(1.0, (step + 1) / 50, (steps - step) / (0.4 * steps))
+
+
+def train(steps: int, key: Key, learning_rate: float) -> Decoder:
+    network = Decoder(CONFIG).initialise(key.fold("weights"))
+    matrices = [p for n, p in network.named_parameters() if p.ndim == 2 and "embed" not in n]
+    others = [p for n, p in network.named_parameters() if p.ndim < 2 or "embed" in n]
+    rules = [
+        (torch.optim.Muon(matrices, lr=learning_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"), learning_rate),
+        (torch.optim.AdamW(others, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0), learning_rate),
+    ]
+    began, average = time.perf_counter(), math.nan
+    for step, (tokens, document, learned) in enumerate(batches(steps, key)):
+        loss = loss_of(network, tokens, document, learned)
+        loss.backward()
+        for rule, peak in rules:
+            rule.param_groups[0]["lr"] = peak * rate(step, steps)
+            rule.step()
+            rule.zero_grad()
+        average = loss.item() if step == 0 else 0.98 * average + 0.02 * loss.item()
+        if step % 50 == 49:
+            print(f"step {step + 1}/{steps}  loss {average:.4f}  {time.perf_counter() - began:.0f} s", flush=True)
+    return network
+
+
+def save(network: Decoder, folder: Path) -> None:
+    """bfloat16 weights, configuration, tokenizer and chat template."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_weights({n: t.to(torch.bfloat16) for n, t in state_dict(network).items()}, folder)
+    (folder / "config.json").write_text(config_json(CONFIG, torch.bfloat16))
+    write_tokenizer(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--lr", type=float, default=3e-3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--narrow", action="store_true")
+    parser.add_argument("--to", type=Path, default=Path(__file__).parents[1] / "gradus/policies/tiny/base")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    global NARROW
+    NARROW = options.narrow
+    network = train(options.steps, Key(0).fold("tiny"), options.lr)
+    save(network, options.to)
+    print(f"{sum(p.numel() for p in network.parameters()):,} parameters in {options.to}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+
+from gradus.policies.config import decoder_config
+from gradus.policies.loading import read_weights
+from gradus.policies.tiny import folder
+from gradus.types import UserError
+
+SPECIAL = ["<pad>", "<unk>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    from tokenizers import Tokenizer
+
+    return Tokenizer.from_file(str(folder() / "tokenizer.json"))
+
+
+def test_the_folder_is_small_and_its_numbers_agree() -> None:
+    weights = read_weights(folder())
+    config = decoder_config(json.loads((folder() / "config.json").read_text()))
+    assert 1_000_000 <= sum(w.numel() for w in weights.values()) <= 4_000_000
+    assert {str(w.dtype) for w in weights.values()} == {"torch.bfloat16"}
+    assert sum(f.stat().st_size for f in folder().iterdir()) < 8_000_000
+    assert weights["model.embed_tokens.weight"].shape == (config.vocab_size, config.hidden_size)
+
+
+def test_every_printable_character_is_one_token(tokenizer) -> None:
+    text = "".join(chr(c) for c in range(32, 127)) + "\n"
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    assert len(ids) == len(set(ids)) == len(text)
+    assert tokenizer.decode(ids) == text
+    assert set(string.printable) - set(text) == set("\t\r\x0b\x0c")
+
+
+def test_other_characters_are_unknown_one_by_one(tokenizer) -> None:
+    found = tokenizer.encode("aé世\tb", add_special_tokens=False).tokens
+    assert found == ["a", "<unk>", "<unk>", "<unk>", "b"]
+
+
+def test_roles_and_the_end_are_single_tokens(tokenizer) -> None:
+    found = tokenizer.encode("<|user|>1+1<|end|><|assistant|>", add_special_tokens=False)
+    assert found.tokens == ["<|user|>", "1", "+", "1", "<|end|>", "<|assistant|>"]
+    assert tokenizer.decode(found.ids) == "1+1"
+    config = decoder_config(json.loads((folder() / "config.json").read_text()))
+    assert config.end_tokens == (tokenizer.token_to_id("<|end|>"),)
+    assert [tokenizer.id_to_token(i) for i in range(7)] == SPECIAL
+
+
+def test_the_chat_template_opens_the_assistants_turn() -> None:
+    import jinja2
+
+    template = json.loads((folder() / "tokenizer_config.json").read_text())["chat_template"]
+    messages = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    made = jinja2.Template(template).render(messages=messages, add_generation_prompt=True)
+    assert made == "<|system|>s<|end|><|user|>u<|end|><|assistant|>"
+    assert jinja2.Template(template).render(messages=messages[1:]) == "<|user|>u<|end|>"
+
+
+def test_an_unknown_model_is_named() -> None:
+    with pytest.raises(UserError, match=r'unknown built-in model "bse" \(did you mean base\?\)'):
+        folder("bse")
