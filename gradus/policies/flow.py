@@ -185,9 +185,11 @@ def read_config(path: Path) -> FlowConfig:
         raise UserError(f"there is no {path}, so {path.parent} is no model folder; name one that holds config.json and model.safetensors")
     try:
         stored = json.loads(path.read_text())
-        kind = stored.pop("model_type", None)
-    except (ValueError, AttributeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not a JSON object ({error}); write the model again") from None
+    except ValueError:
+        stored = None
+    if not isinstance(stored, dict):
+        raise UserError(f"{path} is not a JSON object; write the model again")
+    kind = stored.pop("model_type", None)
     if kind != KIND:
         raise UserError(
             f'{path} describes a model of type "{kind}", and this task is for a flow generator ("{KIND}"); choose another model or task'

@@ -27,11 +27,6 @@ class Generated:
     def __post_init__(self) -> None:
         if self.keep not in ("steps", "sample"):
             raise UserError(f'generated: keep is "{self.keep}"; it is "steps" or "sample"')
-        if self.keep == "steps" and not any(step.spread > 0 for step in self.sampler.path()):
-            raise UserError(
-                f"generated: {self.sampler} takes no random step, so there is no action to keep; take a sampler with noise (Sde), "
-                'or keep="sample"'
-            )
 
     @property
     def test(self) -> Generated:
@@ -39,6 +34,11 @@ class Generated:
         return Generated(self.at_test or self.sampler, "sample", None)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in the order of the requests."""
+        """One judged group a request, in the order of the requests. Raises UserError where steps are to be kept and none is random."""
+        if self.keep == "steps" and not any(step.spread > 0 for step in self.sampler.path()):
+            raise UserError(
+                f"generated: {self.sampler} takes no random step, so there is no action to keep; take a sampler with noise (Sde), "
+                'or keep="sample"'
+            )
         how = Drawing(self.sampler, self.keep)
         return await Single().run([replace(request, how=how) for request in requests], world)

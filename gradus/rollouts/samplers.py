@@ -53,7 +53,7 @@ class Sde:
 
     x' = x - [v + s^2 / (2 t) (x + (1 - t) v)] dt + s sqrt(dt) e,   s = noise * sqrt(t / (1 - t)).
 
-    s is infinite at t = 1; there 1 - t is taken at the grid's next time. Reference: Flow-GRPO, arXiv:2505.05470, eq. 9.
+    s is infinite at t = 1; there 1 - t is taken at the grid's next time. Reference: Flow-GRPO, arXiv:2505.05470, section 4.2.
     """
 
     steps: int = 10

@@ -1,0 +1,41 @@
+"""AWM: the pre-training loss itself as the policy gradient. A finished sample's flow-matching error, weighted by its advantage.
+
+A = clip(group advantage, -5, 5) / 5. For each sample x_0, `draws` pairs (t, e), t stratified: x_t = (1 - t) x_0 + t e and
+
+    err = mean over dimensions of (v(x_t, t) - (e - x_0))^2,   lp = -t err^0.25 / 0.25
+    loss = mean over samples and pairs of -min(rho A, clip(rho, 0, 2) A) + 0.001 (v - v_ref)^2 + 1.0 (v - v_ema)^2
+
+with rho = exp(lp - lp_old) for each pair, lp_old under the weights before the update at the same pair, and both squares means over
+dimensions. v_ema: a moving average of the policy whose decay after n updates is min(0.3, 0.001 n). Positive A is flow matching on x_0,
+negative A un-learns it. Any sampler will do, random or not; only x_0 is kept, so what is stored does not grow with the sampler's steps.
+
+Differs from flow_grpo: no log-probabilities and no steps; the term above in place of the ratio of steps, the KL in velocity form, a second
+such term to the average, bounded advantages, 14 steps of the ODE. Limits: rho is 1 and its clip never binds while one update follows a
+batch; A = 1 throughout with `Weighted(0)` and no further terms is plain flow matching; A = 0 gives no gradient from the policy term.
+
+Reference: Xue et al., Advantage Weighted Matching, arXiv:2509.25050; the numbers, the power 0.25 with its floor of 1e-10, the
+rise of the decay and the bound of the advantage are those of the released code. Ours: t is continuous and stratified over (0, 1) for each
+sample (the release draws from its sampler's grid, one set of times a micro-batch), the pairs of a sample stay the same in further updates
+on its batch, Euler steps in place of a higher-order solver, and std is the group's.
+"""
+
+from gradus.credit.bounded import Bounded
+from gradus.credit.groups import GroupRelative
+from gradus.objectives.matching import MatchedPolicy, Robust, VelocityGap
+from gradus.objectives.trust import Clip
+from gradus.papers.bases.flow_grpo import flow_grpo
+from gradus.rollouts.samplers import Ode
+from gradus.types.players import MovingAverage, Player
+
+awm = flow_grpo.derive(
+    "awm",
+    "Flow matching on the finished samples, weighted by their advantage, in place of the policy gradient of the sampler's steps.",
+    family="generation",
+    rollout__sampler=Ode(14),
+    rollout__keep="sample",
+    credit=Bounded(GroupRelative(), limit=5.0, scale=1.0),
+    objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25), trust=Clip(1.0, 1.0)),
+    objective__kl=VelocityGap(0.001, "reference", draws=6),
+    objective__proximal=VelocityGap(1.0, "average", draws=6),
+    players__average=Player(MovingAverage("policy", decay=0.3, rise=0.001)),
+)
