@@ -55,6 +55,9 @@ class Plan:
         return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"))
 
 
+_FIELDS = {"source.path": "path", "held_out.path": "held_out"}
+
+
 class _Makers(Mapping[str, Callable[..., Task]]):
     """Task makers by name, imported on use."""
 
@@ -79,6 +82,8 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
 
     makers, options = _Makers(), dict(options or {})
     known = inspect.signature(makers.get(spec, _file_options), eval_str=True).parameters
+    # a field of a source that the maker takes by its own name goes through the maker, which knows what else hangs on it
+    options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
     given = {n: read(options.pop(n), known[n].annotation, known[n].default, f"task.{n}") for n in list(options) if n in known}
     task = load(spec, makers, **given)
     for path, text in options.items():

@@ -193,7 +193,8 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
             replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n)))
             for n, c in enumerate(contexts)
         )
-    reward = judgement.reward
+    # what broke while it was made stays broken, whatever the reward makes of it
+    reward = trajectory.reward if isinstance(trajectory.reward, Failed) else judgement.reward
     if isinstance(reward, float) and not np.isfinite(reward):
         reward = Failed(f"the reward is {reward}")
     return trajectory.but(contexts=contexts, reward=reward, components=judgement.components)

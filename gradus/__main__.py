@@ -1,0 +1,7 @@
+"""`python -m gradus` is the command line."""
+
+import sys
+
+from gradus.cli import main
+
+sys.exit(main())
