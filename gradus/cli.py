@@ -201,14 +201,19 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.lab.checkpoints import steps
     from gradus.lab.folder import RunFolder
     from gradus.lab.live import Live
+    from gradus.lab.provenance import changed, versions
     from gradus.types import UserError
 
-    stored = RunFolder.open(options.folder).recipe()
+    opened = RunFolder.open(options.folder)
+    stored = opened.recipe()
     done = max(steps(Path(options.folder)), default=0)
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give at least as many")
     title = f"{stored['recipe']['key']} on {stored['task']}"
-    return carry_out(lambda: api.resume(options.folder, view=Live(title), more=options.steps), options.folder)
+    view = Live(title)
+    if news := changed(opened.provenance().get("versions", {}), versions()):
+        view.message(news)
+    return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps), options.folder)
 
 
 def carry_out(training: Callable[[], Any], folder: str) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import platform
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -41,14 +42,30 @@ def now() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Python and the packages that decide a run's numbers; a package that is not installed is left out."""
-    found = {"python": platform.python_version()}
+    """Python, the packages that decide a run's numbers (those that are installed), and a hash of this package's own source."""
+    found = {"python": platform.python_version(), "source": source()}
     for name in PACKAGES:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def source() -> str:
+    """SHA-256 over the Python files of this package, by path and content; its first 16 digits."""
+    root = Path(__file__).parent.parent
+    total = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        total.update(f"{path.relative_to(root)} {digest(path)}\n".encode())
+    return total.hexdigest()[:16]
+
+
+def changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """A sentence about what changed since a run began ('' where nothing did)."""
+    names = {"source": "the source of gradus"}
+    found = [names.get(n) or f"{n} ({before[n]} to {after.get(n, 'none')})" for n in before if before[n] != after.get(n)]
+    return f"since the run began, {', '.join(found)} changed: steps that are redone may differ in their last bits" if found else ""
 
 
 def fingerprints(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gradus import __version__
-from gradus.lab.provenance import describe
+from gradus.lab.provenance import changed, describe
 
 
 def test_files_are_recorded_by_content(tmp_path: Path) -> None:
@@ -31,6 +31,13 @@ def test_versions_and_machine() -> None:
     assert {"python", "torch", "numpy"} <= set(found["versions"])
     assert found["machine"]["cores"] >= 1
     assert json.loads(json.dumps(found)) == found
+
+
+def test_what_changed_is_told() -> None:
+    before = {"python": "3.11.1", "torch": "2.6", "source": "a", "numpy": "2.0"}
+    assert changed(before, dict(before)) == ""
+    after = {"python": "3.11.1", "torch": "2.7", "source": "b", "pyarrow": "16"}
+    assert changed(before, after).startswith("since the run began, torch (2.6 to 2.7), the source of gradus, numpy (2.0 to none) changed")
 
 
 def test_the_environment_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
