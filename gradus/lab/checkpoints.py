@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradus.lab.durable import PARTIAL, encode, room, sync, write
+from gradus.lab.durable import PARTIAL, encode, remove, room, sync, write
 from gradus.types import UserError
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ def save(
     home.mkdir(parents=True, exist_ok=True)
     target = home / f"step-{step:06d}"
     partial = home / (PARTIAL + target.name)
-    _remove(partial)
+    remove(partial)
     try:
         with room(folder, f"the checkpoint of step {step}"):
             _fill(partial, step, tensors, documents, _files(copies or {}))
             _commit(partial, target)
     except BaseException:
-        _remove(partial)
+        remove(partial)
         raise
     prune(folder, keep, {step, *protected})
     return target
@@ -124,12 +124,12 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _commit(partial: Path, target: Path) -> None:
     replaced = target.with_name(PARTIAL + "replaced-" + target.name)
-    _remove(replaced)
+    remove(replaced)
     if target.exists():  # a broken one, or one that is redone
         os.rename(target, replaced)
     os.rename(partial, target)
     sync(target.parent)
-    _remove(replaced)
+    remove(replaced)
 
 
 def steps(folder: Path) -> dict[int, Path]:
@@ -194,25 +194,18 @@ def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
         if step not in newest and step not in protected:
             discard(path)
     for path in (folder / FOLDER).glob(PARTIAL + "*"):
-        _remove(path)
+        remove(path)
 
 
 def discard(path: Path) -> None:
     """Deletes a checkpoint; interrupted, what is left of it is not taken for one."""
     hidden = path.with_name(PARTIAL + "deleted-" + path.name)
-    _remove(hidden)
+    remove(hidden)
     os.rename(path, hidden)
-    _remove(hidden)
+    remove(hidden)
 
 
 def digest(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

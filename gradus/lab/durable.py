@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,6 +40,14 @@ def write(path: Path, data: bytes, *, synced: bool = True) -> None:
         raise
     if synced:
         sync(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Deletes a file, a link or a folder with all in it; one that is not there is no error."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def encode(document: Any) -> bytes:

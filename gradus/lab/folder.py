@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradus.lab import checkpoints, rollouts
 from gradus.lab.checkpoints import Checkpoint
-from gradus.lab.durable import PARTIAL, encode, room, sync, write
+from gradus.lab.durable import PARTIAL, encode, remove, room, sync, write
 from gradus.lab.provenance import now
 from gradus.types import Group, UserError
 
@@ -86,7 +86,7 @@ class RunFolder:
                 if (self.path / name).exists():
                     write(self.path / name, b"".join(kept))
             for path in self.path.glob(PARTIAL + "*"):
-                path.unlink()
+                remove(path)
             for number, path in checkpoints.steps(self.path).items():
                 if number > step:
                     checkpoints.discard(path)

@@ -152,7 +152,7 @@ def test_killed_anywhere_the_old_or_the_new_is_whole(tmp_path: Path, calls: int,
 
     for name in ("rename", "replace", "fsync"):
         monkeypatch.setattr(os, name, counted(getattr(os, name)))
-    monkeypatch.setattr(checkpoints, "_remove", counted(checkpoints._remove))
+    monkeypatch.setattr(checkpoints, "remove", counted(checkpoints.remove))
     with contextlib.suppress(Killed):
         save(tmp_path, 2, keep=1)
     monkeypatch.undo()

@@ -89,6 +89,8 @@ def test_resumed_equals_uninterrupted(tmp_path: Path, go_on: Callable, killed: i
     other = go_on(new(tmp_path / "other"), 0, killed)
     with open(other.path / "metrics.jsonl", "ab") as file:
         file.write(b'{"st')
+    (other.path / ".partial-model").mkdir()
+    (other.path / ".partial-model" / "half").write_text("half")
     found, wrong = other.latest()
     assert wrong == ""
     start = 0 if found is None else found.step
