@@ -15,6 +15,7 @@ from gradus.policies.player import Learner
 from gradus.recipe import Recipe
 from gradus.train import Run, go
 from gradus.types import Context, Ended, Frozen, Group, Key, Outcome, Problem, Sampling, Trajectory, prompt_context, uniforms
+from gradus.types.batch import Batch, make_batch
 from gradus.types.parts import Task
 from gradus.types.players import Head, Lagged, MovingAverage, Player
 from gradus.types.signals import EntropyOf, LogProb, Value, Want
@@ -185,6 +186,13 @@ def group(*rewards: float, lengths: Sequence[int] | None = None, key: str = "g")
             trajectory([2] * n, reward=r, name=f"{key}/{i}", prompt=prompt) for i, (r, n) in enumerate(zip(rewards, lengths, strict=True))
         ),
     )
+
+
+def batch(*groups: Group, advantages: Sequence[float] | None = None, signals: Any = None) -> Batch:
+    """The groups as a float64 batch; one advantage a trajectory, in order (1 unless given)."""
+    left = iter(advantages if advantages is not None else [1.0] * sum(len(g.trajectories) for g in groups))
+    credited = [g.but(trajectories=tuple(t.but(advantages=np.full(t.actions, next(left))) for t in g.trajectories)) for g in groups]
+    return make_batch(credited, signals, dtype=torch.float64)
 
 
 def advantages(rule: Any, *groups: Group, signals: Any = None) -> list[list[list[float]]]:

@@ -1,0 +1,90 @@
+"""Generalised advantage estimation: by hand, its two limits, rewards inside a trajectory, whitening."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradus.credit.gae import GAE, action_rewards, discounted, gae, whiten
+from gradus.types.signals import LogProbs, Values
+from tests.toy import group, trajectory
+
+ROWS = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=12)
+
+
+def test_by_hand():
+    # gamma .5, lam .5, r = 1 0 2, V = 2 4 0: d_2 = 2, d_1 = 0 + 0 - 4, d_0 = 1 + 2 - 2; A_2 = 2, A_1 = -4 + .25 * 2, A_0 = 1 - .25 * 3.5
+    found = gae(np.array([1.0, 0, 2]), np.array([2.0, 4, 0]), gamma=0.5, lam=0.5)
+    assert found.tolist() == [0.125, -3.5, 2.0]
+
+
+def test_a_truncated_end_goes_on_with_the_last_value():
+    assert gae(np.array([0.0]), np.array([1.0]), gamma=0.5, lam=0.9, last_value=4.0).tolist() == [1.0]  # 0 + .5 * 4 - 1
+
+
+@given(ROWS, st.floats(0, 1))
+def test_lam_zero_is_the_one_step_error(rows, gamma):
+    rewards, values = np.array(rows).T
+    np.testing.assert_allclose(gae(rewards, values, gamma=gamma, lam=0.0), rewards + gamma * np.append(values[1:], 0) - values)
+
+
+@given(ROWS, st.floats(0, 1))
+def test_lam_one_is_the_return_less_the_value(rows, gamma):
+    rewards, values = np.array(rows).T
+    np.testing.assert_allclose(gae(rewards, values, gamma=gamma, lam=1.0), discounted(rewards, gamma=gamma) - values, atol=1e-9)
+
+
+@given(ROWS, st.floats(0, 1), st.floats(0, 1))
+def test_the_recursion_is_the_sum(rows, gamma, lam):
+    rewards, values = np.array(rows).T
+    errors = rewards + gamma * np.append(values[1:], 0) - values
+    expected = [sum((gamma * lam) ** k * errors[t + k] for k in range(len(errors) - t)) for t in range(len(errors))]
+    np.testing.assert_allclose(gae(rewards, values, gamma=gamma, lam=lam), expected, atol=1e-9)
+
+
+def test_discounted_by_hand():
+    assert discounted(np.array([1.0, 0, 4]), gamma=0.5).tolist() == [2.0, 2.0, 4.0]
+
+
+def test_rows_that_do_not_match_are_refused():
+    with pytest.raises(ValueError, match="one entry an action"):
+        gae(np.zeros(2), np.zeros(3), gamma=1, lam=1)
+
+
+def test_rewards_at_actions_stand_there_and_the_rest_at_the_end():
+    # .25 at the first action, .5 at the second, reward 1: .25 remains for the last
+    made = trajectory([1, 2, 3], reward=1.0)
+    context = replace(made.contexts[0], rewards=((0, "step", 0.25), (1, "step", 0.5)))
+    assert action_rewards(made.but(contexts=(context,))).tolist() == [0.25, 0.5, 0.25]
+    assert action_rewards(made).tolist() == [0, 0, 1]
+
+
+def test_actions_are_counted_over_contexts():
+    a, b = trajectory([1, 2]).contexts[0], trajectory([3]).contexts[0]
+    made = trajectory([1], reward=1.0).but(contexts=(a, replace(b, rewards=((0, "step", 3.0),))))
+    assert action_rewards(made).tolist() == [0, 0, 1]  # 3 at the last action, less the 2 that the reward does not have
+
+
+def test_whitening_is_over_all_rows():
+    # 0 0 and 3 3 3 3: mean 2, deviation sqrt 2
+    rows = whiten([np.zeros(2), np.full(4, 3.0)])
+    np.testing.assert_allclose(np.concatenate(rows), np.array([-2, -2, 1, 1, 1, 1]) / np.sqrt(2))
+    assert [r.tolist() for r in whiten([np.ones(2), np.ones(1)])] == [[0, 0], [0]]
+    assert whiten([]) == []
+
+
+def test_what_it_reads_depends_on_the_penalty():
+    assert GAE().needs == (Values(player="critic"),)
+    assert GAE(kl=0.1).needs == (Values(player="critic"), LogProbs(), LogProbs(player="reference"))
+
+
+def test_assigned_rows_are_those_of_each_trajectory():
+    made = group(1.0, 0.0, lengths=[1, 2])
+    signals = {Values(player="critic"): {"g/0": np.array([0.5]), "g/1": np.array([0.25, 0.5])}}
+    ((first, second),) = GAE(gamma=1.0, lam=0.0, whitened=False).assign([made], signals)
+    assert (first.advantages.tolist(), first.returns.tolist()) == ([0.5], [1.0])
+    assert (second.advantages.tolist(), second.returns.tolist()) == ([0.25, -0.5], [0.5, 0.0])

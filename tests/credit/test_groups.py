@@ -1,0 +1,65 @@
+"""Group advantages by hand, and what they do not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradus.credit.groups import BatchBaseline, Constant, GroupRelative, LeaveOneOut, group_relative, leave_one_out
+from tests.toy import advantages, group
+
+REWARDS = st.lists(st.integers(-100, 100).map(lambda n: n / 4), min_size=2, max_size=8)  # quarters: exact in binary
+
+
+def test_standardised_by_hand():
+    # 0 and 2: mean 1, population deviation 1, sample deviation sqrt 2
+    assert group_relative(np.array([0.0, 2.0])).tolist() == [-1, 1]
+    np.testing.assert_allclose(group_relative(np.array([0.0, 2.0]), scale="sample"), np.array([-1, 1]) / np.sqrt(2))
+    assert group_relative(np.array([0.0, 2.0]), scale="none").tolist() == [-1, 1]
+    assert group_relative(np.array([0.0, 0.0, 6.0]), scale="none").tolist() == [-2, -2, 4]
+
+
+def test_leave_one_out_by_hand():
+    # 1 - (0 + 0.5)/2, 0 - (1 + .5)/2, .5 - (1 + 0)/2
+    assert leave_one_out(np.array([1.0, 0.0, 0.5])).tolist() == [0.75, -0.75, 0.0]
+    assert leave_one_out(np.array([5.0])).tolist() == [0.0]
+
+
+@given(REWARDS)
+def test_leave_one_out_is_the_centred_reward_times_g_over_g_minus_1(rewards):
+    rewards = np.array(rewards)
+    np.testing.assert_allclose(leave_one_out(rewards), (rewards - rewards.mean()) * len(rewards) / (len(rewards) - 1), atol=1e-12)
+
+
+@given(REWARDS, st.sampled_from(["population", "sample", "none"]))
+def test_advantages_sum_to_zero(rewards, scale):
+    assert abs(group_relative(np.array(rewards), scale=scale).sum()) < 1e-9
+
+
+@given(REWARDS)
+def test_standardised_advantages_have_deviation_one(rewards):
+    found = group_relative(np.array(rewards))
+    assert not found.any() if len(set(rewards)) == 1 else found.std() == pytest.approx(1)
+
+
+def test_every_action_of_a_trajectory_has_its_advantage():
+    assert advantages(GroupRelative(), group(0, 2, lengths=[1, 3])) == [[[-1], [1, 1, 1]]]
+    assert advantages(LeaveOneOut(), group(0, 2, lengths=[1, 2])) == [[[-2], [2, 2]]]
+
+
+def test_groups_are_compared_within_themselves():
+    together = advantages(GroupRelative(), group(0, 2, key="a"), group(10, 20, key="b"))
+    assert together == [*advantages(GroupRelative(), group(0, 2)), *advantages(GroupRelative(), group(10, 20))]
+
+
+def test_the_batch_baseline_is_one_for_all_groups():
+    # mean of 0 2 10 is 4
+    assert advantages(BatchBaseline(), group(0, 2, key="a"), group(10, key="b")) == [[[-4, -4], [-2, -2]], [[6, 6]]]
+    assert advantages(BatchBaseline("none"), group(0, 2)) == [[[0, 0], [2, 2]]]
+    assert BatchBaseline().assign([], {}) == []
+
+
+def test_constant_asks_no_reward():
+    assert advantages(Constant(), group(7, float("nan"), lengths=[1, 2])) == [[[1], [1, 1]]]

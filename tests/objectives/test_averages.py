@@ -1,0 +1,50 @@
+"""Every average by hand, and that a slice keeps the coefficients of the whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from gradus.objectives.averages import ConstantLength, GroupMean, SequenceMean, SequenceSum, TokenMean
+from gradus.types import Group
+from tests.toy import batch, group, trajectory
+
+ALL = [TokenMean(), SequenceMean(), SequenceSum(), GroupMean(), ConstantLength(10)]
+
+
+def three():
+    """A group with answers of 1 and 3 tokens, and one with an answer of 2."""
+    return batch(group(1, 0, lengths=[1, 3], key="g"), group(1, lengths=[2], key="h"))
+
+
+@pytest.mark.parametrize(
+    ("average", "expected"),
+    [
+        (TokenMean(), [1 / 6] * 6),
+        (SequenceMean(), [1 / 3] + [1 / 9] * 3 + [1 / 6] * 2),
+        (SequenceSum(), [1 / 3] * 6),
+        (GroupMean(), [1 / 8] * 4 + [1 / 4] * 2),
+        (ConstantLength(10), [1 / 30] * 6),
+    ],
+)
+def test_coefficients_by_hand(average, expected):
+    assert_close(average.coefficients(three(), "policy"), torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("average", ALL)
+def test_a_slice_has_the_coefficients_of_the_whole(average):
+    whole = three()
+    everything = average.coefficients(whole, "policy")
+    for chosen in ([0], [2, 0], [1], [2, 1, 0]):
+        piece, rows = whole.slice(chosen)
+        assert torch.equal(average.coefficients(piece, "policy"), everything[rows])
+
+
+@pytest.mark.parametrize("average", ALL)
+def test_trajectories_of_other_sources_do_not_count(average):
+    policy, expert = group(1, 0, lengths=[1, 3]), trajectory([2] * 5, name="e", source="expert")
+    mixed = batch(Group("g", (policy.trajectories[0], expert, policy.trajectories[1])))
+    mine, rows = mixed.of("policy")
+    assert rows.tolist() == [0, 6, 7, 8]
+    assert torch.equal(average.coefficients(mine, "policy"), average.coefficients(batch(policy), "policy"))

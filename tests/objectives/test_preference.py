@@ -1,0 +1,40 @@
+"""The preference term: pairs found by reward whatever their order, and extreme margins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from gradus.objectives.preference import Preference, pairs_of, preference_losses
+from gradus.types.signals import LogProb, LogProbs
+from tests.toy import batch, group
+
+
+def test_pairs_are_found_by_reward():
+    made = batch(group(0.2, 0.1, key="a"), group(-1, 3, key="b"))
+    assert [ids.tolist() for ids in pairs_of(made)] == [[0, 3], [1, 2]]
+
+
+def test_losses_by_hand_and_far_out():
+    losses = preference_losses(torch.tensor([3.0, 0.0, -1e6]), torch.tensor([1.0, 0.0, 1e6]), beta=0.5)
+    assert_close(losses, torch.tensor([np.log1p(np.exp(-1.0)), np.log(2), 1e6], dtype=torch.float32))
+
+
+def test_swapping_better_and_worse_turns_the_gradient_round():
+    rows = {LogProbs(player="reference"): {"g/0": np.zeros(2), "g/1": np.zeros(2)}}
+    gradients = []
+    for rewards in ((1, 0), (0, 1)):
+        logprobs = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+        loss, _ = Preference().loss({LogProb(): logprobs}, batch(group(*rewards), signals=rows))
+        loss.backward()
+        gradients.append(logprobs.grad)
+    assert torch.equal(gradients[0], -gradients[1])
+    assert bool((gradients[0][:2] < 0).all())
+
+
+@pytest.mark.parametrize("rewards", [(1,), (1, 1), (1, 0, 0.5)])
+def test_what_is_no_pair_is_refused(rewards):
+    with pytest.raises(ValueError, match="a preference compares two"):
+        pairs_of(batch(group(*rewards)))

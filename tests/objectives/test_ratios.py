@@ -1,0 +1,38 @@
+"""Ratios of tokens and of sequences, by hand and by gradient."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch.testing import assert_close
+
+from gradus.objectives.ratios import SequenceRatio, TokenRatio
+from tests.toy import batch, group
+
+
+def numbers(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_a_token_ratio_is_the_difference():
+    made = replace(batch(group(1, lengths=[2])), behaviour_logprobs=numbers(-3, -1))
+    now, old = numbers(-1, -2), numbers(-2, -4)
+    assert_close(TokenRatio().log_ratio(now, old, made), numbers(1, 2))
+    assert_close(TokenRatio(against="behaviour").log_ratio(now, old, made), numbers(2, -1))
+
+
+def test_a_sequence_ratio_is_the_mean_of_its_tokens():
+    # trajectories of 1 and 2 tokens: 0.5; (1 + 2) / 2
+    made = batch(group(1, 0, lengths=[1, 2]))
+    now = numbers(-0.5, -1, -2).requires_grad_()
+    found = SequenceRatio().log_ratio(now, numbers(-1, -2, -4), made)
+    assert_close(found, numbers(0.5, 1.5, 1.5))
+    found.backward(numbers(1, 1, 0))
+    assert_close(now.grad, numbers(1, 0.5, 0.5))  # the second trajectory's ratio is shared by its two tokens
+
+
+def test_a_sequence_of_one_token_has_the_token_ratio():
+    made = batch(group(1, 0, 1, lengths=[1, 1, 1]))
+    now, old = numbers(-1, -2, -0.5), numbers(-2, -1, -0.25)
+    assert torch.equal(SequenceRatio().log_ratio(now, old, made), TokenRatio().log_ratio(now, old, made))

@@ -1,0 +1,66 @@
+"""Trust regions: values and gradients by hand, their limits, extreme ratios."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from gradus.objectives.trust import Clip, DualClip, Unclipped, clipped_surrogate, surrogate
+
+
+def numbers(*values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_clipped_surrogate_by_hand():
+    log_ratio = numbers(1.5, 1.5, 0.5, 0.5).log().requires_grad_()
+    loss = clipped_surrogate(log_ratio, numbers(1, -1, 1, -1), low=0.2, high=0.2)
+    assert_close(loss, numbers(-1.2, 1.5, -0.5, 0.8))  # -min(1.5, 1.2); -min(-1.5, -1.2); -min(.5, .8); -min(-.5, -.8)
+    loss.sum().backward()
+    assert_close(log_ratio.grad, numbers(0, 1.5, -0.5, 0))  # -r A where the plain branch is taken, else 0
+
+
+def test_the_two_bounds_are_their_own():
+    losses, metrics = Clip(low=0.1, high=0.3).losses(numbers(1.25, 0.85, 1.35, 0.95).log(), numbers(1, -1, 1, -1), None)
+    assert_close(losses, numbers(-1.25, 0.9, -1.3, 0.95))
+    assert metrics["clip_share"].mean == 0.5  # the second and the third
+
+
+def test_at_ratio_one_every_region_gives_the_policy_gradient():
+    for trust in (Unclipped(), Clip(), DualClip()):
+        log_ratio = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+        losses, _ = trust.losses(log_ratio, numbers(2, -1, 0), None)
+        losses.sum().backward()
+        assert_close(losses, numbers(-2, 1, 0))
+        assert_close(log_ratio.grad, numbers(-2, 1, 0))
+
+
+def test_wide_bounds_do_not_clip():
+    log_ratio, advantages = torch.randn(50, generator=torch.Generator().manual_seed(0)).double(), torch.linspace(-2, 2, 50).double()
+    assert torch.equal(Clip(1.0, 1e9).losses(log_ratio, advantages, None)[0], surrogate(log_ratio, advantages))
+
+
+def test_dual_clip_bounds_the_loss_of_a_bad_action():
+    # A = -1: r = 5 costs 5 under the clip, 3 under the ceiling; r = 2 costs 2; A = 1: nothing changes
+    losses, metrics = DualClip(ceiling=3.0).losses(numbers(5, 2, 5).log(), numbers(-1, -1, 1), None)
+    assert_close(losses, numbers(3, 2, -1.2))
+    assert metrics["ceiling_share"].mean == pytest.approx(1 / 3)
+
+
+def test_dual_clip_without_ceiling_is_clip():
+    log_ratio, advantages = numbers(2.0, -2.0, 1.0), numbers(-1, 1, -0.5)
+    assert torch.equal(DualClip(ceiling=math.inf).losses(log_ratio, advantages, None)[0], Clip().losses(log_ratio, advantages, None)[0])
+
+
+def test_an_action_that_became_impossible_has_a_finite_gradient():
+    log_ratio = numbers(-800, -800).requires_grad_()
+    clipped_surrogate(log_ratio, numbers(1, -1), low=0.2, high=0.2).sum().backward()
+    assert_close(log_ratio.grad, numbers(0, 0))
+
+
+def test_shapes_that_differ_are_refused():
+    with pytest.raises(ValueError, match=r"shapes differ.*\(2,\).*\(1,\)"):
+        clipped_surrogate(numbers(0, 0), numbers(1), low=0.2, high=0.2)
