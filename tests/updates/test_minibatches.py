@@ -1,0 +1,158 @@
+"""The default update: how a batch is cut, that a gradient does not depend on the cut, what is compared with, what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from gradus.objectives.ratios import SequenceRatio
+from gradus.objectives.terms import EntropyBonus, Imitation, Policy
+from gradus.policies.player import Learner
+from gradus.recipe import Setting
+from gradus.types import Key
+from gradus.types.players import Player
+from gradus.types.signals import EntropyOf, LogProb
+from gradus.updates.minibatches import Minibatches, forward, gradient, minibatches, unit_of
+from gradus.updates.optimizers import AdamW
+from tests.toy import BigramPolicy, batch, group, trajectory
+
+
+def several():
+    """Three groups of trajectories of 1, 3 and 2 tokens."""
+    return batch(*(group(1, 0, 0.5, lengths=[1, 3, 2], key=k) for k in "abc"), advantages=[1, -1, 0.5, 2, -2, 0, 0.25, -1, 1])
+
+
+def learner(terms, micro=None, **player):
+    spec = Player(objective=terms, **player)
+    return Learner("policy", spec, BigramPolicy(Key(3), micro=micro), AdamW(), Setting(learning_rate=0.1, warmup=0))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 9, 20])
+@pytest.mark.parametrize("unit", ["trajectory", "group"])
+def test_a_batch_is_cut_into_whole_units_each_once(count, unit):
+    whole = several()
+    parts = minibatches(whole, count, unit, Key(1))
+    assert len(parts) == min(count, 9 if unit == "trajectory" else 3)
+    ids = [t.id for p in parts for t in p.trajectories]
+    assert sorted(ids) == sorted(t.id for t in whole.trajectories)
+    sizes = [p.counts["policy"].trajectories for p in parts]
+    assert max(sizes) - min(sizes) <= (1 if unit == "trajectory" else 3)
+    if unit == "group":
+        assert all(p.counts["policy"].trajectories == 3 * p.counts["policy"].groups for p in parts)
+
+
+def test_the_order_is_keyed():
+    ids = [[t.id for p in minibatches(several(), 3, "trajectory", Key(k)) for t in p.trajectories] for k in (1, 1, 2)]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_the_unit_is_what_any_term_needs():
+    @dataclass(frozen=True)
+    class Comparing(Imitation):
+        unit: ClassVar[str] = "group"
+
+    assert unit_of({"a": Policy()}) == "trajectory"
+    assert unit_of({"a": Policy(), "b": Comparing()}) == "group"
+
+
+@pytest.mark.parametrize("micro", [1, 2, 7])
+def test_rows_of_a_forward_pass_stand_in_the_order_of_the_batch(micro):
+    whole, policy = several(), BigramPolicy(Key(3))
+    expected = policy.evaluate(whole.contexts, (LogProb(), EntropyOf()))
+    found = forward(BigramPolicy(Key(3), micro=micro), whole, (LogProb(), EntropyOf()), 0, Key())
+    assert all(torch.equal(found[w], expected[w].detach()) for w in expected)
+
+
+class Backwards(BigramPolicy):
+    """Micro-batches that take every third context, last first."""
+
+    def micro_batches(self, contexts, max_tokens):
+        return [list(range(len(contexts)))[start::3][::-1] for start in (2, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [{"policy": Policy(), "entropy": EntropyBonus()}, {"policy": Policy(ratio=SequenceRatio()), "entropy": EntropyBonus()}],
+    ids=["separable", "coupled"],
+)
+@pytest.mark.parametrize(
+    "policy", [BigramPolicy(Key(3), micro=1), BigramPolicy(Key(3), micro=7), Backwards(Key(3))], ids=["1", "7", "scattered"]
+)
+def test_gradients_and_metrics_do_not_depend_on_the_cut(terms, policy):
+    whole = BigramPolicy(Key(3))
+    policy.network.zero_grad()
+    seen = [gradient(p, several(), terms, 0, Key()) for p in (whole, policy)]
+    assert_close(policy.network.logits.grad, whole.network.logits.grad, rtol=0, atol=1e-12)
+    assert {n: t.mean for n, t in seen[1].items()} == pytest.approx({n: t.mean for n, t in seen[0].items()}, abs=1e-12)
+
+
+def test_both_ways_to_the_gradient_agree():
+    class Coupled(Policy):
+        separable: ClassVar[bool] = False  # type: ignore[assignment]
+
+    policies = BigramPolicy(Key(3)), BigramPolicy(Key(3))
+    for policy, term in zip(policies, (Policy(), Coupled()), strict=True):
+        gradient(policy, several(), {"policy": term}, 0, Key())
+    assert_close(policies[1].network.logits.grad, policies[0].network.logits.grad, rtol=0, atol=1e-14)
+
+
+def test_epochs_times_count_moves_and_losses_are_means():
+    player, seen = learner({"policy": Policy()}), []
+    player.move = lambda step: seen.append(step) or {"grad_norm": float(len(seen)), "learning_rate": 0.1, "skipped": 0.0}
+    metrics = Minibatches(epochs=2, count=3).update(player, several(), 5, Key())
+    assert seen == [5] * 6
+    assert metrics["grad_norm"] == 3.5  # of 1 .. 6
+    player.policy.network.zero_grad()
+    single = [
+        gradient(player.policy, p, {"policy": Policy()}, 0, Key())["loss/policy"].mean for p in minibatches(several(), 1, "group", Key())
+    ]
+    once = Minibatches().update(player, several(), 5, Key())
+    assert once["loss/policy"] == pytest.approx(single[0])
+
+
+def test_one_move_compares_with_nothing_and_several_with_the_start():
+    seen = []
+
+    @dataclass(frozen=True)
+    class Watching(Policy):
+        def loss(self, outputs, batch):
+            seen.append(None if batch.old_logprobs is None else (outputs[LogProb()].detach() - batch.old_logprobs).abs().max().item())
+            return super().loss(outputs, batch)
+
+    Minibatches().update(learner({"policy": Watching()}), several(), 0, Key())
+    assert seen == [None]
+    seen.clear()
+    Minibatches(epochs=3).update(learner({"policy": Watching()}), several(), 0, Key())
+    assert seen[0] == 0.0
+    assert 0 < seen[1] < seen[2]
+
+
+def test_players_move_every_nth_step_and_are_named_in_the_metrics():
+    players = {"policy": learner({"policy": Policy()}), "other": learner({"policy": Policy()}, every=2)}
+    batches = {name: several() for name in players}
+    for step in range(3):
+        metrics = Minibatches().apply(players, batches, step, Key())
+        assert ("other/loss/policy" in metrics) == (step != 1)
+        assert "loss/policy" in metrics
+    assert [p.updates for p in players.values()] == [3, 2]
+
+
+def test_a_batch_without_actions_moves_nobody():
+    player = learner({"policy": Policy()})
+    empty = batch(group(1).but(trajectories=(trajectory([1], trained=False),)))
+    assert Minibatches().apply({"policy": player}, {"policy": empty}, 0, Key()) == {}
+    assert player.updates == 0
+
+
+def test_a_gradient_that_is_not_finite_moves_nothing_and_is_told():
+    player = learner({"policy": Policy()})
+    before = player.policy.network.logits.detach().clone()
+    spoilt = batch(group(1, lengths=[2]), advantages=[np.inf])
+    assert Minibatches().update(player, spoilt, 0, Key())["skipped"] == 1.0
+    assert torch.equal(player.policy.network.logits, before)
+    assert player.updates == 0
