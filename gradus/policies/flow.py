@@ -122,7 +122,7 @@ class FlowModel:
         left = [type(w).__name__ for w in wants if w not in out]
         if left:
             raise UserError(f"a flow generator gives no {', '.join(left)}; choose another recipe")
-        return out
+        return {w: out[w] for w in wants}
 
     def _stream(self, contexts: Sequence[Context], name: str) -> Tensor:
         if not all(name in c.streams for c in contexts):
