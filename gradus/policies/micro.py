@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradus.policies.pack import prefix_key, shared_prefix
+from gradus.policies.sharing import families
 from gradus.types import Context
 
 
@@ -18,25 +18,20 @@ def micro_batches(contexts: Sequence[Context], max_tokens: int, *, shared: bool)
 
 
 def _sharing(contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
-    groups: dict[bytes, list[int]] = {}
-    for i, context in enumerate(contexts):
-        groups.setdefault(prefix_key(context), []).append(i)
-    batches: list[list[int]] = []
+    batches: list[list[int]] = [[i for i, context in enumerate(contexts) if not context.actions]]  # they cost nothing
     used = 0
-    for members in groups.values():
-        prefix = shared_prefix(contexts[members[0]])
-        whole = prefix + sum(len(contexts[i].sequence) - prefix for i in members)
-        fresh = not batches or (used + whole > max_tokens and used > 0)  # a group that fits nowhere whole starts a batch, then spills over
-        for n, i in enumerate(members):
-            own = len(contexts[i].sequence) - prefix
-            cost = own if n and not fresh else own + prefix
-            if fresh or used + cost > max_tokens:
+    for family in families(contexts):
+        lengths = [len(contexts[i].sequence) - family.shared for i in family.members]
+        fresh = used > 0 and used + family.shared + sum(lengths) > max_tokens  # what does not fit whole starts a batch, then spills over
+        joined = False  # whether the prefix is in this batch already
+        for i, length in zip(family.members, lengths, strict=True):
+            cost = length if joined else length + family.shared
+            if fresh or (used > 0 and used + cost > max_tokens):
                 batches.append([])
-                used, cost = 0, own + prefix
+                used, cost, fresh = 0, length + family.shared, False
             batches[-1].append(i)
-            used += cost
-            fresh = False
-    return batches
+            used, joined = used + cost, True
+    return [batch for batch in batches if batch]
 
 
 def _padded(contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gradus.policies.decoder import Decoder
 from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
+from gradus.policies.sharing import families
 from gradus.types import Context, UserError
 
 _WASTE, _FREE = 1.2, 128  # lengths are padded alike while that costs at most this many times the rows, or this many more
@@ -82,18 +83,6 @@ class _Block:
 
     prefix: np.ndarray
     suffixes: tuple[tuple[int, np.ndarray], ...]
-
-
-def shared_prefix(context: Context) -> int:
-    """How many tokens of the sequence this context may share: what it inherited, else what stands before its first action."""
-    if context.parent is not None:
-        return len(context.prefix)
-    return int(context.action_positions[0]) if context.actions else 0
-
-
-def prefix_key(context: Context) -> bytes:
-    """Equal for contexts that can share a prefix."""
-    return context.sequence[: shared_prefix(context)].tobytes()
 
 
 def pack(contexts: Sequence[Context], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Packed:
@@ -167,19 +156,14 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None) -> Tenso
 
 
 def _blocks(contexts: Sequence[Context]) -> list[_Block]:
-    groups: dict[bytes, list[int]] = {}
-    for i, context in enumerate(contexts):
-        if context.actions:
-            groups.setdefault(prefix_key(context), []).append(i)
     found = []
-    for members in groups.values():
-        first = contexts[members[0]]
-        shared = shared_prefix(first) if len(members) > 1 else 0
-        if any(int(contexts[i].action_positions[0]) == 0 for i in members):
+    for family in families(contexts):
+        shared = family.shared if len(family.members) > 1 else 0
+        if any(int(contexts[i].action_positions[0]) == 0 for i in family.members):
             raise UserError("the first token of a context is an action, so nothing predicts it; give the prompt at least one token")
         # The last action is predicted, never read; what follows it is not seen by anything.
-        suffixes = tuple((i, contexts[i].sequence[shared : contexts[i].action_positions[-1]]) for i in members)
-        found.append(_Block(first.sequence[:shared], suffixes))
+        suffixes = tuple((i, contexts[i].sequence[shared : contexts[i].action_positions[-1]]) for i in family.members)
+        found.append(_Block(contexts[family.members[0]].sequence[:shared], suffixes))
     return found
 
 

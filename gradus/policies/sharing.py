@@ -1,0 +1,51 @@
+"""Which contexts share a prefix, found by their tokens, however they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.types import Context
+
+
+@dataclass(frozen=True)
+class Family:
+    """Contexts whose sequences begin with the same `shared` tokens."""
+
+    shared: int
+    members: tuple[int, ...]  # indices, in order
+
+
+def families(contexts: Sequence[Context]) -> list[Family]:
+    """Every context that has actions, in one family.
+
+    Those with the same inherited prefix belong together; whoever is alone with it (each fork of another sample) joins those with the same
+    opening: the tokens before anything was chosen.
+    """
+    acting = [i for i, context in enumerate(contexts) if context.actions]
+    near = _by_beginning(contexts, acting, {i: _inherited(contexts[i]) for i in acting})
+    alone = [family.members[0] for family in near if len(family.members) == 1]
+    far = _by_beginning(contexts, alone, {i: opening(contexts[i]) for i in alone})
+    return [family for family in near if len(family.members) > 1] + far
+
+
+def opening(context: Context) -> int:
+    """How many tokens of the sequence stand before the first that a player chose, in this context or in those that it goes on from."""
+    if context.parent is None:
+        return int(context.chosen.argmax()) if context.actions else len(context.tokens)
+    parent, at = context.parent
+    before = opening(parent)
+    if before < at:
+        return before
+    return at + (int(context.chosen.argmax()) if context.actions else len(context.tokens))
+
+
+def _inherited(context: Context) -> int:
+    return opening(context) if context.parent is None else len(context.prefix)
+
+
+def _by_beginning(contexts: Sequence[Context], indices: Sequence[int], lengths: dict[int, int]) -> list[Family]:
+    groups: dict[bytes, list[int]] = {}
+    for i in indices:
+        groups.setdefault(contexts[i].sequence[: lengths[i]].tobytes(), []).append(i)
+    return [Family(lengths[members[0]], tuple(members)) for members in groups.values()]
