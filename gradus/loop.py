@@ -31,7 +31,7 @@ async def train(run: Run) -> None:
         run.follow()
         await run.memory.learn(recipe, credited, dropped, world)
         timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
-        run.record(step, merged(groups, credited), metrics, world.spent, timings)
+        run.record(step, merged(groups, credited), {**world.notes, **metrics}, world.spent, timings)
 
 
 async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list[Group], dict[str, Batch]]:

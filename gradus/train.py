@@ -81,6 +81,7 @@ class Run:
             reward=reward or recipe.reward,
             sampling=sampling_of(recipe, self.task),
             group=recipe.setting.group,
+            progress=self.step / max(recipe.setting.steps, 1),
             choose=partial(self._choose, recipe) if purpose == "train" else None,
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradus.types import Context, Failed, Group, Key, Message, Request, Sampling, Trajectory, UserError, prompt_context
+from gradus.types import Context, Failed, Group, Key, Message, Request, Sampling, Trajectory, UserError, prompt_context, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.signals import (
     Entropy,
@@ -53,13 +53,24 @@ class RunWorld:
         reward: Any,
         sampling: Sampling,
         group: int,
+        progress: float = 0.0,
         choose: Callable[[int, RunWorld], Awaitable[list[Request]]] | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
-        self.sampling, self.group, self._choose = sampling, group, choose
+        self.sampling, self.group, self.progress, self._choose = sampling, group, progress, choose
         self.key = seed.fold(purpose, step)
         self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
+        self._noted: dict[str, list[float]] = {}
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
+
+    def note(self, name: str, value: float) -> None:
+        """A number for the step's metrics."""
+        self._noted.setdefault(name, []).append(float(value))
+
+    @property
+    def notes(self) -> dict[str, float]:
+        """The mean of what was noted, by name."""
+        return {name: float(np.mean(values)) for name, values in self._noted.items()}
 
     async def more(self, count: int) -> list[Request]:
         """The curriculum's next `count` requests, or fewer; none where there is no curriculum (evaluation)."""
@@ -70,6 +81,8 @@ class RunWorld:
         loop = asyncio.get_running_loop()
         futures: list[list[asyncio.Future[Context]]] = []
         for request in requests:
+            if request.player not in self.players:
+                raise unknown("player", request.player, self.players, "A part of the recipe asks it for a sample; add it to players")
             parent = self.prompt(request)
             at = len(parent.sequence) if request.at is None else request.at
             version = self.players[request.player].updates

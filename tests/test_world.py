@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from gradus.types import Ended, Failed, Frozen, Problem, Request, Sampling, User
 from gradus.types.parts import Judgement
 from gradus.types.signals import EntropyOf, LogProb, LogProbs
 from gradus.world import RunWorld
-from tests.toy import TOY, toy_run
+from tests.toy import TOY, toy_run, train_toy
 
 
 def world(**changes: Any) -> RunWorld:
@@ -127,3 +128,29 @@ def test_an_error_of_the_policy_reaches_who_asked():
     made.players["policy"].policy.act = lambda asks: 1 / 0
     with pytest.raises(ZeroDivisionError):
         asyncio.run(made.sample(ask("a")))
+
+
+def test_a_player_that_is_not_there_is_named():
+    with pytest.raises(UserError, match=r'unknown player "writer"; known: policy'):
+        asyncio.run(world().sample(ask("a", player="writer")))
+
+
+def test_progress_is_the_share_of_the_steps_that_are_over():
+    run = toy_run(grpo, steps=8)
+    run.step = 2
+    assert run.world(run.recipe, "train").progress == 0.25
+    run.step = 8
+    assert run.world(run.recipe, "evaluate").progress == 1.0
+
+
+def test_what_a_part_notes_is_a_metric_of_its_step():
+    @dataclass(frozen=True)
+    class Noting(Single):
+        async def run(self, requests, world):
+            for value in (world.step, world.step + 3):
+                world.note("seen", value)
+            return await super().run(requests, world)
+
+    rows = []
+    train_toy(grpo.but(rollout=Noting()), steps=2, watch=lambda run, metrics, groups: rows.append(metrics["seen"]))
+    assert rows == [1.5, 2.5]  # means of (0, 3) and (1, 4)

@@ -92,11 +92,16 @@ class World(Protocol):
     """All that a rollout, environment, reward or search may do. It counts every token by purpose and player."""
 
     step: int
+    progress: float  # share of the training that is over, in [0, 1]
     key: Key  # folds seed, purpose and step
     seed: Key  # the run's own, the same at every step
     task: Task
     sampling: Sampling
     group: int  # samples a problem, of the setting
+
+    def note(self, name: str, value: float) -> None:
+        """A number for the step's metrics, which show the mean of all that were noted under a name."""
+        ...
 
     async def more(self, count: int) -> list[Request]:
         """The curriculum's next `count` requests, or fewer where it has no more; none in evaluation."""
