@@ -1,7 +1,7 @@
 """Keys and values of the sequences that are being sampled, and attention over them whose bits no neighbour and no padding can change.
 
 A slot holds one sequence: position p of a sequence lies at place p of its slot. A decoding step reads the first T places of all slots of a
-segment, T a multiple of STEP that covers the longest of them; what lies beyond a sequence's end is masked and adds exact zeros. For this
+segment, T a multiple of a step that covers the longest of them; what lies beyond a sequence's end is masked and adds exact zeros. For this
 to leave the bits alone, sums over places must run in an order that does not depend on T:
 
 - float32 and float64: scores are one matrix product a head, its inner dimension is head_dim, so T changes nothing but how many there are;
@@ -11,7 +11,8 @@ to leave the bits alone, sums over places must run in an order that does not dep
 - narrower types: scaled_dot_product_attention, which walks over the places in fixed blocks from the first; measured exact with one query
   row a head, and 3 times as fast there.
 
-`stable` tries this on the machine; where it fails every step reads whole slots, so that shapes never change.
+`stable_step` finds the finest step for which this holds on the machine (the tails of a library's kernels are its limit); where none does,
+whole slots are read, so that shapes never change.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from torch import Tensor
 
 from gradus.policies.blocks import noise
 
-STEP = 64
+STEPS = (16, 32, 64)
 PIECE = 256
 ROWS = 16  # rows of a segment: few enough to follow lengths, enough to keep the cores busy
 
@@ -92,21 +93,19 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
     k, v = keys.flatten(0, 1), values.flatten(0, 1)
     grouped = q.reshape(rows * kv_heads, heads // kv_heads, d)
     p = torch.baddbmm(mask.flatten(0, 1).unsqueeze(1), grouped, k.transpose(1, 2), alpha=d**-0.5).softmax(-1)
-    out = torch.bmm(p[:, :, :PIECE], v[:, :PIECE])
-    for start in range(PIECE, length, PIECE):
-        out.baddbmm_(p[:, :, start : start + PIECE], v[:, start : start + PIECE])
+    piece = PIECE // (q.element_size() // 4)  # the library's blocks are so many bytes, not so many numbers
+    out = torch.bmm(p[:, :, :piece], v[:, :piece])
+    for start in range(piece, length, piece):
+        out.baddbmm_(p[:, :, start : start + piece], v[:, start : start + piece])
     return out.view(rows, heads, d)
 
 
-def segments(lengths: Sequence[int], capacity: int, *, exact: bool) -> tuple[Segment, ...]:
-    """How to read rows that have these numbers of visible places: neighbours of like length together. Not `exact`: all in full, at once."""
-    rows = len(lengths)
-    if not exact:
-        return ((0, rows, capacity),)
+def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
+    """How to read rows that have these numbers of visible places: neighbours together, as many places as the longest, rounded up to a step."""
     found: list[Segment] = []
-    for start in range(0, rows, ROWS):
-        stop = min(start + ROWS, rows)
-        length = -(-max(lengths[start:stop]) // STEP) * STEP
+    for start in range(0, len(lengths), ROWS):
+        stop = min(start + ROWS, len(lengths))
+        length = -(-max(lengths[start:stop]) // step) * step
         if found and found[-1][2] == length:
             found[-1] = (found[-1][0], stop, length)
         else:
@@ -115,23 +114,26 @@ def segments(lengths: Sequence[int], capacity: int, *, exact: bool) -> tuple[Seg
 
 
 @lru_cache
-def stable(heads: int, kv_heads: int, head_dim: int, least: int, dtype: torch.dtype, device: torch.device, threads: int) -> bool:
-    """Whether a row reads the same bits however many places and rows (from `least`) are read with it, tried on noise."""
-    rows, capacity = 2 * ROWS, 3 * PIECE
+def stable_step(heads: int, kv_heads: int, head_dim: int, least: int, dtype: torch.dtype, device: torch.device, threads: int) -> int | None:
+    """The finest step of places with which a row reads the same bits however many places and rows (from `least`) are read with it."""
+    rows, capacity = 2 * least, 2 * PIECE + 2 * STEPS[-1]
     like = torch.empty(0, dtype=dtype, device=device)
     q = noise(rows * heads, head_dim, like).view(rows, heads, head_dim)
-    keys, values = (
-        noise(rows * kv_heads * capacity, head_dim + i, like)[:, :head_dim].reshape(rows, kv_heads, capacity, head_dim) for i in (0, 1)
-    )
-    lengths = [1 + 19 * i for i in range(rows)]  # 1 to 590: every row of a block of 8 ends elsewhere
-    place = torch.arange(capacity, device=device)
-    hidden = place >= torch.tensor(lengths, device=device).view(-1, 1, 1)
-    mask = torch.zeros(rows, kv_heads, capacity, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
-    whole = attend(q, keys, values, mask)
-    for start in range(0, rows, least):
-        stop = start + least
-        for length in range(-(-lengths[stop - 1] // STEP) * STEP, capacity, STEP):
-            some = attend(q[start:stop], keys[start:stop, :, :length], values[start:stop, :, :length], mask[start:stop, :, :length])
-            if not torch.equal(some, whole[start:stop]):
-                return False
-    return True
+    kv = noise(2 * rows * kv_heads * capacity, head_dim, like).view(2, rows, kv_heads, capacity, head_dim)
+    places, back = torch.arange(capacity, device=device), torch.arange(rows, device=device).view(-1, 1, 1)
+
+    def read(count: int, length: int, mask: Tensor) -> Tensor:
+        return attend(q[:count], kv[0, :count, :, :length], kv[1, :count, :, :length], mask[:count, :, :length])[:least]
+
+    def agrees(length: int, step: int) -> bool:
+        """Sequences that end within the last step before `length`, read up to there, one step further, and to the end with more rows."""
+        visible = places < length - back.remainder(step)
+        mask = torch.zeros(rows, kv_heads, capacity, dtype=dtype, device=device).masked_fill_(~visible, float("-inf"))
+        exact = read(least, length, mask)
+        return torch.equal(exact, read(least, length + step, mask)) and torch.equal(exact, read(rows, capacity, mask))
+
+    def steps(step: int) -> list[int]:
+        """Lengths to try: the first ones, and those about the ends of pieces."""
+        return [*range(step, 8 * step + 1, step), *(end + turn for end in (PIECE, 2 * PIECE) for turn in (-step, 0, step))]
+
+    return next((step for step in STEPS if all(agrees(length, step) for length in steps(step))), None)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradus.policies.blocks import cut, menu
-from gradus.policies.cache import Segment, Slots, stable
+from gradus.policies.cache import ROWS, Segment, Slots, stable_step
 from gradus.policies.decoder import Decoder, Layer
 
 _PROMPT_STEP = 32  # a prompt's own attention is padded to a multiple of this
@@ -62,8 +62,9 @@ class Fused:
         self.turns = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)], 1).unsqueeze(2)  # [context, 2, 1, head_dim]
         one = self.layers[0]
         self.sizes = menu([one.qkv, one.output, one.gate_up, one.down, self.head])
-        shape = (self.heads, self.kv_heads, self.head_dim, min(self.sizes[0], 16))
-        self.exact = stable(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads())
+        self.blocks: dict[int, list[int]] = {}
+        shape = (self.heads, self.kv_heads, self.head_dim, min(self.sizes[0], ROWS))
+        self.place_step = stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads())
 
     def slots(self, count: int, capacity: int) -> Slots:
         """An empty cache."""
@@ -106,7 +107,8 @@ class Fused:
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
 
     def _product(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        blocks = cut(len(x), self.sizes)
+        rows = x.shape[0]
+        blocks = self.blocks.get(rows) or self.blocks.setdefault(rows, cut(rows, self.sizes))
         y = x @ weight if len(blocks) == 1 else torch.cat([piece @ weight for piece in x.split(blocks)])
         return y if bias is None else y.add_(bias)
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gradus.policies.blocks import cover
-from gradus.policies.cache import STEP, segments
+from gradus.policies.cache import segments
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, Prompt, padded
 from gradus.policies.draws import Settings, choose
@@ -157,8 +157,9 @@ class _Run:
         first = {p: i for i, p in reversed(list(enumerate(self.prefixes)))}
         self.waiting = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[self.prefixes[i]], i), reverse=True)
         self.read: dict[bytes, Prompt] = {}
-        # Without exact lengths every read has the shape of the whole context, so that it does not depend on the jobs.
-        self.capacity = -(-(longest if self.fused.exact else max_context) // STEP) * STEP
+        # Where no step is exact every read has the shape of the whole context, so that it does not depend on the jobs.
+        step = self.fused.place_step or -(-max_context // 64) * 64
+        self.capacity = -(-longest // step) * step
         self.slots = self.fused.slots(self._most(rows), self.capacity)
         self.holds = np.full(self.slots.kv.shape[2], -1)  # the job of every slot
 
@@ -196,7 +197,7 @@ class _Run:
         tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0: harmless
         tokens[used] = self.tokens[held, self.counts[held] - 1]
         positions[used] = self.starts[held] + self.counts[held] - 1
-        read = segments((positions + 1).tolist(), self.capacity, exact=self.fused.exact)
+        read = segments((positions + 1).tolist(), self.fused.place_step or self.capacity)
         logits = self.fused.step(self.slots, self._tensor(tokens), self._tensor(positions), read)
         ended = self._draw(held, logits[: len(used)] if len(used) == used[-1] + 1 else logits[self._tensor(used)])
         for slot in used[ended]:
@@ -221,10 +222,12 @@ class _Run:
     def _admit(self) -> None:
         """Waiting jobs take free slots. Their first token comes from the prefix's own logits; some end with it."""
         while self.waiting and (free := np.flatnonzero(self.holds < 0)).size:
-            taken = [self.waiting.pop() for _ in range(min(len(free), len(self.waiting)))]
-            prompts = [self._prompt(job) for job in taken]
-            ended = self._draw(np.array(taken), torch.stack([p.logits for p in prompts]))
-            going = [(job, prompt) for job, prompt, over in zip(taken, prompts, ended, strict=True) if not over]
+            prompts: dict[int, Prompt] = {}
+            while self.waiting and len(prompts) < len(free):
+                job = self.waiting.pop()
+                prompts[job] = self._prompt(job)
+            ended = self._draw(np.array(list(prompts)), torch.stack([p.logits for p in prompts.values()]))
+            going = [(job, prompt) for (job, prompt), over in zip(prompts.items(), ended, strict=True) if not over]
             for slot, (job, prompt) in zip(free.tolist(), going, strict=False):
                 self.slots.fill(slot, prompt.kv)
                 self.holds[slot] = job

@@ -1,0 +1,79 @@
+"""The cache: attention by its formula, segments by hand, and that a way of attending whose bits hang on the length is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from gradus.policies import cache
+from gradus.policies.cache import PIECE, ROWS, STEPS, Slots, attend, segments, stable_step
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 1)])
+def test_slots_read_what_the_formula_says(dtype: torch.dtype, near: float, heads: int, kv_heads: int):
+    torch.manual_seed(0)
+    d, capacity, lengths = 16, 2 * PIECE + 64, [3, 2 * PIECE + 5, 70, PIECE]
+    slots = Slots(2, len(lengths), kv_heads, capacity, d, torch.empty(0, dtype=dtype))
+    kv = [torch.randn(2, 2, kv_heads, n, d).to(dtype) for n in lengths]
+    for slot, prompt in enumerate(kv):
+        slots.fill(slot, 9 * torch.ones(2, 2, kv_heads, capacity, d, dtype=dtype))  # what the last sequence left
+        slots.clear(slot)
+        slots.fill(slot, prompt)
+    k, v = torch.randn(2, len(lengths), kv_heads, d).to(dtype)
+    slots.write(1, slots.places(torch.tensor(lengths)), k, v)
+    q = torch.randn(len(lengths), heads, d).to(dtype)
+    found = slots.attend(1, q, [(0, 1, 16), (1, 4, capacity)])
+    for i, prompt in enumerate(kv):
+        keys = torch.cat([prompt[1, 0], k[i].unsqueeze(1)], 1).double().repeat_interleave(heads // kv_heads, 0)
+        values = torch.cat([prompt[1, 1], v[i].unsqueeze(1)], 1).double().repeat_interleave(heads // kv_heads, 0)
+        p = ((keys @ q[i].double().unsqueeze(-1)).squeeze(-1) / d**0.5).softmax(-1)
+        assert (p.unsqueeze(1) @ values).squeeze(1).sub(found[i]).abs().max() < near
+
+
+def test_a_moved_sequence_reads_the_same_bits():
+    torch.manual_seed(0)
+    slots = Slots(1, ROWS, 2, 64, 8, torch.empty(0))
+    slots.fill(9, torch.randn(1, 2, 2, 21, 8))
+    q = torch.randn(1, 4, 8).expand(ROWS, 4, 8).contiguous()
+    before = slots.attend(0, q, [(0, ROWS, 32)])[9]
+    slots.move(9, 2, 21)
+    slots.clear(9)
+    after = slots.attend(0, q, [(0, ROWS, 64)])
+    assert torch.equal(before, after[2])
+    assert bool(after[9].isnan().all())  # nothing is visible there
+
+
+def test_segments_by_hand():
+    # Sixteen rows a segment: 17 and 33 round up to 48 with steps of 16; neighbours that agree are one.
+    lengths = [17] * 16 + [5] * 15 + [33] + [40] * 16 + [1] * 8
+    assert segments(lengths, 16) == ((0, 16, 32), (16, 48, 48), (48, 56, 16))
+    assert segments(lengths, 64) == ((0, 56, 64),)
+    assert segments([3], 32) == ((0, 1, 32),)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 4, 32), (4, 2, 16), (7, 1, 64)])
+def test_attention_is_stable_on_this_machine(heads: int, kv_heads: int, head_dim: int, dtype: torch.dtype):
+    assert stable_step(heads, kv_heads, head_dim, 8, dtype, CPU, torch.get_num_threads()) in STEPS
+
+
+def _with(change: Any, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    def changed(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        return attend(q, keys, values, mask) * (1 + 1e-6 * change(*mask.shape))
+
+    monkeypatch.setattr(cache, "attend", changed)
+    return stable_step.__wrapped__(2, 2, 16, 8, torch.float32, CPU, 1)
+
+
+def test_attention_that_hangs_on_length_or_rows_is_refused(monkeypatch: pytest.MonkeyPatch):
+    assert _with(lambda rows, heads, length: 0, monkeypatch) in STEPS
+    assert _with(lambda rows, heads, length: length > PIECE, monkeypatch) is None
+    assert _with(lambda rows, heads, length: rows > 8, monkeypatch) is None
+    assert _with(lambda rows, heads, length: length % 32 != 0, monkeypatch) == 32
+    assert _with(lambda rows, heads, length: length == 16, monkeypatch) == 32
