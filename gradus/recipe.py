@@ -142,20 +142,14 @@ def _child(node: Any, name: str, where: str) -> Any:
     raise unknown("field", name, known, f'In "{where or "the recipe"}" ({type(node).__name__})')
 
 
-def put(root: Any, path: str, value: Any) -> Any:
-    """`root` with the value at a dotted path replaced; in a mapping a new name is added and None removes."""
+def put(root: Any, path: str, value: Any, where: str = "") -> Any:
+    """`root` (which stands at `where`) with the value at a dotted path replaced; in a mapping a new name is added and None removes."""
     head, _, rest = path.partition(".")
-    if isinstance(root, Mapping):
-        if not rest:
-            return Frozen(root).replace(**{head: value})
-        return Frozen(root).replace(**{head: put(_child(root, head, head), rest, value)})
-    child = _child(root, head, head)
-    if not rest:
-        return replace(root, **{head: value})
-    try:
-        return replace(root, **{head: put(child, rest, value)})
-    except UserError as error:
-        raise UserError(str(error).replace(f'In "{rest.partition(".")[0]}"', f'In "{path}"')) from None
+    known = not rest and isinstance(root, Mapping)  # a mapping takes any name
+    child = None if known else _child(root, head, where)
+    if rest:
+        value = put(child, rest, value, f"{where}.{head}".lstrip("."))
+    return Frozen(root).replace(**{head: value}) if isinstance(root, Mapping) else replace(root, **{head: value})
 
 
 def describe(recipe: Recipe) -> list[tuple[str, Any]]:
