@@ -208,6 +208,40 @@ def test_sampling_agrees_with_evaluation(speaking):
         assert (c.ended is Ended.STOP) == (c.tokens[-1] == 3)
 
 
+@pytest.mark.parametrize("kind", ["adapter", "tied bfloat16", "transformers"])
+def test_sampling_agrees_with_evaluation_for(kind, speaking, saved, tokenizer_folder, tmp_path_factory):
+    folder = speaking
+    if kind != "adapter":
+        folder, shape = tmp_path_factory.mktemp("model"), {"vocab_size": 300, "initializer_range": 0.2}
+        made = (
+            saved("gpt2", n_embd=32, n_layer=2, n_head=4, **shape) if kind == "transformers" else saved("qwen3", tie_word_embeddings=True)
+        )
+        shutil.copytree(made, folder, dirs_exist_ok=True)
+        shutil.copytree(tokenizer_folder, folder, dirs_exist_ok=True)
+    model = LanguageModel.load(folder, dtype=torch.bfloat16 if "bfloat16" in kind else torch.float32)
+    if kind == "adapter":
+        model = model.with_adapter(4, 8.0, Key(6))
+        for name, p in model.trunk.named_parameters():
+            if "lora_B" in name:
+                p.data += torch.from_numpy(Key(7).fold(name).normal(*p.shape)).to(p) * 0.2
+    prompt = prompt_context(np.array([4, 5, 6], np.int32))
+    asks = [Ask(prompt, 3, Sampling(max_tokens=10), Key(9).fold(i), 0) for i in range(4)]
+    contexts = model.act(asks)
+    rows = model.evaluate(contexts, (LogProb(),))[LogProb()].detach().numpy()
+    assert rows.dtype == np.float32
+    assert_close(np.concatenate([c.logprobs for c in contexts]), rows, atol=0.2 if "bfloat16" in kind else 1e-4, rtol=0)
+
+
+def test_bfloat16_gradients_are_near_float32(saved):
+    contexts = mixed(np.random.default_rng(8))
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        model = LanguageModel.load(saved("llama"), dtype=dtype)
+        model.evaluate(contexts, (LogProb(),))[LogProb()].mean().backward()
+        found.append(torch.cat([p.grad.flatten().float() for p in model.network.parameters()]))
+    assert torch.nn.functional.cosine_similarity(found[0], found[1], dim=0) > 0.99
+
+
 def test_greedy_sampling_is_the_most_likely_token(speaking):
     model = LanguageModel.load(speaking)
     prompt = prompt_context(model.tokens("what"))
