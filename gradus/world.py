@@ -62,6 +62,7 @@ class RunWorld:
         self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
         self._noted: dict[str, list[float]] = {}
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
+        self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by the context's identity, which the context itself keeps
 
     def note(self, name: str, value: float) -> None:
         """A number for the step's metrics."""
@@ -160,15 +161,19 @@ class RunWorld:
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
-        """Every signal for every trajectory; a player's own log-probabilities as sampled are already there."""
+        """Every signal for every trajectory, each read once a step; a player's own log-probabilities as sampled are already there."""
         trajectories = [t for g in groups for t in g.trajectories]
         out: dict[Signal, dict[str, np.ndarray]] = {}
         for signal in dict.fromkeys(needs):
-            known = {t.id: np.concatenate([_sampled(c) for c in t.contexts]) for t in trajectories if _as_sampled(signal, t)}
-            asked = [t for t in trajectories if t.id not in known]
-            left = iter(await self.score([c for t in asked for c in t.contexts], _want(signal), signal.player) if asked else [])
-            read = {t.id: np.concatenate([next(left) for _ in t.contexts]) for t in asked}
-            out[signal] = {t.id: known[t.id] if t.id in known else read[t.id] for t in trajectories}
+            known = self._read.setdefault(signal, {})
+            asked = [c for t in trajectories if not _as_sampled(signal, t) for c in t.contexts]
+            missing = {id(c): c for c in asked if id(c) not in known}
+            if missing:
+                rows = await self.score(list(missing.values()), _want(signal), signal.player)
+                known |= {place: (c, row) for (place, c), row in zip(missing.items(), rows, strict=True)}
+            out[signal] = {
+                t.id: np.concatenate([_sampled(c) if _as_sampled(signal, t) else known[id(c)][1] for c in t.contexts]) for t in trajectories
+            }
         return out
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:

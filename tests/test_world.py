@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_own_logprobs_as_sampled_cost_nothing():
     found = asyncio.run(made.signals(groups, [LogProbs()]))[LogProbs()]
     assert made.spent == before
     assert {t.id for g in groups for t in g.trajectories} == set(found)
+
+
+def test_a_signal_is_read_once():
+    made = world()
+    groups = asyncio.run(Single().run(ask("a", "b"), made))
+    first = asyncio.run(made.signals(groups[:1], [LogProbs(player="reference")]))[LogProbs(player="reference")]
+    before = made.spent["score/reference"]
+    both = asyncio.run(made.signals(groups, [LogProbs(player="reference")]))[LogProbs(player="reference")]
+    assert made.spent["score/reference"] - before == sum(len(t.contexts[0].sequence) for t in groups[1].trajectories)
+    assert all(both[i].tolist() == rows.tolist() for i, rows in first.items())
+    table = made.players["reference"].policy.network.logits.log_softmax(-1).detach().numpy()
+    for t in groups[1].trajectories:
+        sequence = t.contexts[0].sequence
+        np.testing.assert_allclose(both[t.id], [table[a, b] for a, b in pairwise(sequence)], rtol=1e-5)
 
 
 class Strict:
