@@ -91,6 +91,8 @@ class Fused:
             tokens[i * length : i * length + len(prefix)] = prefix
         device = self.embedding.device
         turns = self.turns[torch.arange(rows, device=device).remainder_(length).clamp_(max=len(self.turns) - 1)].unbind(1)
+        ends = torch.tensor([i * length + n - 1 for i, n in enumerate(lengths)], device=device)
+        ends = F.pad(ends, (0, sum(cut(count, self.sizes)) - count))
         x = F.embedding(torch.from_numpy(tokens).to(device), self.embedding)
         kv = x.new_empty(len(self.layers), 2, count, self.kv_heads, length, self.head_dim)
         for index, w in enumerate(self.layers):
@@ -100,10 +102,10 @@ class Fused:
             read = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.kv_heads < self.heads)
             attended = x.new_zeros(rows, self.heads, self.head_dim)
             attended[: count * length] = read.transpose(1, 2).flatten(0, 1)
+            if w is self.layers[-1]:  # of the last layer only the last tokens' outputs are wanted
+                x, attended = x[ends], attended[ends]
             self._finish(w, x, attended)
-        ends = torch.tensor([i * length + n - 1 for i, n in enumerate(lengths)], device=device)
-        ends = F.pad(ends, (0, sum(cut(count, self.sizes)) - count))
-        logits = self._logits(x[ends])
+        logits = self._logits(x)
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
 
     def _product(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -64,7 +64,7 @@ def generate(
     end_tokens: Collection[int],
     decode_text: DecodeText,
     max_context: int,
-    rows: int = 128,
+    rows: int = 256,
 ) -> list[Sampled]:
     """Samples of all jobs, in their order; `rows`: at most so many at a time. A job's result is the same in any company, byte for byte.
 
