@@ -28,7 +28,8 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
     centred = rewards - rewards.mean()
     if scale == "none":
         return centred
-    return centred / rewards.std(ddof={"population": 0, "sample": 1}[scale])
+    deviation = rewards.std(ddof={"population": 0, "sample": 1}[scale])
+    return centred / deviation if deviation > 0 else np.zeros_like(rewards)  # the squares of tiny differences may vanish
 
 
 def leave_one_out(rewards: np.ndarray) -> np.ndarray:

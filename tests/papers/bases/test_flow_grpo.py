@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.credit.groups import group_relative
 from gradus.objectives.kl import KL
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
@@ -95,6 +96,10 @@ def test_advantages_are_the_group_s_for_every_step(tmp_path):
         expected = (group.rewards - group.rewards.mean()) / group.rewards.std()
         for trajectory, a in zip(group.trajectories, expected, strict=True):
             assert trajectory.advantages == pytest.approx(np.full(10, a))
+
+
+def test_rewards_too_small_to_differ_give_no_advantage():
+    assert group_relative(np.array([1e-200, 3e-200, 0.0])).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_without_its_differences_it_is_grpo():
