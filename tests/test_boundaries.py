@@ -29,7 +29,7 @@ MAY = {
     "rewards": {"types", "sandbox"},
     "environments": {"types", "sandbox"},
     "rollouts": {"types", "selection"},  # models and rewards only through the world
-    "search": {"types", "rollouts"},
+    "search": {"types", "rollouts", "tasks"},
     "updates": {"types", "objectives"},
     "tasks": {"types", "environments", "sandbox"},
 }

@@ -1,12 +1,14 @@
-"""Many answers, one kept."""
+"""Many answers, one kept: the best by reward, or the one that most agree on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gradus.rollouts.acting import Acting
+from gradus.tasks.final_answer import answered
 from gradus.types import Group, Problem, Request, Trajectory, UserError
 from gradus.types.parts import World
 
@@ -22,26 +24,62 @@ class BestOf:
     rollout: Any = Acting()
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise UserError(f"best of: count is {self.count}; it must be 1 or more")
+        check_count(self.count)
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """The best of `count` answers to one problem."""
-        (group,) = await self.run([Request(problem)], world)
-        return group.trajectories[0]
+        return (await self.run([Request(problem)], world))[0].trajectories[0]
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """`request.count` answers to each problem, each the best of `count` of its own."""
-        wide = [replace(r, count=r.count * self.count, sample=r.sample * self.count) for r in requests]
-        groups = await self.rollout.run(wide, world)
-        return [g.but(trajectories=tuple(best(g.trajectories[i : i + self.count]) for i in starts(g, self.count))) for g in groups]
+        """`request.count` answers to each problem, each the best of `count` samples of its own."""
+        return await keep_one(best, self.count, self.rollout, requests, world)
 
 
-def starts(group: Group, count: int) -> range:
-    """Where each set of `count` answers begins."""
-    return range(0, len(group.trajectories), count)
+@dataclass(frozen=True)
+class Majority:
+    """Samples `count` answers and keeps the earliest of those whose final answer is the commonest; no reward is asked.
+
+    Of final answers that are equally common the one that came first wins. An answer that says nothing has no vote.
+    Reference: Wang et al., Self-Consistency Improves Chain of Thought Reasoning in Language Models, arXiv:2203.11171.
+    """
+
+    count: int = 8
+    rollout: Any = Acting()
+
+    def __post_init__(self) -> None:
+        check_count(self.count)
+
+    async def solve(self, problem: Problem, world: World) -> Trajectory:
+        """The majority's answer of `count` to one problem."""
+        return (await self.run([Request(problem)], world))[0].trajectories[0]
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """`request.count` answers to each problem, each the majority's of `count` samples of its own."""
+        return await keep_one(elected, self.count, self.rollout, requests, world)
+
+
+async def keep_one(
+    choose: Callable[[Sequence[Trajectory]], Trajectory], count: int, rollout: Any, requests: Sequence[Request], world: World
+) -> list[Group]:
+    """Groups of `request.count` trajectories, each chosen among `count` that the rollout gave."""
+    groups = await rollout.run([replace(r, count=r.count * count, sample=r.sample * count) for r in requests], world)
+    sets = [[g.trajectories[i : i + count] for i in range(0, len(g.trajectories), count)] for g in groups]
+    return [g.but(trajectories=tuple(choose(some) for some in each)) for g, each in zip(groups, sets, strict=True)]
 
 
 def best(trajectories: Sequence[Trajectory]) -> Trajectory:
     """The one with the highest reward, the earliest of equals."""
     return max(trajectories, key=lambda t: t.value if t.failed is None else float("-inf"))
+
+
+def elected(trajectories: Sequence[Trajectory]) -> Trajectory:
+    """The earliest whose final answer is the commonest; the first of all where none answers."""
+    votes = [answered(t.completion) for t in trajectories]
+    counts = Counter(vote for vote in votes if vote is not None)  # in the order of first appearance
+    return trajectories[votes.index(counts.most_common(1)[0][0])] if counts else trajectories[0]
+
+
+def check_count(count: int) -> None:
+    """Raises UserError for less than one sample."""
+    if count < 1:
+        raise UserError(f"search: count is {count}; it must be 1 or more")

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradus.study.evaluation import held_out_requests
 from gradus.study.passk import Interval, bootstrap, majority, pass_at_k
-from gradus.tasks.final_answer import final_answer, normalised
+from gradus.tasks.final_answer import answered
 from gradus.types import Group, Request, Trajectory, UserError
 
 _AT_ONCE = 1024  # samples asked for at a time
@@ -113,5 +113,5 @@ def vote(trajectory: Trajectory, ok: bool) -> Hashable | None:
     """What a completion votes for: right answers are one, whatever their words; wrong ones by their final answer, what follows a last "="."""
     if ok:
         return True
-    said = final_answer(trajectory.completion).rpartition("=")[2].strip()
-    return ("wrong", normalised(said)) if said else None
+    said = answered(trajectory.completion)
+    return None if said is None else ("wrong", said)

@@ -45,6 +45,15 @@ def normalised(text: str) -> str | Fraction:
     return plain
 
 
+def answered(text: str) -> str | Fraction | None:
+    """What a completion gives as its answer, for comparing completions with each other: its final answer, of that what follows a last "=".
+
+    None where nothing is left.
+    """
+    said = final_answer(text).rpartition("=")[2].strip()
+    return normalised(said) if said else None
+
+
 def same_answer(given: str, answer: Any) -> bool:
     """Whether a text's final answer equals the final answer of `answer` (text, a number, true or false)."""
     return normalised(final_answer(given)) == normalised(final_answer(answer if isinstance(answer, str) else str(answer)))

@@ -8,7 +8,7 @@ import pytest
 
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.rollouts.single import Single
-from gradus.search.best_of import BestOf, best
+from gradus.search.best_of import BestOf, Majority, best, elected
 from gradus.types import Failed, Key, Problem, Request, UserError
 from tests.toy import TOY, group, toy_run, trajectory
 
@@ -44,6 +44,27 @@ def test_of_one_it_is_the_policy():
     assert [t.completion for t in ours.trajectories] == [t.completion for t in plain.trajectories]
 
 
-def test_a_count_at_least():
+def said(*completions):
+    return [trajectory([1], name=str(i)).but(completion=text) for i, text in enumerate(completions)]
+
+
+def test_the_commonest_final_answer_wins_and_its_first_sample_is_kept():
+    assert elected(said("1+1=3", "so #### 2", "2", "1+1 = 2.0", "3")).id == "1"  # three for 2, two for 3
+    assert elected(said("7", "8", "8", "7")).id == "0"  # of equals the first
+    assert elected(said("", "=", "5")).id == "2"  # what says nothing has no vote
+    assert elected(said("", "=")).id == "0"
+
+
+def test_the_majority_is_chosen_without_reward():
+    world = toy_run(best_of_n).at(0)[1]
+    request = Request(Problem("p", "toy", text="a", answer="b"), count=3)
+    ours = asyncio.run(Majority(5).run([request], world))[0].trajectories
+    every = asyncio.run(Single().run([Request(request.problem, count=15)], world))[0].trajectories
+    assert [t.id for t in ours] == [elected(every[i : i + 5]).id for i in (0, 5, 10)]
+    assert asyncio.run(Majority(5).solve(request.problem, world)).id == ours[0].id
+
+
+@pytest.mark.parametrize("search", [BestOf, Majority])
+def test_a_count_at_least(search):
     with pytest.raises(UserError, match="count is 0"):
-        BestOf(0)
+        search(0)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.tasks.final_answer import final_answer, has_answer, normalised, same_answer, verify
+from gradus.tasks.final_answer import answered, final_answer, has_answer, normalised, same_answer, verify
 from gradus.types import NOT_APPLICABLE, Problem
 
 
@@ -77,6 +77,11 @@ def test_every_text_is_its_own_answer(text):
 def test_a_long_hostile_text_is_read_in_linear_time():
     assert final_answer(r"\boxed{" * 50_000 + "answer:" * 50_000 + "5") == "5"
     assert normalised("9" * 1_000_000) == "9" * 1_000_000  # too long for a number: compared as text
+
+
+def test_what_a_completion_answers():
+    texts = ["1+1=2", "#### 2.0", "so x = y = 2", "", "nothing =", "Paris"]
+    assert [answered(t) for t in texts] == [2, 2, 2, None, None, "paris"]
 
 
 def test_what_can_be_compared():

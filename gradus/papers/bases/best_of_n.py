@@ -4,7 +4,8 @@ loss = -(1 / number of tokens of the batch) sum over problems, sum_t log pi(y*_t
 of equals. n is the setting's group size. Where no answer of a group is right one of equals is imitated: its gradient is zero in the mean.
 
 This recipe is the training form. The form at test time, which moves no weights, is a search: `--search BestOf` samples n answers to
-every problem and keeps the one with the highest reward; it goes with any recipe, and evaluation then measures policy and search together.
+every problem and keeps the one with the highest reward, `--search Majority` the one that most agree on. It goes with any recipe, and
+evaluation then measures policy and search together.
 
 References: Dong et al., RAFT: Reward rAnked FineTuning for Generative Foundation Model Alignment, arXiv:2304.06767, algorithm 1 (best of
 each prompt's samples, then supervised fine-tuning); best of n at test time: Stiennon et al., arXiv:2009.01325. Ours: one pass over the kept
