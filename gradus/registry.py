@@ -17,6 +17,7 @@ PAPERS = Path(__file__).parent / "papers"
 
 TASKS: dict[str, str] = {
     "arithmetic": "gradus.tasks.arithmetic:arithmetic",
+    "running_sum": "gradus.tasks.arithmetic:running_sum",
     "countdown": "gradus.tasks.countdown:countdown",
     "string_ops": "gradus.tasks.string_ops:string_ops",
     "knights_knaves": "gradus.tasks.knights_knaves:knights_knaves",

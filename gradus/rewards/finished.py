@@ -1,0 +1,28 @@
+"""A gate: whether an answer ended by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gradus.rewards.combine import Combines
+from gradus.types import Ended, Frozen, Group
+from gradus.types.parts import Judgement, Signals, World
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class Finished(Combines):
+    """1.0 where the player stopped or the environment ended the episode, 0.0 where it was cut: `Verified() * Finished()` pays no cut answer."""
+
+    name: ClassVar[str] = "finished"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[_judged(t.ended) for t in group.trajectories] for group in groups]
+
+
+def _judged(ended: Ended) -> Judgement:
+    value = float(ended in (Ended.STOP, Ended.ENVIRONMENT))
+    return Judgement(value, Frozen({Finished.name: value}))
