@@ -29,7 +29,7 @@ from gradus.recipe import Recipe
 from gradus.rollouts.samplers import Sde
 from gradus.study.evaluation import held_out_requests
 from gradus.tasks.flow_2d import flow_2d
-from gradus.train import Run, go, prepare
+from gradus.run import Run, go, prepare
 from gradus.types import Key
 from gradus.updates.minibatches import gradient
 

@@ -20,7 +20,7 @@ import numpy as np
 from gradus import registry
 from gradus.api import plan, start
 from gradus.study.evaluation import held_out_requests
-from gradus.train import Run, go
+from gradus.run import Run, go
 from gradus.types import Key
 
 PROBLEMS = 256

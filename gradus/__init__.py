@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradus.api import export, load_task, resume, train
+    from gradus.examination import evaluate
     from gradus.recipe import Recipe, Setting, changes
     from gradus.registry import recipe
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Setting", "changes", "export", "load_task", "recipe", "resume", "train"]
+__all__ = ["Recipe", "Setting", "changes", "evaluate", "export", "load_task", "recipe", "resume", "train"]
 
 _HOMES = {
     "train": "gradus.api",
     "resume": "gradus.api",
     "export": "gradus.api",
+    "evaluate": "gradus.examination",
     "load_task": "gradus.api",
     "Recipe": "gradus.recipe",
     "Setting": "gradus.recipe",

@@ -21,7 +21,7 @@ from gradus.lab.provenance import describe
 from gradus.overrides import annotation, read
 from gradus.recipe import PROFILES, Recipe, get, put
 from gradus.recipe_json import from_json, to_json
-from gradus.train import OnStep, Run, go, prepare
+from gradus.run import OnStep, Run, go, prepare, proceed
 from gradus.types import UserError, unknown
 from gradus.types.parts import Task
 
@@ -195,16 +195,17 @@ def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = Non
     if more is not None:
         planned = replace(planned, recipe=planned.recipe.but(setting__steps=more))
     run = start(planned, on_step=on_step, view=view)
-    checkpoint, note = opened.latest()
-    if note and view is not None:
-        view.message(note)
-    if checkpoint is not None:
-        run.restore(checkpoint)
-    opened.cut_back(run.step)
-    run.metrics = opened.metrics()
-    opened.note_resumed(run.step, sys.argv, [note] if note else [])
-    run.folder = opened
-    return go(run)
+    with opened.claimed():
+        checkpoint, note = opened.latest()
+        if note and view is not None:
+            view.message(note)
+        if checkpoint is not None:
+            run.restore(checkpoint)
+        opened.cut_back(run.step)
+        run.metrics = opened.metrics()
+        opened.note_resumed(run.step, sys.argv, [note] if note else [])
+        run.folder = opened
+        return proceed(run)
 
 
 def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:

@@ -173,7 +173,7 @@ def train(options: argparse.Namespace) -> int:
     from gradus.lab.folder import refuse_taken
     from gradus.lab.live import Live
     from gradus.overrides import override
-    from gradus.train import go
+    from gradus.run import go
 
     folder = options.run or free_folder(options.recipe, options.task)
     refuse_taken(Path(folder))

@@ -18,7 +18,7 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.functions import Function
 from gradus.rollouts.acting import Acting
 from gradus.study.exam import Exam, examine, verdict_of
-from gradus.train import Run
+from gradus.run import Run
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
 

@@ -11,7 +11,7 @@ from gradus.types import Group, UserError
 from gradus.types.parts import Credited
 
 if TYPE_CHECKING:
-    from gradus.train import Run
+    from gradus.run import Run
     from gradus.types.batch import Batch
     from gradus.world import RunWorld
 

@@ -21,7 +21,7 @@ from gradus.types.players import Player
 class Setting:
     """The scale of a run, apart from the method. A profile (`tiny`, `small`, `paper`) gives all of it; single fields override."""
 
-    learning_rate: float = 1e-3  # of the policy; other players' optimizers may carry their own
+    learning_rate: float = 1e-4  # of the policy; other players' optimizers may carry their own
     warmup: int = 5  # steps of linear warm-up
     steps: int = 200  # training steps
     prompts: int = 16  # problems a step

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from gradus.policies.player import Learner
 from gradus.recipe import Recipe
-from gradus.train import Run, go
+from gradus.run import Run, go
 from gradus.types import Context, Ended, Frozen, Group, Key, Outcome, Problem, Sampling, Trajectory, prompt_context, uniforms
 from gradus.types.batch import Batch, make_batch
 from gradus.types.parts import Task

@@ -15,7 +15,7 @@ from gradus.policies.flow_network import FlowConfig
 from gradus.recipe import Recipe
 from gradus.rollouts.samplers import Drawing
 from gradus.tasks.flow_2d import flow_2d
-from gradus.train import Run, go
+from gradus.run import Run, go
 from gradus.types import Context, Key, Problem, Request, Sampling, prompt_context
 from gradus.updates.optimizers import AdamW
 from gradus.world import Ask

@@ -21,7 +21,7 @@ from gradus.recipe_json import from_json, to_json
 from gradus.rollouts.samplers import Drawing, Ode, Sde
 from gradus.stored_state import join, split
 from gradus.tasks.flow_2d import flow_2d
-from gradus.train import go, prepare
+from gradus.run import go, prepare
 from gradus.types import Group, Problem, Trajectory
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, Prediction, Velocity

@@ -17,7 +17,7 @@ from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.reinforce import reinforce
-from gradus.train import go
+from gradus.run import go
 from gradus.types.batch import make_batch
 from gradus.types.players import Copy, Player
 from gradus.types.signals import LogProb, LogProbs, Value, Values

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gradus.fit import check_fit
+from gradus.lab.checkpoints import steps
+from gradus.lab.durable import PARTIAL
 from gradus.lab.folder import RunFolder
 from gradus.loop import train as loop
 from gradus.recipe import Recipe
@@ -55,12 +57,13 @@ class Run:
         while True:
             last = self.step >= setting.steps
             due = setting.save_every and self.step % setting.save_every == 0 and self.step > 0
-            if self.folder is not None and (last or due) and self.saved != self.step:
+            if last or due:
                 self.save()
             self.measured = {}
             if self.recipe.study is not None and (last or self.step == 0 or (setting.eval_every and self.step % setting.eval_every == 0)):
                 last = await self.evaluate() or last
             if last:
+                self.finish()
                 return
             yield self.step
             self.step += 1
@@ -96,18 +99,15 @@ class Run:
         score = self.measured.get("held_out/accuracy")
         score = self.measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
         if score is not None and (not self.best or score > self.best["score"]):
-            self.best = {"step": self.step, "score": score, "since": 0}
             if self.folder is not None and self.step > 0:
-                self.save(best=True)
+                self.folder.point("best", self.save() / "model")  # before `best` changes: whoever resumes from it measures again
+            self.best = {"step": self.step, "score": score, "since": 0}
         elif self.best:
             self.best["since"] += 1
         if self.view is not None:
             self.view.evaluated(self.step, self.measured, time.perf_counter() - started)
         enough = study.target is not None and score is not None and score >= study.target
-        stop = enough or bool(study.patience and self.best.get("since", 0) >= study.patience)
-        if stop or self.step >= recipe.setting.steps:
-            self.finish()
-        return stop
+        return enough or bool(study.patience and self.best.get("since", 0) >= study.patience)
 
     def follow(self) -> None:
         """Players that follow others catch up."""
@@ -131,26 +131,26 @@ class Run:
             self.on_step(self, row, groups)
 
     def finish(self) -> None:
-        """The last evaluation has no step of its own: it is written as a row of the step that would come next."""
-        row = {"step": self.step, **self.measured}
-        self.metrics.append(row)
+        """The last weights are the final model; the last evaluation is a row of the step that would come next."""
+        if self.measured:
+            self.metrics.append({"step": self.step, **self.measured})
         if self.folder is not None:
-            self.folder.append_metrics(self.step, row)
+            self.folder.point("final", self.save() / "model")
+            if self.measured:
+                self.folder.append_metrics(self.step, self.metrics[-1])
 
-    def save(self, best: bool = False) -> None:
-        """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is."""
+    def save(self) -> Path:
+        """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is; its path."""
         import tempfile
 
-        assert self.folder is not None
-        with tempfile.TemporaryDirectory(dir=self.folder.path, prefix=".model-") as model:
+        if self.folder is None or self.saved == self.step:
+            return Path() if self.folder is None else steps(self.folder.path)[self.step]
+        with tempfile.TemporaryDirectory(dir=self.folder.path, prefix=PARTIAL) as model:
             self.players["policy"].policy.save(Path(model))
             documents, tensors = self.documents()
             path = self.folder.save(self.step, tensors, documents, {"model": Path(model)}, keep=self.recipe.setting.keep)
         self.saved = self.step
-        if best:
-            self.folder.point("best", path / "model")
-        if self.step >= self.recipe.setting.steps:
-            self.folder.point("final", path / "model")
+        return path
 
     def documents(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The state as JSON documents and safetensors files."""
@@ -213,19 +213,24 @@ def prepare(
 
 
 def go(run: Run) -> Run:
-    """Trains the run to its end."""
+    """Trains the run to its end, its folder held against other processes."""
+    with run.folder.claimed() if run.folder is not None else nullcontext():
+        return proceed(run)
+
+
+def proceed(run: Run) -> Run:
+    """Trains the run to its end; whoever calls holds its folder."""
     import torch
 
     on_cpu = all(p.device.type == "cpu" for player in run.players.values() for p in player.policy.network.parameters())
     torch.use_deterministic_algorithms(on_cpu)
-    with run.folder.claimed() if run.folder is not None else nullcontext():
+    if run.view is not None:
+        run.view.start(run.recipe.setting.steps, run.step)
+    try:
+        asyncio.run(_train(run))
+    finally:
         if run.view is not None:
-            run.view.start(run.recipe.setting.steps, run.step)
-        try:
-            asyncio.run(_train(run))
-        finally:
-            if run.view is not None:
-                run.view.stop()
+            run.view.stop()
     return run
 
 
