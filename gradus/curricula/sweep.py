@@ -25,6 +25,18 @@ class Sweep:
         return [Request(problem, count=self.group or world.group) for problem in problems], {"drawn": first + count}
 
 
+@dataclass(frozen=True)
+class Once:
+    """One sample of each problem, and as many problems as a step has samples (`count` times the setting's group), in the order of `Sweep`."""
+
+    def start(self) -> dict[str, int]:
+        return {"drawn": 0}
+
+    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
+        """`count * world.group` requests for one sample; the state is that of `Sweep`."""
+        return Sweep(group=1).choose(source, count * world.group, world, state)
+
+
 def sweep_order(size: int | None, positions: range, key: Key) -> list[int]:
     """Indices at these positions of the endless sequence pass 0, pass 1, ...; every pass is a keyed permutation of 0..size-1."""
     if size is None:

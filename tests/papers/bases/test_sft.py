@@ -47,7 +47,7 @@ def test_by_solution_every_one_counts_alike():
 
 def test_one_step_is_the_mean_likelihood_of_the_solutions():
     # a plain gradient step of size 1: weights = start + mean over all solution tokens of (onehot - softmax) in the row of the token before
-    after = gradients(sft, micro=None, prompts=3)["policy"]["logits"]
+    after = gradients(sft, micro=None, prompts=3, group=1)["policy"]["logits"]
     policy = toy_run(sft).players["policy"].policy
     start = policy.network.logits.detach()
     expected, rows = start.clone(), []
@@ -66,7 +66,7 @@ def test_nothing_is_sampled_and_likelihood_rises():
     run = train_toy(sft, steps=40, watch=lambda run, metrics, groups: seen.append((metrics, groups)))
     assert all("tokens/rollout" not in m for m, _ in seen)
     assert all(t.source == "expert" and t.contexts[0].logprobs is None for _, groups in seen for g in groups for t in g.trajectories)
-    assert [len(g.trajectories) for g in seen[0][1]] == [1] * 4
+    assert [len(g.trajectories) for g in seen[0][1]] == [1] * 16  # four times four problems
     assert seen[-1][0]["imitation"] < seen[0][0]["imitation"] - 0.5
     assert run.players["policy"].updates == 40
 
