@@ -32,6 +32,7 @@ test: lint  ## lint, types, tests
 
 tiny: $(VENV)/.installed  ## pre-train the built-in models again (about a quarter of an hour on two cores)
 	$(BIN)/python -m benchmarks.tiny
+	$(BIN)/python -m benchmarks.tiny_flow
 
 index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads
 	$(BIN)/python -m gradus.papers.index
