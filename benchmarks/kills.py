@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ARGUMENTS = ["--task", "string_ops", "--setting.prompts", "4", "--setting.group", "4", "--setting.save_every", "3", "--setting.eval_every", "5",
+ARGUMENTS = ["--task", "arithmetic", "--setting.prompts", "4", "--setting.group", "4", "--setting.save_every", "3", "--setting.eval_every", "5",
              "--study.problems", "16"]  # fmt: skip
 
 
