@@ -74,13 +74,14 @@ class Slots:
             flat.index_copy_(0, places, new.reshape(-1, new.shape[-1]))
 
     def attend(self, layer: int, q: Tensor, segments: Sequence[Segment]) -> Tensor:
-        """What every slot's query [rows, heads, head_dim] reads from its visible places, same shape."""
+        """What every slot's query [rows, heads, head_dim] reads from its visible places, same shape; 0 for slots of no segment."""
         keys, values = self.kv[layer, 0], self.kv[layer, 1]
         read = [
             attend(q[start:stop], keys[start:stop, :, :length], values[start:stop, :, :length], self.mask[start:stop, :, :length])
             for start, stop, length in segments
         ]
-        return read[0] if len(read) == 1 else torch.cat(read)
+        rest = q.shape[0] - segments[-1][1]
+        return torch.cat([*read, q.new_zeros(rest, *q.shape[1:])]) if rest or len(read) > 1 else read[0]
 
 
 def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:

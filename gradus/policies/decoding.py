@@ -63,7 +63,8 @@ class Fused:
         one = self.layers[0]
         self.sizes = menu([one.qkv, one.output, one.gate_up, one.down, self.head])
         self.blocks: dict[int, list[int]] = {}
-        shape = (self.heads, self.kv_heads, self.head_dim, min(self.sizes[0], ROWS))
+        self.least = min(self.sizes[0], ROWS)  # rows that attention is given at least, and a multiple of it
+        shape = (self.heads, self.kv_heads, self.head_dim, self.least)
         self.place_step = stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads())
 
     def slots(self, count: int, capacity: int) -> Slots:

@@ -161,7 +161,8 @@ class _Run:
         step = self.fused.place_step or -(-max_context // 64) * 64
         self.capacity = -(-longest // step) * step
         self.slots = self.fused.slots(self._most(rows), self.capacity)
-        self.holds = np.full(self.slots.kv.shape[2], -1)  # the job of every slot
+        self.holds = np.zeros(self.slots.kv.shape[2], np.int64)  # the job of every slot; the first `used` count
+        self.used = 0
 
     def _most(self, rows: int) -> int:
         """Slots: an agreed block size that covers the jobs, within `rows` and the memory where a size allows."""
@@ -177,10 +178,9 @@ class _Run:
         return cover(len(self.jobs), allowed)
 
     def results(self) -> list[Sampled]:
-        self._admit()
-        while (self.holds >= 0).any():
-            self._step()
-            self._admit()
+        self._admit([])
+        while self.used:
+            self._admit(self._step())
         out = []
         for i, job in enumerate(self.jobs):
             n = self.counts[i]
@@ -188,21 +188,16 @@ class _Run:
             out.append(Sampled(self.tokens[i, :n].copy(), self.logprobs[i, :n].copy(), Ended.STOP if self.stopped[i] else full))
         return out
 
-    def _step(self) -> None:
-        """One token more for every slot in use."""
-        used = np.flatnonzero(self.holds >= 0)
-        rows = cover(self._gather(used), self.fused.sizes)
-        used = np.flatnonzero(self.holds >= 0)
-        held = self.holds[used]
+    def _step(self) -> list[int]:
+        """One token more for every slot in use; the slots whose sequences end with it."""
+        held, rows = self.holds[: self.used], cover(self.used, self.fused.sizes)
         tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0: harmless
-        tokens[used] = self.tokens[held, self.counts[held] - 1]
-        positions[used] = self.starts[held] + self.counts[held] - 1
-        read = segments((positions + 1).tolist(), self.fused.place_step or self.capacity)
+        tokens[: self.used] = self.tokens[held, self.counts[held] - 1]
+        positions[: self.used] = self.starts[held] + self.counts[held] - 1
+        attending = -(-self.used // self.fused.least) * self.fused.least
+        read = segments((positions[:attending] + 1).tolist(), self.fused.place_step or self.capacity)
         logits = self.fused.step(self.slots, self._tensor(tokens), self._tensor(positions), read)
-        ended = self._draw(held, logits[: len(used)] if len(used) == used[-1] + 1 else logits[self._tensor(used)])
-        for slot in used[ended]:
-            self.slots.clear(slot)
-            self.holds[slot] = -1
+        return np.flatnonzero(self._draw(held, logits[: self.used])).tolist()
 
     def _draw(self, held: np.ndarray, logits: Tensor) -> np.ndarray:
         """Choose and note the next token of these jobs from their logits [n, vocab]; says which have ended, bool [n]."""
@@ -219,18 +214,30 @@ class _Run:
         self.stopped[held] = stopped
         return stopped | (self.counts[held] == self.rooms[held])
 
-    def _admit(self) -> None:
-        """Waiting jobs take free slots. Their first token comes from the prefix's own logits; some end with it."""
-        while self.waiting and (free := np.flatnonzero(self.holds < 0)).size:
+    def _admit(self, free: list[int]) -> None:
+        """Waiting jobs take free slots; where none waits the last sequences move there, so that the slots in use are always the first.
+
+        A job's first token comes from the logits of its prefix; with some jobs it is the last one too.
+        """
+        free = [*free, *range(self.used, len(self.holds))]
+        while self.waiting and free:
             prompts: dict[int, Prompt] = {}
             while self.waiting and len(prompts) < len(free):
                 job = self.waiting.pop()
                 prompts[job] = self._prompt(job)
             ended = self._draw(np.array(list(prompts)), torch.stack([p.logits for p in prompts.values()]))
             going = [(job, prompt) for (job, prompt), over in zip(prompts.items(), ended, strict=True) if not over]
-            for slot, (job, prompt) in zip(free.tolist(), going, strict=False):
+            for slot, (job, prompt) in zip(free, going, strict=False):
                 self.slots.fill(slot, prompt.kv)
                 self.holds[slot] = job
+                self.used = max(self.used, slot + 1)
+            free = free[len(going) :]
+        for hole in sorted((slot for slot in free if slot < self.used), reverse=True):
+            self.used -= 1
+            if hole < self.used:
+                job = self.holds[hole] = self.holds[self.used]
+                self.slots.move(self.used, hole, int(self.starts[job] + self.counts[job]))
+            self.slots.clear(self.used)
 
     def _prompt(self, job: int) -> Prompt:
         """The job's prefix, read; together with the next ones of the same padded length if it has not been read yet."""
@@ -247,19 +254,6 @@ class _Run:
         if not self.waiting or self.prefixes[self.waiting[-1]] != wanted:
             del self.read[wanted]
         return prompt
-
-    def _gather(self, used: np.ndarray) -> int:
-        """Move sequences to the front when fewer rows would do; says how many rows are needed to reach all slots in use."""
-        least = cover(len(used), self.fused.sizes)
-        if self.waiting or used[-1] < least:
-            return int(used[-1]) + 1
-        free = np.flatnonzero(self.holds[:least] < 0)
-        for source, target in zip(used[used >= least].tolist(), free.tolist(), strict=False):
-            job = self.holds[source]
-            self.slots.move(source, target, int(self.starts[job] + self.counts[job]))
-            self.holds[source], self.holds[target] = -1, job
-            self.slots.clear(source)
-        return least
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self.device)
