@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gradus.types.batch import Batch
+from gradus.types.batch import Batch, segment_sum
 
 
 class Average(Protocol):
@@ -39,6 +39,16 @@ class SequenceSum:
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / max(batch.counts[source].trajectories, 1))
+
+
+@dataclass(frozen=True)
+class ContextMean:
+    """Every context counts alike: 1 / (contexts * actions of the context). Where each turn has a context of its own, every turn is a sample."""
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        contexts = sum(c.actions > 0 for t in batch.trajectories if t.source == source for c in t.contexts)  # of the whole mini-batch
+        inside = segment_sum(torch.ones_like(batch.weight), batch.context, len(batch.contexts))
+        return 1.0 / (inside.index_select(0, batch.context) * max(contexts, 1))
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import ConstantLength, GroupMean, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, SequenceMean, SequenceSum, TokenMean
 from gradus.types import Group
 from tests.toy import batch, group, trajectory
 
-ALL = [TokenMean(), SequenceMean(), SequenceSum(), GroupMean(), ConstantLength(10)]
+ALL = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
 
 
 def three():
@@ -48,3 +48,15 @@ def test_trajectories_of_other_sources_do_not_count(average):
     mine, rows = mixed.of("policy")
     assert rows.tolist() == [0, 6, 7, 8]
     assert torch.equal(average.coefficients(mine, "policy"), average.coefficients(batch(policy), "policy"))
+
+
+def test_every_context_counts_alike():
+    # one trajectory with contexts of 1 and 3 actions, one with a context of 2; a prompt without actions is no context of the loss
+    prompt = trajectory([1]).contexts[0].parent[0]
+    contexts = [trajectory([2] * n, prompt=prompt).contexts[0] for n in (1, 3)]
+    several = trajectory([2], name="a").but(contexts=(prompt, *contexts))
+    whole = batch(Group("g", (several, trajectory([2, 2], name="b"))))
+    expected = torch.tensor([1 / 3] + [1 / 9] * 3 + [1 / 6] * 2, dtype=torch.float64)
+    assert_close(ContextMean().coefficients(whole, "policy"), expected)
+    piece, rows = whole.slice([2, 1])
+    assert torch.equal(ContextMean().coefficients(piece, "policy"), expected[rows])

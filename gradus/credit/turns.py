@@ -1,0 +1,36 @@
+"""Trajectories as turns: which actions belong to one, the state in which it was taken, and its reward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradus.credit.gae import action_rewards
+from gradus.types import Trajectory, UserError
+
+
+@dataclass(frozen=True, eq=False)
+class Turns:
+    """T turns of a trajectory, in order."""
+
+    lengths: np.ndarray  # int64 [T] actions
+    states: np.ndarray  # int64 [T] equal numbers are equal states
+    rewards: np.ndarray  # float64 [T] what fell at the turn's actions; what remains of the trajectory's reward is in the last
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """One value a turn to one an action."""
+        return np.repeat(values, self.lengths)
+
+
+def turns_of(trajectory: Trajectory) -> Turns:
+    """The turns of an episode. Raises UserError for a trajectory that does not say which turn and state its actions belong to."""
+    if any(c.actions and not {"turn", "state"} <= set(c.streams) for c in trajectory.contexts):
+        raise UserError(
+            f"trajectory {trajectory.id} has no turns: credit by turns and states needs a task that is played in an environment, "
+            "such as frozen_lake, with --rollout Episodes"
+        )
+    turn = trajectory.stream("turn")
+    starts = np.flatnonzero(np.append(True, turn[1:] != turn[:-1])) if len(turn) else np.zeros(0, np.int64)
+    rewards = np.add.reduceat(action_rewards(trajectory), starts) if len(starts) else np.zeros(0)
+    return Turns(np.diff(np.append(starts, len(turn))), trajectory.stream("state")[starts], rewards)

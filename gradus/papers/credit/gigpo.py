@@ -1,0 +1,85 @@
+"""GiGPO: besides whole episodes, the actions taken in one and the same state are compared, whichever episode of the group they stand in:
+credit for single steps without a critic or further rollouts.
+
+Episode i of a group takes steps t with state s_{i,t} and reward r_{i,t}; R_i = sum_t r_{i,t}.
+
+    A^E_i = (R_i - mean R) / F;  Rt_{i,t} = sum_{k >= t} gamma^(k - t) r_{i,k};  A^S_{i,t} = (Rt_{i,t} - mean over S) / F over S,
+
+S all steps of the group's episodes in that state, several of one episode included. A_{i,t} = A^E_i + omega A^S_{i,t} for all tokens of the
+step; F = 1 (`scale` "none") or the deviation ("population"). gamma 0.95 discounts steps, not tokens. A state that occurs once, and one
+whose returns are all equal, gives A^S = 0; states that never recur leave the episodes' comparison alone.
+
+Every step is a sample of its own: its prompt is the instruction, the last two turns and the observation, and the loss is averaged over
+the tokens of a step, then over all steps. An illegal action costs 0.1, a reward of its step like any other, so it counts in R_i and in the
+returns of the steps before it. KL 0.01 to the start model. States are equal where the environment's keys are, else where observations are.
+
+Reference: Feng et al., Group-in-Group Policy Optimization for LLM Agent Training, arXiv:2505.10978: episode and step relative advantages,
+their sum, and the objective, a mean over N episodes of T steps. The released code takes mean and deviation of R over step rows, so that
+long episodes weigh more, and takes the price of an illegal action off that step alone. Ours: episodes count once; a mean over all steps
+of the batch where episodes differ in length; omega = 0 with `scale` "population" gives GRPO's advantages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gradus.credit.gae import discounted
+from gradus.credit.groups import Scale, group_relative
+from gradus.credit.turns import turns_of
+from gradus.objectives.averages import ContextMean
+from gradus.objectives.kl import KL
+from gradus.papers.bases.grpo import grpo
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.episodes import Episodes
+from gradus.types import Group
+from gradus.types.parts import Credited, Signals
+from gradus.types.signals import Signal
+
+
+def by_state(states: np.ndarray, returns: np.ndarray, *, scale: Scale) -> np.ndarray:
+    """Each step's return compared with those of all steps in its state; 0 for a state that occurs once.
+
+    Args: states [T] equal numbers are equal states; returns [T]; both over all episodes of a group.  Returns: [T] float64.
+    """
+    out = np.zeros(len(states))
+    for state in np.unique(states):
+        rows = np.flatnonzero(states == state)
+        out[rows] = group_relative(returns[rows], scale=scale)
+    return out
+
+
+@dataclass(frozen=True)
+class AnchorStates:
+    """The advantage of the episode within its group plus omega times that of the step among all steps in its state."""
+
+    omega: float = 1.0
+    gamma: float = 0.95  # a step
+    scale: Scale = "none"  # F of both comparisons
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return [self._group(group) for group in groups]
+
+    def _group(self, group: Group) -> list[Credited]:
+        episodes = [turns_of(t) for t in group.trajectories]
+        returns = [discounted(e.rewards, gamma=self.gamma) for e in episodes]
+        steps = by_state(np.concatenate([e.states for e in episodes]), np.concatenate(returns), scale=self.scale)
+        each = np.split(steps, np.cumsum([len(r) for r in returns])[:-1])
+        whole = group_relative(group.rewards, scale=self.scale)
+        return [Credited(e.spread(a + self.omega * s)) for e, a, s in zip(episodes, whole, each, strict=True)]
+
+
+gigpo = grpo.derive(
+    "gigpo",
+    "Actions taken in the same state are compared across the episodes of a group, which gives credit to single steps.",
+    family="credit",
+    rollout=Episodes(history=2),
+    reward=EnvironmentReturn(invalid_penalty=0.1),
+    credit=AnchorStates(),
+    objective__policy__average=ContextMean(),
+    objective__kl=KL(0.01, average=ContextMean()),
+)

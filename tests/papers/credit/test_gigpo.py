@@ -1,0 +1,243 @@
+"""GiGPO: both comparisons by hand, a loop in frozen lake, and that without the second one it is GRPO."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from gradus.environments.frozen_lake import FrozenLake
+from gradus.objectives.averages import SequenceMean
+from gradus.objectives.terms import evaluate
+from gradus.papers.bases.grpo import grpo
+from gradus.papers.credit.gigpo import AnchorStates, by_state, gigpo
+from gradus.recipe_json import from_json, to_json
+from gradus.rewards.verified import Verified
+from gradus.rollouts.acting import Acting
+from gradus.rollouts.episodes import Episodes
+from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
+from gradus.types.batch import make_batch
+from gradus.types.parts import Task, Turn
+from gradus.types.signals import LogProb, LogProbs
+from tests.scripted import played, scripted_world, turn_of
+from tests.toy import TOY, gradients, group, train_toy
+
+
+def episode(name, states, rewards, *, lengths=None):
+    """An episode with a context for each step; rewards are those of the steps, and R is their sum."""
+    lengths = lengths or [1] * len(states)
+    contexts = []
+    for t, (state, reward, n) in enumerate(zip(states, rewards, lengths, strict=True)):
+        streams = Frozen(turn=np.full(n, t), state=np.full(n, state))
+        contexts.append(replace(played("a" * n), streams=streams, rewards=((n - 1, "environment", reward),) if reward else ()))
+    return Trajectory(name, Problem("p", "t"), tuple(contexts), reward=math.fsum(rewards))
+
+
+def assigned(rule, *episodes):
+    return [c.advantages.tolist() for c in rule.assign([Group("g", episodes)], {})[0]]
+
+
+def test_steps_of_one_state_by_hand():
+    # mean of .9025, 0, .95 is .6175
+    assert_close(by_state(np.array([5, 5, 5]), np.array([0.9025, 0, 0.95]), scale="none"), np.array([0.285, -0.6175, 0.3325]))
+
+
+def test_the_same_returns_from_episodes():
+    # gamma .95: the state 5 is met two steps before a reward of 1 (.9025), where nothing follows (0), and one step before it (.95)
+    made = [episode("a", [5, 1, 2], [0, 0, 1]), episode("b", [5, 3], [0, 0]), episode("c", [5, 4], [0, 1])]
+    whole = np.array([1, 0, 1]) - 2 / 3
+    rows = assigned(AnchorStates(), *made)
+    assert_close(np.array([r[0] for r in rows]), whole + np.array([0.285, -0.6175, 0.3325]))
+    assert [r[1:] for r in rows] == [[whole[0]] * 2, [whole[1]], [whole[2]]]  # these states occur once
+
+
+def test_episodes_by_hand():
+    made = [episode(str(i), [i], [r]) for i, r in enumerate([1, 1, 0, 0])]  # no state occurs twice
+    assert assigned(AnchorStates(), *made) == [[0.5], [0.5], [-0.5], [-0.5]]
+    assert assigned(AnchorStates(scale="population"), *made) == [[1], [1], [-1], [-1]]
+
+
+def test_both_comparisons_are_scaled_alike():
+    # in state 5 returns 1 and 0: mean .5, deviation .5, so +-1; the episodes have 1 and 0 too: +-1; omega .25
+    made = [episode("a", [5], [1]), episode("b", [5], [0])]
+    assert assigned(AnchorStates(scale="population", omega=0.25), *made) == [[1.25], [-1.25]]
+
+
+def test_every_token_of_a_step_has_its_advantage():
+    made = [episode("a", [5, 1], [0, 1], lengths=[2, 3]), episode("b", [5], [0], lengths=[1])]
+    # R 1, 0: +-.5; state 5: returns .95 and 0, mean .475
+    assert assigned(AnchorStates(), *made) == [[0.975, 0.975, 0.5, 0.5, 0.5], [-0.975]]
+
+
+def test_a_state_met_twice_in_one_episode_is_compared_with_itself():
+    (row,) = assigned(AnchorStates(gamma=0.5), episode("a", [5, 5, 6], [0, 0, 1]))
+    assert row == [-0.125, 0.125, 0.0]  # a group of one has no A^E; returns .25 and .5
+
+
+def test_groups_are_not_compared_with_each_other():
+    a, b = episode("a", [5], [1]), episode("b", [5], [0])
+    rows = AnchorStates().assign([Group("g", (a,)), Group("h", (b,))], {})
+    assert [c.advantages.tolist() for row in rows for c in row] == [[0.0], [0.0]]
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.floats(-2, 2)), min_size=1, max_size=12)
+
+
+@given(STEPS, st.sampled_from(["none", "population"]))
+def test_a_state_s_advantages_sum_to_nothing(steps, scale):
+    states, returns = (np.array(column) for column in zip(*steps, strict=True))
+    found = by_state(states, returns, scale=scale)
+    assert all(abs(found[states == s].sum()) < 1e-6 for s in set(states.tolist()))
+    assert all(found[i] == 0 for i in range(len(states)) if (states == states[i]).sum() == 1)
+
+
+def lake(*ways):
+    """Episodes on P.G, each saying these moves."""
+    task = Task("lake", TOY.source, TOY.held_out, environment=FrozenLake())
+    problem = Problem("p", "lake", ({"role": "user", "content": "go"},), meta=Frozen(map=("P.G",)))
+    world, _ = scripted_world(task, lambda ask: ways[ask.request.sample][turn_of(ask)], reward=gigpo.reward)
+    (found,) = asyncio.run(gigpo.rollout.run([Request(problem, count=len(ways))], world))
+    return found
+
+
+def test_leaving_a_loop_is_worth_more_than_staying_in_it():
+    found = lake(["left", "right", "right"], ["right", "right"], ["left", "left", "what", "right", "right"])
+    rows = [
+        [float(c.advantages[np.flatnonzero(t.stream("turn") == n)[0]]) for n in range(t.links["turns"])]
+        for t, c in zip(found.trajectories, gigpo.credit.assign([found], {})[0], strict=True)
+    ]
+    stay, leave, _ = rows[0]
+    assert stay < leave  # both in the first cell, in one episode that succeeded
+    assert max(rows[2][:3]) < rows[2][3]
+
+
+def test_an_illegal_action_is_worth_less_than_a_useless_one():
+    found = lake(["left", "right", "right"], ["what", "right", "right"])
+    useless, illegal = (float(c.advantages[0]) for c in gigpo.credit.assign([found], {})[0])
+    # R 1 and .9: +-.05; in the first cell returns are .9025, .95 and -.1 + .9025, .95: .9025 - .90125 and .8025 - .90125
+    assert (useless, illegal) == (pytest.approx(0.05 + 0.00125), pytest.approx(-0.05 - 0.09875))
+
+
+def test_an_illegal_action_costs_a_tenth():
+    found = lake(["right", "right"], ["what", "right", "right"])
+    assert [t.value for t in found.trajectories] == [1.0, 0.9]
+    assert [t.right for t in found.trajectories] == [True, True]
+    wrong = found.trajectories[1]
+    assert [c.rewards for c in wrong.contexts] == [((4, "invalid", -0.1),), (), ((5, "environment", 1.0),)]  # at the end tokens
+
+
+def test_each_step_is_a_sample_with_the_last_two_turns():
+    found = lake(["left", "left", "left", "right", "right"])
+    (made,) = found.trajectories
+    assert [c.actions for c in made.contexts] == [5, 5, 5, 6, 6]
+    assert (
+        len({len(c.prefix) for c in made.contexts[2:]}) == 2
+    )  # the window is full from the third step on; the last moves differ in length
+
+
+def test_the_loss_equals_plain_loops():
+    made = [episode("a", [5, 1], [0, 1], lengths=[2, 3]), episode("b", [5], [0], lengths=[1])]
+    credited = tuple(
+        t.but(advantages=c.advantages) for t, c in zip(made, gigpo.credit.assign([Group("g", tuple(made))], {})[0], strict=True)
+    )
+    rng = np.random.default_rng(2)
+    reference = {"a": rng.normal(size=5), "b": rng.normal(size=1)}
+    batch = make_batch([Group("g", credited)], {LogProbs(player="reference"): reference}, dtype=torch.float64)
+    batch = replace(batch, old={LogProb(): torch.from_numpy(rng.normal(size=6))})
+    logprobs = batch.old_logprobs + torch.from_numpy(rng.normal(size=6) * 0.4)
+    loss, _ = evaluate(gigpo.objective, {LogProb(): logprobs}, batch)
+    total, at = 0.0, 0
+    for t in credited:
+        done = 0
+        for context in t.contexts:
+            for _ in context.tokens:
+                new, old, ref, a = logprobs[at].item(), batch.old_logprobs[at].item(), reference[t.id][done], t.advantages[done]
+                ratio, d = math.exp(new - old), ref - new
+                policy = -min(ratio * a, min(max(ratio, 0.8), 1.2) * a)
+                total += (policy + 0.01 * (math.exp(d) - d - 1)) / len(context.tokens) / 3  # 3 steps in all
+                at, done = at + 1, done + 1
+    assert_close(loss.item(), total)
+
+
+@dataclass(frozen=True)
+class Corridor:
+    """Cells 0 to 2 and the goal 3; a "b" goes on, a "c" goes back, an answer without either is illegal."""
+
+    def start(self, problem, key, world):
+        return Walk()
+
+
+class Walk:
+    def __init__(self):
+        self.at, self.moves, self.first = 0, 0, Turn("a", state="0")
+
+    async def step(self, action):
+        self.moves += 1
+        move = next((m for m in action if m in "bc"), None)
+        self.at = max(0, self.at + {"b": 1, "c": -1, None: 0}[move])
+        if self.at == 3:
+            return Turn("d", 1.0, terminated=True)
+        return Turn("abc"[self.at], truncated=self.moves == 6, state=str(self.at), valid=move is not None)
+
+
+CORRIDOR = replace(TOY, environment=Corridor(), verify=None, sampling=replace(TOY.sampling, max_tokens=2))
+
+
+def test_without_the_second_comparison_it_is_grpo():
+    plain = gigpo.but(
+        credit__omega=0.0,
+        credit__scale="population",
+        rollout=Acting(),
+        reward=Verified(),
+        objective__policy__average=SequenceMean(),
+        objective__kl=grpo.objective["kl"],
+    )
+    ours, base = (gradients(r, micro=None, steps=2, task=CORRIDOR)["policy"]["logits"] for r in (plain, grpo))
+    assert torch.equal(ours, base)
+    credits = [AnchorStates(omega=0.0, scale="population"), grpo.credit]
+    made = [episode(str(i), [5, 5], [0, r]) for i, r in enumerate([1, 0, 0.5])]
+    assert assigned(credits[0], *made) == assigned(credits[1], *made)
+
+
+@pytest.mark.parametrize("micro", [1, 7])
+def test_gradient_does_not_depend_on_the_micro_batch(micro):
+    whole, cut = (gradients(gigpo, micro=m, steps=2, task=CORRIDOR)["policy"]["logits"] for m in (None, micro))
+    assert_close(cut, whole, rtol=0, atol=1e-10)
+
+
+def test_two_steps_and_more_of_the_loop():
+    seen = []
+    run = train_toy(
+        gigpo,
+        task=CORRIDOR,
+        steps=12,
+        prompts=3,
+        group=8,
+        learning_rate=0.3,
+        watch=lambda run, metrics, groups: seen.append((metrics, groups)),
+    )
+    assert run.players["policy"].updates == 12
+    rewards = [metrics["reward"] for metrics, _ in seen]
+    assert np.mean(rewards[-4:]) > np.mean(rewards[:4]) + 0.15
+    episodes = [t for _, groups in seen[:2] for g in groups for t in g.trajectories]
+    assert all(len(t.contexts) == t.links["turns"] for t in episodes)
+    assert any(len(set(t.advantages.tolist())) > 1 for t in episodes)
+
+
+def test_a_task_without_states_is_refused():
+    with pytest.raises(UserError, match="has no turns"):
+        gigpo.credit.assign([group(1, 0)], {})
+    with pytest.raises(UserError, match="has no environment"):
+        train_toy(gigpo, steps=1)
+    assert gigpo.rollout == Episodes(history=2)
+
+
+def test_it_is_stored_as_json():
+    assert from_json(to_json(gigpo)) == gigpo
