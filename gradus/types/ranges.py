@@ -1,0 +1,39 @@
+"""The ranges of a part's numbers, checked when the part is made."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gradus.types.errors import UserError
+
+
+def check_ranges(part: Any, **ranges: str) -> None:
+    """Raises UserError for the first field of `part` that lies outside its interval: `check_ranges(self, clip="(0, inf)", betas="[0, 1)")`.
+
+    Every number of a tuple must lie in the interval. None is passed over, NaN lies nowhere.
+    """
+    for name, interval in ranges.items():
+        value = getattr(part, name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not within(number, interval):
+                raise UserError(f"{type(part).__name__}.{name} is {value}; it must {_wanted(number, interval)}")
+
+
+def within(number: Any, interval: str) -> bool:
+    """Whether a number lies in an interval such as "[0, 1)" or "(0, inf)"; what is no number lies in none."""
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return False
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    above = number >= low if interval.startswith("[") else number > low
+    return above and (number <= high if interval.endswith("]") else number < high)
+
+
+def _wanted(number: Any, interval: str) -> str:
+    low, high = (end.strip() for end in interval[1:-1].split(","))
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        return f"be a number in {interval}"
+    if high != "inf":
+        return f"lie in {interval}"
+    least = f"{low} or more" if interval.startswith("[") else f"above {low}"
+    return f"be {least}" if math.isfinite(number) else f"be finite, and {least}"
