@@ -15,7 +15,8 @@ Reference: Liu et al., Flow-GRPO: Training Flow Matching Models via Online RL, a
 (SDE, its discretisation, KL), 4.3 (few steps); T = 10, 40 and a = 0.7 of its experiments. beta = 0.04 and eps = 1e-4 are those of the
 released code, which averages log pi and KL over the 65,536 dimensions of an image and leaves dt out of the KL; here both are the paper's,
 sums over the dimensions. s at t = 1, where the formula is infinite, uses 1 - t of the next step, as the release does. Ours: even steps
-without a shift, and all T steps are trained (the release leaves the last one out, and takes the deviation over the whole batch).
+without a shift, and all T steps are trained (the release leaves the last one out, and takes the deviation over the whole batch);
+the rate is that of the small built-in generator.
 """
 
 from gradus.objectives.transitions import TransitionKL
@@ -31,4 +32,5 @@ flow_grpo = grpo.derive(
     rollout=Generated(Sde(steps=10, noise=0.7), keep="steps", at_test=Ode(40)),
     objective__policy__trust=Clip(1e-4, 1e-4),
     objective__kl=TransitionKL(0.04),
+    setting__learning_rate=1e-3,
 )

@@ -103,7 +103,8 @@ def test_rewards_too_small_to_differ_give_no_advantage():
 
 
 def test_without_its_differences_it_is_grpo():
-    plain = flow_grpo.but(policy="lm", rollout=grpo.rollout, objective__policy__trust=Clip(0.2, 0.2), objective__kl=KL(0.04))
+    ratio = {"objective__policy__trust": Clip(0.2, 0.2), "objective__kl": KL(0.04)}
+    plain = flow_grpo.but(policy="lm", rollout=grpo.rollout, setting=grpo.setting, **ratio)
     assert changes(grpo, plain) == {}
     ours, base = gradients(plain, micro=None), gradients(grpo, micro=None)
     assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
