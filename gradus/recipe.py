@@ -15,6 +15,7 @@ from typing import Any
 
 from gradus.types import Frozen, UserError, unknown
 from gradus.types.players import Player
+from gradus.types.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,11 @@ class Setting:
     save_every: int = 25  # steps between checkpoints
     keep: int = 2  # checkpoints kept, apart from the best
     max_failed: float = 0.5  # share of a step's trajectories whose reward may fail before the run stops
+
+    def __post_init__(self) -> None:
+        check_ranges(self, learning_rate="[0, inf)", temperature="[0, inf)", max_failed="[0, 1]")
+        check_ranges(self, **dict.fromkeys(("warmup", "steps", "eval_every", "save_every"), "[0, inf)"))
+        check_ranges(self, **dict.fromkeys(("prompts", "group", "max_tokens", "micro_tokens", "keep"), "[1, inf)"))
 
 
 PROFILES: Mapping[str, Setting] = {

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradus.types import Group, Trajectory
 from gradus.types.parts import Credited, Signals
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProbs, Signal, Values
 
 
@@ -65,6 +66,9 @@ class GAE:
     whitened: bool = True  # over all actions of the batch
     critic: str = "critic"
     reference: str = "reference"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gamma="[0, 1]", lam="[0, 1]")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

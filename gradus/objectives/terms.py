@@ -16,6 +16,7 @@ from gradus.objectives.averages import Average, SequenceMean, TokenMean
 from gradus.objectives.ratios import Ratio, TokenRatio
 from gradus.objectives.trust import Clip, Trust
 from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import EntropyOf, LogProb, Signal, Value, Values, Want
 from gradus.types.tally import Tally, check_same_shape, merge, tally
 
@@ -44,6 +45,9 @@ class TruncatedImportance:
     """min(pi_old / pi_behaviour, cap): corrects for an engine, or weights, other than those that the update starts from."""
 
     cap: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, cap="(0, inf]")
 
     def factors(self, old: Tensor, batch: Batch) -> Tensor:
         return (old - batch.behaviour_logprobs).exp().clamp(max=self.cap)
@@ -118,6 +122,9 @@ class ValueLoss:
     source: str = "policy"
     separable: ClassVar[bool] = True
     wants: ClassVar[tuple[Want, ...]] = (Value(),)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, clip="(0, inf]")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

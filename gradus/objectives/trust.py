@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
 from gradus.types.tally import Tally, check_same_shape, tally
 
 
@@ -55,6 +56,9 @@ class Clip:
     high: float = 0.2
     separable: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        check_ranges(self, low="[0, inf]", high="[0, inf]")
+
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         losses = clipped_surrogate(log_ratio, advantages, low=self.low, high=self.high)
         ratio = log_ratio.detach().exp()
@@ -70,6 +74,9 @@ class DualClip:
     high: float = 0.2
     ceiling: float = 3.0  # ratio above which a bad action's loss no longer grows; above 1 + high
     separable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, low="[0, inf]", high="[0, inf]", ceiling="(1, inf]")
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         losses, metrics = Clip(self.low, self.high).losses(log_ratio, advantages, batch)

@@ -11,6 +11,7 @@ import numpy as np
 from gradus.study.summary import mean
 from gradus.types import Group, Key, Request
 from gradus.types.parts import Source
+from gradus.types.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class HeldOut:
     reward: Any = None  # a Reward other than the training one; None: the recipe's
     patience: int = 0  # evaluations without improvement before the run stops early; 0: never
     target: float | None = None  # stop once held_out/accuracy reaches it; None: never
+
+    def __post_init__(self) -> None:
+        check_ranges(self, problems="[1, inf)", samples="[1, inf)", patience="[0, inf)", target="[0, inf)")
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
         """{"held_out/accuracy", "held_out/reward", "held_out/length", and with greedy "held_out/greedy"}."""

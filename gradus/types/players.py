@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gradus.types.ranges import check_ranges
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -28,6 +30,9 @@ class Adapter:
     rank: int = 8
     alpha: float = 16.0
 
+    def __post_init__(self) -> None:
+        check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
+
 
 @dataclass(frozen=True)
 class Lagged:
@@ -35,6 +40,9 @@ class Lagged:
 
     of: str = "policy"
     updates: int = 1
+
+    def __post_init__(self) -> None:
+        check_ranges(self, updates="[1, inf)")
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,9 @@ class MovingAverage:
     decay: float = 0.99
     every: int = 1
     rise: float | None = None  # after n updates the decay is min(decay, rise * n); None: it is `decay` from the start
+
+    def __post_init__(self) -> None:
+        check_ranges(self, decay="[0, 1]", every="[1, inf)", rise="(0, inf)")
 
     def decay_at(self, updates: int) -> float:
         """The decay of the move after that many updates of the other player, counted from 1."""
@@ -64,3 +75,6 @@ class Player:
     optimizer: Any = None
     learns_from: str = "own"  # "own": trajectories of this player; "policy" or another name: those of that player
     every: int = 1  # moves at every n-th step
+
+    def __post_init__(self) -> None:
+        check_ranges(self, every="[1, inf)")

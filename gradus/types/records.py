@@ -87,7 +87,7 @@ class Sampling:
         from gradus.types.errors import UserError
 
         for ok, text in (
-            (self.temperature >= 0, f"temperature is {self.temperature}; it must be 0 (greedy) or more"),
+            (0 <= self.temperature < math.inf, f"temperature is {self.temperature}; it must be 0 (greedy) or more, and finite"),
             (self.top_k >= 0, f"top_k is {self.top_k}; it must be 0 (off) or more"),
             (0 < self.top_p <= 1, f"top_p is {self.top_p}; it must lie in (0, 1]"),
             (0 <= self.min_p < 1, f"min_p is {self.min_p}; it must lie in [0, 1)"),

@@ -17,6 +17,7 @@ from torch import Tensor
 from gradus.objectives.terms import Term, evaluate, separable, wants_of
 from gradus.types import Key
 from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Want
 from gradus.types.tally import Tally, merge
 
@@ -27,6 +28,9 @@ class Minibatches:
 
     epochs: int = 1
     count: int = 1
+
+    def __post_init__(self) -> None:
+        check_ranges(self, epochs="[1, inf)", count="[1, inf)")
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""

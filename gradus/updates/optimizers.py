@@ -9,6 +9,9 @@ from typing import Literal
 
 import torch
 
+from gradus.types import UserError
+from gradus.types.ranges import check_ranges
+
 
 @dataclass(frozen=True)
 class AdamW:
@@ -22,6 +25,12 @@ class AdamW:
     warmup: int | None = None  # steps; None: the setting's
     decay: Literal["constant", "linear", "cosine"] = "constant"
     final: float = 0.0  # rate at the last step, as a share of the peak
+
+    def __post_init__(self) -> None:
+        check_ranges(self, lr="[0, inf)", eps="(0, inf)", weight_decay="[0, inf)", clip="(0, inf]", warmup="[0, inf)", final="[0, 1]")
+        if not isinstance(self.betas, tuple) or len(self.betas) != 2:
+            raise UserError(f"AdamW.betas is {self.betas}; it must be two numbers, as in 0.9,0.999")
+        check_ranges(self, betas="[0, 1)")
 
     def build(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(parameters, lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)
