@@ -27,9 +27,9 @@ from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.papers.generation.awm import awm
 from gradus.recipe import Recipe
 from gradus.rollouts.samplers import Sde
+from gradus.run import Run, go, prepare
 from gradus.study.evaluation import held_out_requests
 from gradus.tasks.flow_2d import flow_2d
-from gradus.run import Run, go, prepare
 from gradus.types import Key
 from gradus.updates.minibatches import gradient
 

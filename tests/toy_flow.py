@@ -14,8 +14,8 @@ from gradus.policies.flow import FlowModel
 from gradus.policies.flow_network import FlowConfig
 from gradus.recipe import Recipe
 from gradus.rollouts.samplers import Drawing
-from gradus.tasks.flow_2d import flow_2d
 from gradus.run import Run, go
+from gradus.tasks.flow_2d import flow_2d
 from gradus.types import Context, Key, Problem, Request, Sampling, prompt_context
 from gradus.updates.optimizers import AdamW
 from gradus.world import Ask

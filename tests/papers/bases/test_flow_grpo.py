@@ -19,9 +19,9 @@ from gradus.papers.bases.grpo import grpo
 from gradus.recipe import changes
 from gradus.recipe_json import from_json, to_json
 from gradus.rollouts.samplers import Drawing, Ode, Sde
+from gradus.run import go, prepare
 from gradus.stored_state import join, split
 from gradus.tasks.flow_2d import flow_2d
-from gradus.run import go, prepare
 from gradus.types import Group, Problem, Trajectory
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, Prediction, Velocity

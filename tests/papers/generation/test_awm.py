@@ -21,8 +21,8 @@ from gradus.policies.flow_steps import matching_pairs
 from gradus.recipe import changes
 from gradus.recipe_json import from_json, to_json
 from gradus.rollouts.samplers import Drawing, Ode, Sde
-from gradus.tasks.flow_2d import flow_2d
 from gradus.run import go, prepare
+from gradus.tasks.flow_2d import flow_2d
 from gradus.types import Context, Frozen, Group, Problem, Trajectory
 from gradus.types.batch import make_batch
 from gradus.types.signals import MatchedVelocity, MatchingError, MatchingTime, MatchingVelocity
