@@ -106,6 +106,9 @@ class BigramPolicy:
         return [order[i : i + size] for i in range(0, len(order), size)]
 
 
+HINTS = Frozen(knowledge=tuple("abcd"), planning=tuple("efga"), solution=tuple("bcde"))
+
+
 class ToySource:
     """Problem i asks for the letter i; the answer is a text that earns more the more often it says that letter."""
 
@@ -113,7 +116,7 @@ class ToySource:
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
         return [
-            Problem(f"toy/{i}", "toy", text=chr(ord("a") + i % 7), answer=(b := chr(ord("b") + i % 7)), meta=Frozen(solution=b * 2))
+            Problem(f"toy/{i}", "toy", text=chr(ord("a") + i % 7), answer=(b := chr(ord("b") + i % 7)), meta=Frozen(solution=b * 2, hints=HINTS))
             for i in indices
         ]
 

@@ -1,0 +1,97 @@
+"""Scaf-GRPO: where all answers to a problem are wrong, hints are put into the prompt from abstract to concrete, and the answer that the
+smallest sufficient hint brought takes the place of one wrong answer, so that the group has a gradient again.
+
+Three kinds of hint, knowledge, planning, solution, each in 4 parts: levels 1-4, 5-8, 9-12; a level shows its kind's parts up to there. For
+a group without a right answer one answer is sampled at every level; l* = the lowest level whose answer is right. It replaces the group's
+first wrong answer, and A = (r - mean r) / std r, the clipped ratio and no KL term follow over the group as it now is. The replacing answer
+stands under the prompt that it was sampled from, the hinted one, so its ratio is that of any other sample: 1 before the first update.
+
+Where no level helps the group stays as it is, with advantage zero. During the first 15 % of training nothing is hinted: answers may still
+fail for their form alone. Evaluation never sees a hint. An answer whose reward failed is neither right nor replaced. Metrics: hints/<kind>,
+the share of the hard problems that this kind was the first to solve.
+
+Reference: Zhang et al., Scaf-GRPO: Scaffolded Group Relative Policy Optimization for Enhancing LLM Reasoning, arXiv:2510.19807, with its
+exemption of 15 %, three kinds and four parts. Ours: all levels are sampled at once, where climbing would stop at l* (every draw has its own
+key, so l* and its answer are the same); the words "hint:" before the text; "wrong" is what the task's verifier does not give full marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.papers.bases.grpo import grpo
+from gradus.rollouts.acting import Acting
+from gradus.rollouts.hints import Hint, hinted, ladder
+from gradus.types import Frozen, Group, Request, Trajectory, UserError
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class Scaffold:
+    """Repairs groups without a right answer by the answer to the smallest hint that is enough."""
+
+    rollout: Any = Acting()  # gives one judged group a request
+    exempt: float = 0.15  # share of training, from its start, without hints; 1: never any
+    kinds: tuple[str, ...] = ("knowledge", "planning", "solution")  # from abstract to concrete
+    form: str = "hint: {}"  # the line put under the prompt; {} is the hint
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.exempt <= 1:
+            raise UserError(f"scaffold: exempt is {self.exempt}; it is a share of training and must lie in [0, 1]")
+        if "{}" not in self.form:
+            raise UserError(f'scaffold: form is "{self.form}"; it must have {{}} where the hint goes')
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """One judged group a request, in the order of the requests. Raises UserError for a hard problem without hints."""
+        groups: list[Group] = list(await self.rollout.run(requests, world))
+        if world.progress < self.exempt:
+            return groups
+        hard = [(i, ladder(r.problem, self.kinds)) for i, (r, g) in enumerate(zip(requests, groups, strict=True)) if g.accuracy == 0.0]
+        asked = [hinted(requests[i], hint, self.form, world.task.system) for i, hints in hard for hint in hints]
+        answers = iter(await self.rollout.run(asked, world)) if asked else iter(())
+        for i, hints in hard:
+            tried = [(hint, next(answers)) for hint in hints]
+            groups[i], found = repaired(groups[i], tried)
+            for kind in self.kinds:
+                world.note(f"hints/{kind}", float(found is not None and found.kind == kind))
+        return groups
+
+
+def repaired(group: Group, tried: Sequence[tuple[Hint, Group]]) -> tuple[Group, Hint | None]:
+    """The group with its first wrong answer replaced by the right one of the lowest level, and that level's hint; as it was where none is right.
+
+    `tried`: an answer at every level, from the lowest. `pool` holds the rewards of all of them.
+    """
+    pool = (*group.pool, *(reward for _, answer in tried for reward in answer.pool))
+    for hint, answer in tried:
+        (better,) = answer.trajectories
+        if better.failed is None and better.right:
+            at = next(i for i, t in enumerate(group.trajectories) if t.failed is None)
+            return group.but(trajectories=_with(group.trajectories, at, marked(better, hint)), pool=pool), hint
+    return group.but(pool=pool), None
+
+
+def marked(trajectory: Trajectory, hint: Hint) -> Trajectory:
+    """The trajectory with the hint that brought it in its links."""
+    return trajectory.but(links=Frozen({**trajectory.links, "hint": hint.level, "hint_kind": hint.kind}))
+
+
+def _with(trajectories: tuple[Trajectory, ...], at: int, new: Trajectory) -> tuple[Trajectory, ...]:
+    return (*trajectories[:at], new, *trajectories[at + 1 :])
+
+
+scaf_grpo = grpo.derive(
+    "scaf_grpo",
+    "Groups without a right answer are repaired by the answer to the smallest hint that is enough.",
+    family="guidance",
+    rollout=Scaffold(),
+    objective__kl=None,
+    players__reference=None,
+    requires=frozenset({"hints"}),
+)
