@@ -1,6 +1,6 @@
 """A method of one's own in thirty lines: GRPO whose advantage only says above or below the group's median.
 
-Train it:    gradus train examples/my_method.py:my_method --task string_ops
+Train it:    gradus train examples/my_method.py:my_method
 Look at it:  gradus show examples/my_method.py:my_method
 Compare:     gradus diff grpo examples/my_method.py:my_method
 """

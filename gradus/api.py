@@ -1,7 +1,7 @@
 """The same from Python as from the command line: train, resume, evaluate, export.
 
 >>> import gradus
->>> run = gradus.train("grpo", task="string_ops", steps=20)  # doctest: +SKIP
+>>> run = gradus.train("grpo", task="arithmetic", steps=20)  # doctest: +SKIP
 >>> run.metrics[-1]["held_out/accuracy"]  # doctest: +SKIP
 """
 
@@ -39,7 +39,8 @@ class Plan:
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
-        task = str(Path(self.task).resolve()) if Path(self.task).exists() else _absolute(self.task)
+        is_path = self.task not in registry.task_modules() and Path(self.task).exists()
+        task = str(Path(self.task).resolve()) if is_path else _absolute(self.task)
         return {
             "recipe": to_json(self.recipe),
             "task": task,
@@ -55,6 +56,7 @@ class Plan:
         return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"))
 
 
+DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
 _FIELDS = {"source.path": "path", "held_out.path": "held_out"}
 
 
@@ -104,7 +106,7 @@ def _file_options(
 
 def plan(
     recipe: str | Recipe = "grpo",
-    task: str = "string_ops",
+    task: str | None = None,
     *,
     model: str | None = None,
     reward: str | Any | None = None,
@@ -114,8 +116,12 @@ def plan(
     device: str = "cpu",
     task_options: Mapping[str, str] | None = None,
 ) -> Plan:
-    """A plan from words. The profile is `tiny` for built-in models and `small` for others, unless named."""
+    """A plan from words. Without a task: the default for the kind of policy that the recipe trains.
+
+    The profile is `tiny` for built-in models and `small` for others, unless named.
+    """
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
+    task = task or DEFAULT_TASKS[made.policy]
     if profile is not None and profile not in PROFILES:
         raise unknown("profile", profile, PROFILES, "Give it with --profile")
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
@@ -155,7 +161,7 @@ def start(
 
 def train(
     recipe: str | Recipe = "grpo",
-    task: str | Task = "string_ops",
+    task: str | Task | None = None,
     *,
     model: str | None = None,
     reward: Any = None,

@@ -120,7 +120,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 def _train_options(parser: Parser) -> None:
     add = parser.add_argument
     add("recipe", metavar="RECIPE", help="a recipe's key (gradus papers), or file.py:name")
-    add("--task", default="string_ops", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
+    add("--task", metavar="T", help="arithmetic if left out; a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
     add("--model", metavar="M", help="a model's folder; left out: the built-in tiny model")
     add("--reward", metavar="FILE.py:FUNCTION", help="a reward function in place of the recipe's reward")
     add("--profile", metavar="P", help="scale of the run: tiny, small, paper")
@@ -175,8 +175,8 @@ def train(options: argparse.Namespace) -> int:
     from gradus.overrides import override
     from gradus.run import go
 
-    folder = options.run or free_folder(options.recipe, options.task)
-    refuse_taken(Path(folder))
+    if options.run:
+        refuse_taken(Path(options.run))
     given = [(path, text) for path, text in options.fields if not path.startswith("task.")]
     task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
     planned = plan(
@@ -192,6 +192,7 @@ def train(options: argparse.Namespace) -> int:
     )
     for path, text in given:
         planned = replace(planned, recipe=override(planned.recipe, path, text))
+    folder = options.run or free_folder(planned.recipe.key, planned.task)
     title = f"{planned.recipe.key} on {planned.task}"
     return carry_out(lambda: go(start(planned, folder, view=Live(title))), folder)
 
