@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gradus.policies.blocks import cut, menu
-from gradus.policies.cache import ROWS, Segment, Slots, stable_step
+from gradus.policies.blocks import MENU, cut, menu
+from gradus.policies.cache import Segment, Slots, stable_step
 from gradus.policies.decoder import Decoder, Layer
 
 _PROMPT_STEP = 32  # a prompt's own attention is padded to a multiple of this
@@ -63,7 +63,7 @@ class Fused:
         one = self.layers[0]
         self.sizes = menu([one.qkv, one.output, one.gate_up, one.down, self.head])
         self.blocks: dict[int, list[int]] = {}
-        self.least = min(self.sizes[0], ROWS)  # rows that attention is given at least, and a multiple of it
+        self.least = MENU[0]  # every size is a multiple of it; attention is given at least so many rows
         shape = (self.heads, self.kv_heads, self.head_dim, self.least)
         self.place_step = stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads())
 
