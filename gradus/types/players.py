@@ -42,7 +42,7 @@ class Lagged:
     updates: int = 1
 
     def __post_init__(self) -> None:
-        check_ranges(self, updates="[1, inf)")
+        check_ranges(self, updates="[0, inf)")
 
 
 @dataclass(frozen=True)
