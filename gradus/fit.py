@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import math
+import types
+import typing
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from gradus.recipe import Recipe
-from gradus.types import UserError
-from gradus.types.parts import Task
+from gradus.types import Key, Problem, UserError, unknown
+from gradus.types.parts import Source, Task
+from gradus.types.players import Player
 from gradus.types.signals import (
     LogProb,
     LogProbs,
@@ -23,7 +29,23 @@ from gradus.types.signals import (
     Want,
 )
 
-NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update")
+NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
+METHODS = {
+    "curriculum": "choose",
+    "rollout": "run",
+    "environment": "start",
+    "reward": "score",
+    "selection": "keep",
+    "credit": "assign",
+    "objective": "items",
+    "optimizer": "build",
+    "update": "apply",
+    "schedule": "at",
+    "search": "run",
+    "study": "measure",
+    "players": "items",
+}
+"""What the loop calls on the part at each seam."""
 
 
 def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
@@ -31,6 +53,8 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     for seam in NEEDED:
         if getattr(recipe, seam) is None:
             raise UserError(f"recipe {recipe.key} has no {seam}; set one with --{seam} or start from a recipe that has it")
+    check_parts(recipe)
+    check_learning(recipe)
     if recipe.policy != task.policy:
         raise UserError(
             f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"
@@ -55,16 +79,125 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
             _offers(players or {}, name, _ability(want), f"the objective of {name} wants {type(want).__name__} of")
 
 
+def check_parts(recipe: Recipe) -> None:
+    """Raises UserError for the first part, at any depth, that cannot do what its place asks for, and for a number that is NaN."""
+    from gradus.objectives.terms import Term
+
+    for seam, method in METHODS.items():
+        part = getattr(recipe, seam)
+        if part is not None and not hasattr(part, method):
+            raise _misplaced(part, seam, method)
+    for owner, objective in objectives_of(recipe):
+        for name, term in objective.items():
+            _check_place(term, Term, f"{owner}.{name}")
+    for name, player in recipe.players.items():
+        _check_place(player, Player, f"players.{name}")
+    _check_inside(recipe, "")
+
+
+def _check_inside(node: Any, where: str) -> None:
+    if isinstance(node, float) and math.isnan(node):
+        raise UserError(f"{where} is nan, which is no number; set it with --{where}")
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            _check_inside(value, f"{where}.{name}")
+    elif is_dataclass(node) and not isinstance(node, type):
+        declared = _declared(type(node))
+        for field in fields(node):
+            path = f"{where}.{field.name}".lstrip(".")
+            _check_place(getattr(node, field.name), declared.get(field.name, Any), path)
+            _check_inside(getattr(node, field.name), path)
+
+
+def _check_place(value: Any, declared: Any, where: str) -> None:
+    """Where a protocol or a class of parts is declared, the value must have its attributes or be of it; other fields are not looked at."""
+    several = typing.get_origin(declared) in (typing.Union, types.UnionType)
+    choices = typing.get_args(declared) if several else (declared,)
+    kinds = [c for c in choices if isinstance(c, type) and (getattr(c, "_is_protocol", False) or is_dataclass(c))]
+    if not kinds or (value is None and type(None) in choices) or any(isinstance(value, c) for c in choices if c in (str, int, float)):
+        return
+    lacking = [_lacks(value, kind) for kind in kinds]
+    if value is None:
+        raise UserError(f"{where} is empty; set a {kinds[0].__name__} with --{where}")
+    if all(lacking):
+        raise _misplaced(value, where, str(lacking[0]))
+
+
+def _lacks(value: Any, kind: type) -> str | None:
+    """What a value lacks to be of a kind: an attribute of the protocol, or being of the class; None where it lacks nothing."""
+    if not getattr(kind, "_is_protocol", False):
+        return None if isinstance(value, kind) else kind.__name__
+    asked = [n for c in kind.__mro__ if getattr(c, "_is_protocol", False) for n in (*inspect.get_annotations(c), *vars(c))]
+    return next((name for name in asked if not name.startswith("_") and not hasattr(value, name)), None)
+
+
+def _misplaced(part: Any, where: str, lacks: str) -> UserError:
+    given = type(part).__name__ if is_dataclass(part) else repr(part)
+    return UserError(
+        f"{where} cannot be {given}, which lacks {lacks}; set a part that fits with --{where} (gradus show lists those of a recipe)"
+    )
+
+
+def _declared(cls: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls)
+    except Exception:  # a user's class may name types that only a type checker sees
+        return {}
+
+
+def check_learning(recipe: Recipe) -> None:
+    """Raises UserError for a player that learns without a credit rule, an optimizer, or somebody to learn from."""
+    policy = recipe.players.get("policy", Player())
+    names = {"policy", *recipe.players}
+    for owner, objective in objectives_of(recipe):
+        name = "policy" if owner == "objective" else owner.split(".")[1]
+        player = recipe.players.get(name, policy)
+        if objective and (player.optimizer or recipe.optimizer) is None:
+            raise UserError(f"{owner} is there to train {name}, but recipe {recipe.key} has no optimizer; set one with --optimizer AdamW")
+        source = name if player.learns_from == "own" else player.learns_from
+        if source not in names:
+            raise unknown("player", source, names, f"In players.{name}.learns_from")
+        rule = player.credit or ((policy.credit or recipe.credit) if source == "policy" else None)
+        if objective and rule is None:
+            place = "credit" if source == "policy" else f"players.{name}.credit"
+            raise UserError(f"{owner} is there to train {name}, but recipe {recipe.key} has no {place}; set a rule with --{place}")
+
+
+def check_problems(task: Task) -> None:
+    """Draws a first problem for training and one for evaluation. Raises UserError where there is none, or none that can be asked."""
+    for source, use in ((task.source, "training"), (task.held_out, "evaluation")):
+        problem = _first(source, task, use)
+        if task.policy == "lm" and not (problem.text or problem.messages):
+            raise UserError(f"task {task.name}: problem {problem.id} has neither text nor messages; give it one of them")
+
+
+def _first(source: Source, task: Task, use: str) -> Problem:
+    if source.size == 0:
+        raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
+    found = source.draw([0], task.level, Key())
+    if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
+        raise UserError(
+            f"task {task.name}: asked for one problem for {use}, its source gave {found!r:.60}; it must give a Problem an index"
+        )
+    return found[0]
+
+
+def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every objective by its place: the policy's own, then those of the players that have one."""
+    if recipe.objective is not None:
+        yield "objective", recipe.objective
+    for name, player in recipe.players.items():
+        if isinstance(player, Player) and player.objective is not None:
+            yield f"players.{name}.objective", player.objective
+
+
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
     """Every signal that a part of the recipe needs, with who reads it."""
     for seam in ("reward", "credit", "selection"):
         for signal in getattr(getattr(recipe, seam), "needs", ()):
             yield seam, signal
-    for owner, objective in (
-        ("objective", recipe.objective),
-        *((f"players.{n}.objective", p.objective) for n, p in recipe.players.items()),
-    ):
-        for name, term in (objective or {}).items():
+    for owner, objective in objectives_of(recipe):
+        for name, term in objective.items():
             for signal in term.needs:
                 yield f"{owner}.{name}", signal
     for name, player in recipe.players.items():
