@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradus.types.batch import Batch, segment_sum
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, LogProbs, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
 
@@ -51,6 +52,9 @@ class Preference:
     separable: ClassVar[bool] = False  # couples all actions of two trajectories
     unit: ClassVar[str] = "group"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf)")
 
     @property
     def needs(self) -> tuple[Signal, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from gradus.rollouts.acting import Acting
 from gradus.selection.filters import Mixed, without_failures
-from gradus.types import Group, Request, UserError
+from gradus.types import Group, Request
 from gradus.types.parts import World
+from gradus.types.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,7 @@ class Refill:
     rounds: int = 10  # rounds of sampling at most, the first included
 
     def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise UserError(f"refill: rounds is {self.rounds}; it must be 1 (never samples more) or more")
+        check_ranges(self, rounds="[1, inf)")
 
     @property
     def test(self) -> Any:

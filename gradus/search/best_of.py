@@ -9,8 +9,9 @@ from typing import Any
 
 from gradus.rollouts.acting import Acting
 from gradus.tasks.final_answer import answered
-from gradus.types import Group, Problem, Request, Trajectory, UserError
+from gradus.types import Group, Problem, Request, Trajectory
 from gradus.types.parts import World
+from gradus.types.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class BestOf:
     rollout: Any = Acting()
 
     def __post_init__(self) -> None:
-        check_count(self.count)
+        check_ranges(self, count="[1, inf)")
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """The best of `count` answers to one problem."""
@@ -47,7 +48,7 @@ class Majority:
     rollout: Any = Acting()
 
     def __post_init__(self) -> None:
-        check_count(self.count)
+        check_ranges(self, count="[1, inf)")
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """The majority's answer of `count` to one problem."""
@@ -77,9 +78,3 @@ def elected(trajectories: Sequence[Trajectory]) -> Trajectory:
     votes = [answered(t.completion) for t in trajectories]
     counts = Counter(vote for vote in votes if vote is not None)  # in the order of first appearance
     return trajectories[votes.index(counts.most_common(1)[0][0])] if counts else trajectories[0]
-
-
-def check_count(count: int) -> None:
-    """Raises UserError for less than one sample."""
-    if count < 1:
-        raise UserError(f"search: count is {count}; it must be 1 or more")

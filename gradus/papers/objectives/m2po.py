@@ -26,6 +26,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.rollouts.sampled_by import SampledBy
 from gradus.types.batch import Batch
 from gradus.types.players import Lagged, Player
+from gradus.types.ranges import check_ranges
 from gradus.types.tally import Tally, tally
 
 
@@ -61,6 +62,9 @@ class SecondMoment:
     tau: float = 0.04  # nats squared
     separable: ClassVar[bool] = False  # the mask looks at every token of the mini-batch
 
+    def __post_init__(self) -> None:
+        check_ranges(self, tau="(0, inf]")
+
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         rows = torch.nonzero(harmful(log_ratio, advantages))[:, 0]
         squares = log_ratio.detach().index_select(0, rows).square()
@@ -78,6 +82,9 @@ class SecondMomentClip:
     low: float = 0.3
     high: float = 0.5
     separable: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_ranges(self, tau="(0, inf]", low="[0, 1]", high="[0, inf)")
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         squares = log_ratio.detach()[harmful(log_ratio, advantages)].square()

@@ -12,8 +12,8 @@ in the first step.
 
 References: Cui et al., Process Reinforcement through Implicit Rewards, arXiv:2502.01456, algorithm 1; implicit rewards: Yuan et al.,
 arXiv:2412.01981. Division by the largest return, and scoring before the update, as in the released code, whose centring
-r_s K/(K-1) - sum of means/(K-1) has the same mean but other token values. Ours: the population's deviation in whitening; both models learn at the setting's rate (the paper: 1e-6 for the
-process model, 5e-7 for the policy).
+r_s K/(K-1) - sum of means/(K-1) has the same mean but other token values. Ours: the population's deviation in whitening; both models
+learn at the setting's rate (the paper: 1e-6 for the process model, 5e-7 for the policy).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from gradus.types import Frozen, Group, UserError
 from gradus.types.batch import Batch, segment_sum
 from gradus.types.parts import Credited, Signals
 from gradus.types.players import Copy, Player
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, LogProbs, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
 
@@ -69,6 +70,9 @@ class ImplicitProcess:
     whitened: bool = True  # over all tokens of the batch
     model: str = "prm"
     reference: str = "reference"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf)", gamma="[0, 1]", process_coef="[0, inf)")
 
     @property
     def needs(self) -> tuple[Signal, ...]:
@@ -104,6 +108,9 @@ class Outcome:
     source: str = "policy"
     separable: ClassVar[bool] = False  # couples the tokens of an answer
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf)")
 
     @property
     def needs(self) -> tuple[Signal, ...]:
