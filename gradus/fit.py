@@ -157,7 +157,7 @@ def check_learning(recipe: Recipe) -> None:
         source = name if player.learns_from == "own" else player.learns_from
         if source not in names:
             raise unknown("player", source, names, f"In players.{name}.learns_from")
-        rule = player.credit or ((policy.credit or recipe.credit) if source == "policy" else None)
+        rule = player.credit or ((policy.credit or recipe.credit) if "policy" in (name, source) else None)
         if objective and rule is None:
             place = "credit" if source == "policy" else f"players.{name}.credit"
             raise UserError(f"{owner} is there to train {name}, but recipe {recipe.key} has no {place}; set a rule with --{place}")

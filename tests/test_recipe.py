@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from gradus.credit.groups import GroupRelative, LeaveOneOut
+from gradus.fit import check_fit, signals_of
 from gradus.objectives.averages import TokenMean
 from gradus.objectives.trust import Clip, DualClip
 from gradus.papers.bases.dapo import dapo
@@ -19,6 +21,7 @@ from gradus.recipe_json import from_json, to_json
 from gradus.registry import recipe, recipe_modules
 from gradus.types import UserError
 from gradus.types.players import Copy, Player
+from tests.toy import TOY
 
 ALL = sorted(recipe_modules())
 
@@ -162,9 +165,13 @@ def test_every_recipe_survives_json(key):
 
 
 @pytest.mark.parametrize("key", ALL)
-def test_every_recipe_names_only_players_that_it_has(key):
-    from gradus.fit import signals_of
+def test_every_recipe_fits_a_task_that_provides_what_it_requires(key):
+    found = recipe(key)
+    check_fit(found, replace(TOY, policy=found.policy, provides=found.requires))
 
+
+@pytest.mark.parametrize("key", ALL)
+def test_every_recipe_names_only_players_that_it_has(key):
     found = recipe(key)
     names = {"policy", *found.players}
     assert {signal.player for _, signal in signals_of(found)} <= names
