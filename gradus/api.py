@@ -11,12 +11,14 @@ import inspect
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from gradus import registry
-from gradus.lab.folder import RunFolder, is_run
+from gradus.fit import check_problems
+from gradus.lab.durable import PARTIAL
+from gradus.lab.folder import RECIPE, RunFolder, is_run
 from gradus.lab.provenance import describe
 from gradus.overrides import annotation, read
 from gradus.recipe import PROFILES, Recipe, get, put
@@ -52,6 +54,7 @@ class Plan:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Plan:
+        """The inverse of `stored`. Raises UserError where the recipe uses code that is gone or has changed."""
         options = tuple((str(name), str(value)) for name, value in stored["task_options"])
         return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"))
 
@@ -89,12 +92,16 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     given = {n: read(options.pop(n), known[n].annotation, known[n].default, f"task.{n}") for n in list(options) if n in known}
     task = load(spec, makers, **given)
     for path, text in options.items():
+        names = {*known, *(f.name for f in fields(task))}
+        if path.partition(".")[0] not in names:
+            raise unknown("option", f"--task.{path}", [f"--task.{n}" for n in names], f"Of the task {spec}")
+        parent, _, name = path.rpartition(".")
+        holder = get(task, parent) if parent else task
+        value = read(text, annotation(holder, name), get(task, path), f"task.{path}")
         try:
-            parent, _, name = path.rpartition(".")
-            holder = get(task, parent) if parent else task
-            task = put(task, path, read(text, annotation(holder, name), get(task, path), f"task.{path}"))
+            task = put(task, path, value)
         except UserError as error:
-            raise UserError(f"--task.{path}: {error}" + (f"; {spec} also takes {', '.join(known)}" if known else "")) from None
+            raise UserError(f"--task.{path} {text}: {error}") from None
     return task
 
 
@@ -120,6 +127,7 @@ def plan(
 
     The profile is `tiny` for built-in models and `small` for others, unless named.
     """
+    check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
     task = task or DEFAULT_TASKS[made.policy]
     if profile is not None and profile not in PROFILES:
@@ -135,6 +143,12 @@ def plan(
             raise UserError(f"--steps is {steps}; it must be 0 or more")
         made = made.but(setting__steps=steps)
     return Plan(made, task, model, seed, tuple((task_options or {}).items()), device)
+
+
+def check_seed(seed: int) -> None:
+    """Raises UserError for a seed from which no draws can be keyed."""
+    if not 0 <= seed < 2**64:
+        raise UserError(f"--seed is {seed}; it must be at least 0 and less than 2^64")
 
 
 def _absolute(spec: str) -> str:
@@ -154,9 +168,24 @@ def start(
         data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if Path(p).is_file()]
         code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
         named = getattr(planned.recipe.reward, "path", "").rpartition(":")[0]
-        code += [Path(named)] if Path(named).is_file() else []
+        code = [file for file in (*code, Path(named)) if file.is_file()]
         run.folder = RunFolder.create(folder, planned.stored(), describe(data=data, model=model, code=code, command=sys.argv))
     return run
+
+
+def launch(
+    planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
+) -> Run:
+    """Starts a run of the plan and trains it to its end. Where it fails before its first step is done, its folder goes again."""
+    made = task or load_task(planned.task, dict(planned.task_options))
+    check_problems(made)
+    run = start(planned, folder, on_step=on_step, view=view, task=made)
+    try:
+        return go(run)
+    except Exception:
+        if run.folder is not None and not run.metrics and run.saved is None:
+            run.folder.discard()
+        raise
 
 
 def train(
@@ -191,13 +220,13 @@ def train(
     planned = replace(planned, recipe=planned.recipe.but(**changes))
     if made and run is not None:
         raise UserError("a task given as an object cannot be stored in a run folder; put it into a file and name it file.py:task")
-    return go(start(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None))
+    return launch(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None)
 
 
 def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = None, more: int | None = None) -> Run:
     """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes. `more`: steps in all, if not as planned."""
     opened = RunFolder.open(folder)
-    planned = Plan.read(opened.recipe())
+    planned = plan_of(opened)
     if more is not None:
         planned = replace(planned, recipe=planned.recipe.but(setting__steps=more))
     run = start(planned, on_step=on_step, view=view)
@@ -212,6 +241,19 @@ def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = Non
         opened.note_resumed(run.step, sys.argv, [note] if note else [])
         run.folder = opened
         return proceed(run)
+
+
+def plan_of(folder: RunFolder) -> Plan:
+    """What a run was asked for. Raises UserError where its recipe is not one, or uses what is gone or has changed."""
+    try:
+        return Plan.read(folder.recipe())
+    except UserError as error:
+        raise UserError(f"{folder.path / RECIPE}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"{folder.path / RECIPE} is not what this version of gradus wrote ({type(error).__name__}: {error}); put the old file back, "
+            "or use the version named in provenance.json"
+        ) from error
 
 
 def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:
@@ -239,5 +281,12 @@ def export(run: Path | str, target: Path | str, which: str = "final") -> Path:
     source = model_of(run, which)
     if source is None or not is_run(Path(run)):
         raise UserError(f"{run} holds no run; give the folder that was named with --run")
-    shutil.copytree(source, target)
+    partial = target.with_name(PARTIAL + target.name)
+    try:
+        shutil.copytree(source, partial)
+        partial.rename(target)
+    except OSError as error:
+        raise UserError(f"cannot write the model to {target}: {error.strerror or error}; name another folder") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     return target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import json
 import os
@@ -28,6 +29,16 @@ COMMANDS = {
 }
 
 
+REFUSED = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some of your quota",
+    errno.EACCES: "check the permissions, or name another place",
+    errno.EPERM: "check the permissions, or name another place",
+    errno.EROFS: "name another place",
+}
+"""What the system may refuse, with what to do."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are sentences."""
 
@@ -50,13 +61,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except ValueError as error:
-        from gradus.types.errors import UserError
-
-        if not isinstance(error, UserError):
+    except Exception as error:
+        sentence = told(error)
+        if sentence is None:
             raise
-        print(f"gradus: {error}", file=sys.stderr)
+        print(f"gradus: {sentence}", file=sys.stderr)
         return 2
+
+
+def told(error: Exception) -> str | None:
+    """What a user is told of an error: the sentence of a UserError, the line of their own code, what the system refused; None for a fault of ours."""
+    from gradus.types.errors import UserError
+    from gradus.types.user_code import blamed
+
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in REFUSED:
+        place = f" at {error.filename}" if error.filename else ""
+        return f"the system refused{place}: {error.strerror}; {REFUSED[error.errno]}"
+    return blamed(error)
 
 
 def run(words: list[str]) -> int:
@@ -169,13 +192,12 @@ def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[
 def train(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from gradus.api import plan, start
+    from gradus.api import launch, plan
     from gradus.lab.folder import refuse_taken
     from gradus.lab.live import Live
     from gradus.overrides import override
-    from gradus.run import go
 
-    if options.run:
+    if options.run is not None:
         refuse_taken(Path(options.run))
     given = [(path, text) for path, text in options.fields if not path.startswith("task.")]
     task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
@@ -192,9 +214,9 @@ def train(options: argparse.Namespace) -> int:
     )
     for path, text in given:
         planned = replace(planned, recipe=override(planned.recipe, path, text))
-    folder = options.run or free_folder(planned.recipe.key, planned.task)
+    folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
     title = f"{planned.recipe.key} on {planned.task}"
-    return carry_out(lambda: go(start(planned, folder, view=Live(title))), folder)
+    return carry_out(lambda: launch(planned, folder, view=Live(title)), folder)
 
 
 def resume(options: argparse.Namespace) -> int:
@@ -206,11 +228,11 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.types import UserError
 
     opened = RunFolder.open(options.folder)
-    stored = opened.recipe()
+    planned = api.plan_of(opened)
     done = max(steps(Path(options.folder)), default=0)
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give at least as many")
-    title = f"{stored['recipe']['key']} on {stored['task']}"
+    title = f"{planned.recipe.key} on {planned.task}"
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
@@ -220,19 +242,28 @@ def resume(options: argparse.Namespace) -> int:
 def carry_out(training: Callable[[], Any], folder: str) -> int:
     """Trains, writes the report, and says what came of it and what to type next."""
     from gradus.lab.folder import is_run
-    from gradus.lab.report import write_report
 
     try:
         run = training()
     except KeyboardInterrupt:
         if not is_run(Path(folder)):
             raise
-        write_report(folder)
         print(f"\nstopped; {kept(folder)}", file=sys.stderr)
+        report_of(folder)
         return 130
-    report = write_report(folder)
-    print("\n".join([came_of_it(run.metrics), f"report: {report}", *next_words(folder)]))
+    print("\n".join([came_of_it(run.metrics), f"report: {report_of(folder)}", *next_words(folder)]))
     return 0
+
+
+def report_of(folder: str) -> str:
+    """Writes the report; where it is, or why there is none: a run that is done is not undone by that."""
+    from gradus.lab.report import write_report
+    from gradus.types import UserError
+
+    try:
+        return str(write_report(folder))
+    except UserError as error:
+        return f"none, since {error}"
 
 
 def kept(folder: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gradus.api import Plan, load_task, start
+from gradus.api import check_seed, load_task, plan_of, start
 from gradus.lab import checkpoints
 from gradus.lab.folder import RunFolder, is_run
 from gradus.overrides import override
@@ -17,8 +17,8 @@ from gradus.recipe import Recipe
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.functions import Function
 from gradus.rollouts.acting import Acting
-from gradus.study.exam import Exam, examine, verdict_of
 from gradus.run import Run
+from gradus.study.exam import Exam, examine, verdict_of
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
 
@@ -44,6 +44,7 @@ def evaluate(
     task the one of its evaluations while training, else the task's verifier;
     overrides: fields of the recipe, as on the command line.
     """
+    check_seed(seed)
     path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
     options = dict(task_options or {})
     own = False
@@ -72,7 +73,7 @@ async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
 def _of_run(path: Path, task: str | Task | None, options: Mapping[str, str], overrides: Sequence[tuple[str, str]]) -> tuple[Run, bool]:
     """A run as it stood at the checkpoint of its model, weights and what its parts remember; and whether the task is its own."""
     folder = RunFolder.open(path)
-    planned = Plan.read(folder.recipe())
+    planned = plan_of(folder)
     own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)
     if isinstance(task, str):
         planned = replace(planned, task=task, task_options=tuple(options.items()))

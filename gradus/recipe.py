@@ -145,7 +145,7 @@ def _child(node: Any, name: str, where: str) -> Any:
         raise UserError(f'"{where}" is empty in this recipe, so it has no field "{name}"; set a part at "{where}" first')
     if not known:
         raise UserError(f'"{where}" is {node!r}, which has no fields; drop ".{name}"')
-    raise unknown("field", name, known, f'In "{where or "the recipe"}" ({type(node).__name__})')
+    raise unknown("field", name, known, f'In "{where}" ({type(node).__name__})' if where else f"In the {type(node).__name__.lower()}")
 
 
 def put(root: Any, path: str, value: Any, where: str = "") -> Any:

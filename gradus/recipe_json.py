@@ -28,7 +28,7 @@ def to_json(value: Any) -> Any:
     if callable(value) and getattr(value, "__qualname__", "<").isidentifier():
         return {"function": _class_path(value)}
     raise UserError(
-        f"{value!r} cannot be stored in a recipe; use numbers, text, parts (frozen dataclasses) or functions of a module or file"
+        f"a {type(value).__name__} cannot be stored in a recipe; use numbers, text, parts (frozen dataclasses) or functions of a module or file"
     )
 
 
@@ -45,7 +45,13 @@ def from_json(data: Any) -> Any:
     if "function" in data:
         return _load(data["function"])
     part = _load(data["part"])
-    return part(**{k: from_json(v) for k, v in data.items() if k != "part"})
+    values = {k: from_json(v) for k, v in data.items() if k != "part"}
+    try:
+        return part(**values)
+    except TypeError as error:
+        raise UserError(
+            f"the recipe has a {part.__name__} that this version of gradus does not take: {error}; use the version that wrote it"
+        ) from None
 
 
 def _class_path(item: Any) -> Any:
@@ -71,9 +77,12 @@ def _load(path: Any) -> Any:
     module, _, name = path.partition(":")
     if not module.startswith("gradus.") and module.split(".")[0] not in _offering_packages():
         raise UserError(f'the recipe names "{path}", which belongs to no package that offers parts to gradus; install it')
-    found: Any = importlib.import_module(module)
-    for attribute in name.split("."):
-        found = getattr(found, attribute)
+    try:
+        found: Any = importlib.import_module(module)
+        for attribute in name.split("."):
+            found = getattr(found, attribute)
+    except (ImportError, AttributeError):
+        raise UserError(f'the recipe uses "{path}", which this version of gradus does not have; use the version that wrote it') from None
     return found
 
 

@@ -71,9 +71,9 @@ def recipe(name: str) -> Any:
 def _user_recipe(name: str) -> Any:
     from gradus.recipe import Recipe
 
-    found = load_object(name, "a recipe")
+    found = load_object(name, "recipe")
     if not isinstance(found, Recipe):
-        raise UserError(f"{name} is a {type(found).__name__}, not a Recipe; write it as RECIPE.derive(key, about, ...)")
+        raise UserError(f"{name} is of type {type(found).__name__}, not a Recipe; write it as RECIPE.derive(key, about, ...)")
     return found
 
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,13 @@ class RunFolder:
         if not is_run(Path(path)):
             raise UserError(f"{path} holds no run: it has no {RECIPE}; give the folder that was named with --run")
         return cls(Path(path))
+
+    def discard(self) -> None:
+        """Deletes the run, for one in which nothing was done yet."""
+        for path in self.path.iterdir():
+            remove(path)
+        with suppress(OSError):  # where something is mounted the empty folder stays
+            self.path.rmdir()
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -195,6 +202,9 @@ def _records(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON: {error}") from error
+        raise UserError(f"{path} cannot be read as JSON: {error}; put the old file back") from error
+    if not isinstance(found, dict):
+        raise UserError(f"{path} holds a {type(found).__name__} where an object is expected; put the old file back")
+    return found

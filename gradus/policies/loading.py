@@ -26,7 +26,12 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
     Raises: Unsupported where the configuration needs the adapter; UserError that names the file for a missing, malformed or unsafe folder.
     """
     folder = check_folder(folder)
-    config = decoder_config(read_json(folder / "config.json"))
+    fields = read_json(folder / "config.json")
+    try:
+        config = decoder_config(fields)
+    except UserError as error:
+        text = str(error).removeprefix("config.json: ")
+        raise UserError(f"{folder / 'config.json'}: {text}; mend it, or copy the model again") from None
     with torch.device("meta"):
         decoder = Decoder(config)
     fill(decoder, read_weights(folder, device), folder, dtype)

@@ -49,7 +49,7 @@ def verdict(task: Task, trajectory: Trajectory) -> Outcome:
             return outcome(task.judge(trajectory))
         assert task.verify is not None
         return outcome(task.verify(trajectory.problem, trajectory.completion))
-    except Exception as error:  # a task's verifier may be a user's
+    except (Exception, SystemExit) as error:  # a task's verifier may be a user's
         return Failed(f"the verifier raised {raised(error)}")
 
 

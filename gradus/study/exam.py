@@ -48,6 +48,8 @@ async def examine(
     progress: called with the problems done and in all.
     Raises: UserError for a k below 1 or too few samples.
     """
+    if problems < 1:
+        raise UserError(f"--problems is {problems}; at least one held-out problem is needed")
     samples = samples or max(ks)
     if min(ks) < 1 or samples < max(ks):
         raise UserError(f"pass@{max(ks)} needs at least {max(ks)} samples a problem and every k at least 1; there are {samples} samples")

@@ -62,6 +62,16 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
+def blamed(error: BaseException) -> str | None:
+    """A sentence for an error that came out of a user's file, with the innermost line of it; None for any other error."""
+    files = {m.__file__ for name, m in list(sys.modules.items()) if name.startswith("_user_")}
+    inside = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
+    if not inside:
+        return None
+    text = " ".join(str(error).split())[:300]
+    return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; mend it and start again"
+
+
 def raised(error: BaseException, file: str | None = None) -> str:
     """One line that says what was raised and where: the innermost line of `file`, or of any file."""
     frames = traceback.extract_tb(error.__traceback__)
