@@ -37,6 +37,7 @@ def override(recipe: Recipe, path: str, text: str) -> Recipe:
     if path == "setting" and text in PROFILES:
         return recipe.but(setting=PROFILES[text])
     path = _full_path(recipe, path)
+    _check_first(recipe, path)
     parent, _, name = path.rpartition(".")
     holder = get(recipe, parent) if parent else recipe
     if isinstance(holder, Mapping):
@@ -56,6 +57,14 @@ def _full_path(recipe: Recipe, path: str) -> str:
     if "." not in path and path not in names and path in {f.name for f in fields(recipe.setting)}:
         return f"setting.{path}"
     return path
+
+
+def _check_first(recipe: Recipe, path: str) -> None:
+    """Raises UserError where a path begins with what is neither a field of the recipe nor one of its setting."""
+    known = {f.name for f in fields(recipe)}
+    if path.partition(".")[0] not in known:
+        names = sorted(known | {f.name for f in fields(recipe.setting)})
+        raise unknown("option", f"--{path}", [f"--{n}" for n in names], f"The fields are listed by: gradus show {recipe.key}")
 
 
 def annotation(holder: Any, name: str) -> Any:
@@ -78,6 +87,10 @@ def read(text: str, declared: Any, current: Any, path: str) -> Any:
             if str(value) == text:
                 return value
         raise unknown("value", text, map(str, literals), f"For --{path}")
+    if text.partition("(")[0] in [c.__name__ for c in choices if isinstance(c, type) and is_dataclass(c)]:
+        return _part(path, text)
+    if isinstance(current, frozenset):
+        return frozenset(word.strip() for word in text.split(",") if word.strip())
     scalars = [c for c in choices if c in (bool, int, float, str)]
     if not scalars and not is_dataclass(current) and isinstance(current, (bool, int, float, str)):
         scalars = [type(current)]
@@ -118,22 +131,36 @@ def _part(path: str, text: str) -> Any:
         return None
     if ".py:" in text:
         found = load_object(text, "part")
-        return found() if isinstance(found, type) else found
+        try:
+            return found() if isinstance(found, type) else found
+        except TypeError as error:
+            raise UserError(f"--{path} {text}: {error}; give every field a default, or name an object of the file") from None
     name, _, arguments = text.strip().partition("(")
     modules = part_modules()
     if name not in modules:
         raise unknown("part", name, modules, f"For --{path}; or give file.py:Class")
-    cls = getattr(importlib.import_module(modules[name]), name)
+    return _made(getattr(importlib.import_module(modules[name]), name), arguments, f"--{path} {text}")
+
+
+def _made(cls: type, arguments: str, given: str) -> Any:
+    """The part with the arguments in `low=0.1, high=0.2)`; `given` is what was typed."""
     try:
         call = ast.parse(f"f({arguments}" if arguments else "f()", mode="eval").body
         assert isinstance(call, ast.Call)
         values = {k.arg: ast.literal_eval(k.value) for k in call.keywords if k.arg}
-        if call.args:
-            raise ValueError("name every value, as in Clip(low=0.1)")
+    except (SyntaxError, ValueError):
+        form = f"{cls.__name__}(field=value)"
+        raise UserError(f"{given}: write the part as {cls.__name__} or {form}, with numbers, text in quotes or None") from None
+    known = [f.name for f in fields(cls)]
+    if call.args:
+        raise UserError(f"{given}: name every value, as in {cls.__name__}({', '.join(f'{k}=...' for k in known)})")
+    for name in values:
+        if name not in known:
+            raise unknown("field", name, known, f"In {given}")
+    try:
         return cls(**values)
-    except (SyntaxError, ValueError, TypeError) as error:
-        known = ", ".join(f.name for f in fields(cls))
-        raise UserError(f"--{path} {text}: {error}; {name} has the fields {known or 'none'}") from None
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{given}: {error}") from None
 
 
 @functools.cache

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gradus.types import Key, Request
 from gradus.types.parts import Source, World
+from gradus.types.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,9 @@ class Sweep:
     """The next problems of the source, `group` samples of each (None: the setting's). A finite source is reshuffled after every pass."""
 
     group: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self, group="[1, inf)")
 
     def start(self) -> dict[str, int]:
         return {"drawn": 0}

@@ -59,6 +59,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
 
 def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
     """The policy of a model folder, or the built-in one of the task's kind where none is named."""
+    check_device(device)
     dtype = DTYPES.get(recipe.setting.precision)
     if dtype is None:
         raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
@@ -70,6 +71,21 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
     from gradus.policies.tiny import folder
 
     return LanguageModel.load(folder() if model in (None, "tiny") else str(model), dtype=dtype, device=device)
+
+
+def check_device(name: str) -> None:
+    """Raises UserError for a device that PyTorch does not know, or that is not there."""
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise UserError(f'--device is "{name}"; write cpu, cuda, or cuda:1 for the second GPU') from None
+    if kind == "cpu":
+        return
+    try:
+        torch.empty(1, device=name)
+    except Exception as error:  # each backend has errors of its own
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"--device is {name}, which PyTorch cannot use here ({reason}); take --device cpu or mend the driver") from None
 
 
 def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: dict[str, list[dict[str, torch.Tensor]]]) -> None:

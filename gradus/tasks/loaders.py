@@ -28,6 +28,8 @@ def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: An
     `options` go to the maker of a name or a user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name).
     Raises UserError for what is none of these, suggesting near names.
     """
+    if not spec.strip():
+        raise UserError("the task has no name; give --task a name, a file or file.py:task")
     if spec in named:
         return named[spec](**options)
     if re.fullmatch(r".*\.py:[^,]*", spec):
