@@ -21,7 +21,7 @@ $(VENV)/.tested: $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed  ## train the built-in model until it solves what it could not
-	$(BIN)/gradus train grpo --task string_ops
+	$(BIN)/gradus train grpo --task arithmetic --steps 40
 
 lint: $(VENV)/.tested
 	$(BIN)/ruff check .
