@@ -85,5 +85,5 @@ def refuse_failures(groups: Sequence[Group], share: float) -> None:
         common = max(set(failed), key=failed.count)
         raise UserError(
             f"{len(failed)} of {len(reasons)} trajectories of this step have no reward, more than the {share:.0%} allowed; the commonest "
-            f"reason: {common}. Mend the reward, or allow more with --setting.max_failed"
+            f"reason: {common}. Mend that and go on with gradus resume, or start a run that allows more with --setting.max_failed"
         )

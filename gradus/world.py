@@ -213,6 +213,8 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
         )
     # what broke while it was made stays broken, whatever the reward makes of it
     reward = trajectory.reward if isinstance(trajectory.reward, Failed) else judgement.reward
+    if any(c.logprobs is not None and not np.isfinite(c.logprobs).all() for c in contexts):
+        reward = Failed("the log-probabilities of its actions are not finite, so the policy's weights have diverged or were broken")
     if isinstance(reward, float) and not np.isfinite(reward):
         reward = Failed(f"the reward is {reward}")
     return trajectory.but(contexts=contexts, reward=reward, components=judgement.components)

@@ -63,6 +63,8 @@ def fill(decoder: Decoder, weights: Mapping[str, Tensor], folder: Path, dtype: t
                 f'model folder "{folder}": tensor {name} has shape {list(weights[name].shape)}, '
                 f"config.json asks for {list(parameter.shape)}; the two files do not belong together"
             )
+        if not weights[name].isfinite().all():
+            raise UserError(f'model folder "{folder}": tensor {name} holds NaN or infinity; take a checkpoint from before it diverged')
     extra = [n for n in weights if n not in expected and n not in spare and not n.endswith("rotary_emb.inv_freq")]
     if extra:
         raise UserError(
