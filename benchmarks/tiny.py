@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.tiny_corpus import corpus, example
+from benchmarks.tiny_corpus import Dialogue, corpus, example
 from gradus.policies.config import DecoderConfig
 from gradus.policies.decoder import Decoder
 from gradus.policies.loading import config_json, save_weights, state_dict
@@ -69,17 +69,23 @@ def write_tokenizer(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(fields, indent=2) + "\n")
 
 
-def encode(prompt: str, completion: str) -> tuple[list[int], int]:
-    """Tokens of a user message and its answer, and where the answer starts."""
+def encode(dialogue: Dialogue) -> tuple[list[int], list[bool]]:
+    """Tokens of a dialogue in the chat template, and which of them are learned: the assistant's, with the end of his turn."""
     at = {t: i for i, t in enumerate(VOCABULARY)}
-    start = [at["<|user|>"], *(at[c] for c in prompt), at["<|end|>"], at["<|assistant|>"]]
-    return [*start, *(at[c] for c in completion), at["<|end|>"]], len(start)
+    tokens: list[int] = []
+    learned: list[bool] = []
+    for said, answer in dialogue:
+        asked = [at["<|user|>"], *(at[c] for c in said), at["<|end|>"], at["<|assistant|>"]]
+        given = [*(at[c] for c in answer), at["<|end|>"]]
+        tokens += asked + given
+        learned += [False] * len(asked) + [True] * len(given)
+    return tokens, learned
 
 
 def batches(steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(tokens [ROWS, ROW], document ids [ROWS, ROW], mask of what is learned) for every step; examples never cross a row."""
+    """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], which are learned [ROWS, ROW]) of every step; none crosses a row."""
     shares, index = corpus(), 0
-    waiting: tuple[list[int], int] | None = None
+    waiting: tuple[list[int], list[bool]] | None = None
     for step in range(steps):
         tokens = np.zeros((ROWS, ROW), np.int64)
         document = np.full((ROWS, ROW), -1)
@@ -88,14 +94,12 @@ def batches(steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
             at = n = 0
             while True:
                 if waiting is None:
-                    waiting, index = encode(*example(shares, index, step / steps, key)), index + 1
-                ids, start = waiting
-                if at + len(ids) > ROW:
+                    waiting, index = encode(example(shares, index, step / steps, key)), index + 1
+                end = at + len(waiting[0])
+                if end > ROW:
                     break
-                tokens[row, at : at + len(ids)] = ids
-                document[row, at : at + len(ids)] = n
-                learned[row, at + start : at + len(ids)] = True
-                at, n, waiting = at + len(ids), n + 1, None
+                tokens[row, at:end], learned[row, at:end], document[row, at:end] = *waiting, n
+                at, n, waiting = end, n + 1, None
         yield torch.from_numpy(tokens), torch.from_numpy(document), torch.from_numpy(learned)
 
 
@@ -113,15 +117,11 @@ def hidden(network: Decoder, tokens: Tensor, document: Tensor) -> Tensor:
 
 def loss_of(network: Decoder, tokens: Tensor, document: Tensor, learned: Tensor) -> Tensor:
     """Mean cross-entropy, nats, of the tokens that are learned."""
-    with torch.autocast("cpu", torch.bfloat16, enabled=NARROW):
-        states = hidden(network, tokens, document)[:, :-1]
+    states = hidden(network, tokens, document)[:, :-1]
     chosen = learned[:, 1:].reshape(-1).nonzero()[:, 0]
-    rows = states.reshape(-1, CONFIG.hidden_size).index_select(0, chosen).float()
+    rows = states.reshape(-1, CONFIG.hidden_size).index_select(0, chosen)
     targets = tokens[:, 1:].reshape(-1).index_select(0, chosen)
     return F.cross_entropy(F.linear(rows, network.head_weight), targets)
-
-
-NARROW = False
 
 
 def rate(step: int, steps: int) -> float:
@@ -161,15 +161,12 @@ def save(network: Decoder, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--steps", type=int, default=2500)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--narrow", action="store_true")
     parser.add_argument("--to", type=Path, default=Path(__file__).parents[1] / "gradus/policies/tiny/base")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    global NARROW
-    NARROW = options.narrow
     network = train(options.steps, Key(0).fold("tiny"), options.lr)
     save(network, options.to)
     print(f"{sum(p.numel() for p in network.parameters()):,} parameters in {options.to}")

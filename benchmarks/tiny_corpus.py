@@ -13,23 +13,33 @@ from dataclasses import dataclass
 
 from gradus.tasks.arithmetic import arithmetic, running_sum
 from gradus.tasks.countdown import attempt, countdown, rules, text
+from gradus.tasks.frozen_lake import frozen_lake
 from gradus.tasks.knights_knaves import knights_knaves
 from gradus.tasks.string_ops import string_ops
+from gradus.tasks.twenty_questions import twenty_questions
 from gradus.types import Key, Problem
 from gradus.types.parts import Task
+
+TASKS = ("string_ops", "arithmetic", "countdown", "knights_knaves")
+SHORT_FROM = 0.85  # of the training; the shares of short solutions are those called `late` after it
+HINTED = 0.1  # of the countdown problems have a hint under them
+
+
+Dialogue = tuple[tuple[str, str], ...]
+"""(what the user says, what the assistant answers) of every turn."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """One task of the corpus."""
+    """One task of the corpus. `early` and `late`: share of short solutions at first and at the end."""
 
     task: Task
     weight: float  # share of the examples
     levels: dict[int, float]  # level -> weight
-    short: Callable[[Problem, random.Random], str]
     worked: Callable[[Problem, random.Random], str]
-    early: float  # share of short solutions at the start
-    late: float  # at the end
+    short: Callable[[Problem, random.Random], str]
+    early: float = 0.0
+    late: float = 0.0
 
 
 def answer_only(problem: Problem, rng: random.Random) -> str:
@@ -55,28 +65,29 @@ def searched(problem: Problem, rng: random.Random) -> str:
 def corpus() -> tuple[Share, ...]:
     """The tasks with their shares; the level of most examples is the one that the task names."""
     return (
-        Share(string_ops(), 0.30, {1: 0.3, 2: 0.6, 3: 0.1}, answer_only, solution, 0.25, 0.70),
-        Share(arithmetic(), 0.30, {1: 0.1, 2: 0.2, 3: 0.6, 4: 0.1}, answer_only, solution, 0.20, 0.70),
-        Share(countdown(), 0.20, {1: 0.2, 2: 0.7, 4: 0.1}, solution, searched, 0.40, 0.70),
-        Share(knights_knaves(), 0.16, {1: 0.2, 2: 0.7, 3: 0.1}, answer_only, solution, 0.20, 0.70),
-        Share(running_sum(), 0.04, {6: 0.4, 12: 0.3, 20: 0.3}, solution, solution, 0.0, 0.0),
+        Share(string_ops(), 0.28, {1: 0.25, 2: 0.25, 3: 0.5}, solution, answer_only, 0.0, 0.70),
+        Share(arithmetic(), 0.24, {1: 0.1, 2: 0.2, 3: 0.6, 4: 0.1}, solution, answer_only, 0.05, 0.65),
+        Share(countdown(), 0.14, {1: 0.15, 2: 0.7, 3: 0.05, 4: 0.1}, searched, solution, 0.50, 0.50),
+        Share(knights_knaves(), 0.16, {1: 0.2, 2: 0.7, 3: 0.1}, solution, answer_only, 0.0, 0.25),
+        Share(running_sum(), 0.08, {6: 0.4, 12: 0.3, 20: 0.3}, solution, solution),
+        Share(frozen_lake(), 0.06, {1: 0.5, 2: 0.5}, solution, solution),
+        Share(twenty_questions(), 0.04, {1: 0.5, 2: 0.5}, solution, solution),
     )
 
 
-def example(shares: tuple[Share, ...], index: int, progress: float, key: Key) -> tuple[str, str]:
-    """(prompt, completion) number `index`, when `progress` of the training (0 to 1) is over."""
+def example(shares: tuple[Share, ...], index: int, progress: float, key: Key) -> Dialogue:
+    """Dialogue number `index`, when `progress` of the training (0 to 1) is over."""
     rng = key.fold("example", index).random()
     share = rng.choices(shares, [s.weight for s in shares])[0]
     level = rng.choices(list(share.levels), list(share.levels.values()))[0]
     (problem,) = share.task.source.draw([index], level, key)
     prompt = problem.question
-    if "hints" in problem.meta and rng.random() < 0.1:
+    if "demonstration" in problem.meta:
+        (first, action), *rest = problem.meta["demonstration"]
+        return ((f"{prompt}\n{first}" if first else prompt, action), *rest)
+    if "hints" in problem.meta and rng.random() < HINTED:
         parts = problem.meta["hints"][rng.choice(("knowledge", "planning", "solution"))]
-        return f"{prompt}\nhint: {''.join(parts[: rng.randint(1, 4)])}", solution(problem, rng)
-    write = share.short if rng.random() < short_share(share, progress) else share.worked
-    return prompt, write(problem, rng)
-
-
-def short_share(share: Share, progress: float) -> float:
-    """`early` for the first three quarters, then `late`."""
-    return share.early if progress < 0.75 else share.late
+        return ((f"{prompt}\nhint: {''.join(parts[: rng.randint(1, 4)])}", solution(problem, rng)),)
+    late = progress >= SHORT_FROM
+    write = share.short if rng.random() < (share.late if late else share.early) else share.worked
+    return ((prompt, write(problem, rng)),)

@@ -1,28 +1,37 @@
 from __future__ import annotations
 
 from benchmarks.tiny import VOCABULARY, encode
-from benchmarks.tiny_corpus import corpus, example, short_share
+from benchmarks.tiny_corpus import corpus, example
 from gradus.types import Key
 
 
-def test_every_example_is_correct() -> None:
-    shares = {s.task.name: s for s in corpus()}
-    for share in shares.values():
+def test_every_solution_of_one_turn_is_correct_in_both_styles() -> None:
+    for share in corpus():
+        if share.task.verify is None:
+            continue
         for level in share.levels:
-            for p in share.task.source.draw(range(100), level, Key(5)):
+            for p in share.task.source.draw(range(50), level, Key(5)):
                 rng = Key(5).fold(p.id).random()
                 assert [share.task.verify(p, write(p, rng)) for write in (share.short, share.worked)] == [1.0, 1.0], p
 
 
-def test_examples_are_made_of_known_characters_and_differ() -> None:
-    made = [example(corpus(), i, 0.5, Key(0)) for i in range(300)]
-    assert len({p for p, _ in made}) > 250
-    for prompt, completion in made:
-        ids, start = encode(prompt, completion)
-        assert "".join(VOCABULARY[i] for i in ids) == f"<|user|>{prompt}<|end|><|assistant|>{completion}<|end|>"
-        assert VOCABULARY[ids[start - 1]] == "<|assistant|>"
+def test_what_is_learned_is_what_the_assistant_says() -> None:
+    ids, learned = encode((("1+1", "=2"), ("and?", "no")))
+    marks = "".join("x" if mark else "." for mark in learned)
+    assert [VOCABULARY[i] for i in ids] == [
+        *("<|user|>", "1", "+", "1", "<|end|>", "<|assistant|>", "=", "2", "<|end|>"),
+        *("<|user|>", "a", "n", "d", "?", "<|end|>", "<|assistant|>", "n", "o", "<|end|>"),
+    ]
+    assert marks == "......xxx" + ".......xxx"
+
+
+def test_every_example_can_be_written_in_the_vocabulary() -> None:
+    made = [example(corpus(), i, 0.5, Key(0)) for i in range(400)]
+    assert len(set(made)) == 400
+    assert sum(len(dialogue) > 1 for dialogue in made) > 10  # demonstrations of many turns: a tenth of the examples
+    assert max(len(encode(dialogue)[0]) for dialogue in made) <= 256
 
 
 def test_short_solutions_come_late() -> None:
-    for share in corpus():
-        assert short_share(share, 0.1) <= short_share(share, 0.99)
+    early, late = ([example(corpus(), i, p, Key(0)) for i in range(600)] for p in (0.1, 0.9))
+    assert sum(d[0][1].startswith("=") for d in late) > 2 * sum(d[0][1].startswith("=") for d in early)
