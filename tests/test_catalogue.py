@@ -46,7 +46,7 @@ def test_recipes_differ_by_what_changes() -> None:
 
 def test_parts_in_brief() -> None:
     assert brief(recipe("grpo").objective["policy"].trust) == "Clip(low=0.2, high=0.2)"
-    assert brief(Setting(steps=3)).startswith("Setting(learning_rate=0.001, warmup=5, steps=3,")
+    assert brief(Setting(steps=3)).startswith("Setting(learning_rate=0.0001, warmup=5, steps=3,")
     assert brief("a") == "'a'"
 
 
