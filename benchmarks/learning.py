@@ -64,7 +64,7 @@ def text_recipes() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", default="")
-    parser.add_argument("--task", default="", help="one task for all; by default each recipe's own where it needs one, else string_ops")
+    parser.add_argument("--task", default="", help="one task for all; by default each recipe's own where it needs one, else arithmetic")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=None, help="append results as JSON lines")
@@ -72,7 +72,7 @@ def main() -> None:
     failed = []
     print(f"{'recipe':<14} {'task':<12} {'before':>7} {'after':>7} {'change':>7}   99 % interval      seconds")
     for key in options.recipes.split(",") if options.recipes else text_recipes():
-        task = options.task or TASKS.get(key, "string_ops")
+        task = options.task or TASKS.get(key, "arithmetic")
         began = time.perf_counter()
         pairs = [learned(key, task, options.steps, seed) for seed in range(options.seeds)]
         before, after = (np.stack([p[i] for p in pairs]) for i in (0, 1))
@@ -99,7 +99,7 @@ def main() -> None:
     sys.exit(f"not shown to learn: {', '.join(failed)}" if failed else 0)
 
 
-TASKS = {"scaf_grpo": "countdown", "gigpo": "frozen_lake", "delethink": "arithmetic", "prime": "arithmetic"}
+TASKS = {"scaf_grpo": "countdown", "gigpo": "frozen_lake", "delethink": "running_sum"}
 
 if __name__ == "__main__":
     main()
