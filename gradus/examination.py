@@ -14,6 +14,7 @@ from gradus.lab.folder import RunFolder, is_run
 from gradus.overrides import override
 from gradus.policies.build import build_players
 from gradus.recipe import Recipe
+from gradus.rewards.combine import check_reward
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.functions import Function
 from gradus.rollouts.acting import Acting
@@ -59,6 +60,7 @@ def evaluate(
     judge = Function(path=reward) if isinstance(reward, str) else reward or verdict_of(run, own=own)
     if judge is None:
         raise UserError(f"task {run.task.name} has no answers to tell right from wrong; give a reward with --reward FILE.py:NAME")
+    check_reward(judge, run.task)
     return asyncio.run(_examined(run, judge, ks=pass_at, samples=samples, problems=problems, progress=progress))
 
 

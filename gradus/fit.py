@@ -87,12 +87,12 @@ def check_parts(recipe: Recipe) -> None:
         part = getattr(recipe, seam)
         if part is not None and not hasattr(part, method):
             raise _misplaced(part, seam, method)
+    _check_inside(recipe, "")
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
             _check_place(term, Term, f"{owner}.{name}")
     for name, player in recipe.players.items():
         _check_place(player, Player, f"players.{name}")
-    _check_inside(recipe, "")
 
 
 def _check_inside(node: Any, where: str) -> None:
