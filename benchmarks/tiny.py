@@ -83,8 +83,12 @@ def encode(dialogue: Dialogue) -> tuple[list[int], list[bool]]:
 
 
 def batches(steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], which are learned [ROWS, ROW]) of every step; none crosses a row."""
-    shares, index = corpus(), 0
+    """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], which are learned [ROWS, ROW]) of every step.
+
+    No dialogue crosses a row; one that is longer than a row is left out.
+    """
+    shares = corpus()
+    index = 0
     waiting: tuple[list[int], list[bool]] | None = None
     for step in range(steps):
         tokens = np.zeros((ROWS, ROW), np.int64)
@@ -96,10 +100,12 @@ def batches(steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
                 if waiting is None:
                     waiting, index = encode(example(shares, index, step / steps, key)), index + 1
                 end = at + len(waiting[0])
-                if end > ROW:
-                    break
-                tokens[row, at:end], learned[row, at:end], document[row, at:end] = *waiting, n
-                at, n, waiting = end, n + 1, None
+                if end > ROW and len(waiting[0]) <= ROW:
+                    break  # it opens the next row
+                if end <= ROW:
+                    tokens[row, at:end], learned[row, at:end], document[row, at:end] = *waiting, n
+                    at, n = end, n + 1
+                waiting = None
         yield torch.from_numpy(tokens), torch.from_numpy(document), torch.from_numpy(learned)
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from benchmarks.tiny import VOCABULARY, encode
+from benchmarks.tiny import VOCABULARY, batches, encode
 from benchmarks.tiny_corpus import corpus, example
 from gradus.types import Key
 
@@ -35,3 +35,15 @@ def test_every_example_can_be_written_in_the_vocabulary() -> None:
 def test_short_solutions_come_late() -> None:
     early, late = ([example(corpus(), i, p, Key(0)) for i in range(600)] for p in (0.1, 0.9))
     assert sum(d[0][1].startswith("=") for d in late) > 2 * sum(d[0][1].startswith("=") for d in early)
+
+
+def test_rows_hold_whole_dialogues_and_none_is_empty(monkeypatch) -> None:
+    long = (("x" * 300, "=1"),)
+    dialogues = [(("1+1", "=2"),), long, (("y" * 200, "=3"),)]
+    monkeypatch.setattr("benchmarks.tiny.example", lambda shares, index, progress, key: dialogues[index % 3])
+    ((tokens, document, learned),) = batches(1, Key(0))
+    # rows of 256: 9 tokens of the first, none of the long one, 206 of the third, 9 of the first again; then there is no room for 206
+    assert [(document[0] == n).sum().item() for n in (0, 1, 2, 3)] == [9, 206, 9, 0]
+    assert learned[0].sum() == 9
+    assert (document[1] == 0).sum() == 206
+    assert ((tokens == 0) == (document == -1)).all()
