@@ -13,7 +13,7 @@ from typing import Any
 
 from gradus.fit import check_fit
 from gradus.lab.checkpoints import steps
-from gradus.lab.durable import PARTIAL
+from gradus.lab.durable import PARTIAL, room
 from gradus.lab.folder import RunFolder
 from gradus.loop import train as loop
 from gradus.recipe import Recipe
@@ -145,7 +145,10 @@ class Run:
 
         if self.folder is None or self.saved == self.step:
             return Path() if self.folder is None else steps(self.folder.path)[self.step]
-        with tempfile.TemporaryDirectory(dir=self.folder.path, prefix=PARTIAL) as model:
+        with (
+            room(self.folder.path, f"the model of step {self.step}"),
+            tempfile.TemporaryDirectory(dir=self.folder.path, prefix=PARTIAL) as model,
+        ):
             self.players["policy"].policy.save(Path(model))
             documents, tensors = self.documents()
             path = self.folder.save(self.step, tensors, documents, {"model": Path(model)}, keep=self.recipe.setting.keep)

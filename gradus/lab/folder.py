@@ -36,10 +36,11 @@ class RunFolder:
         refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            with room(path, "the recipe"):
-                write(path / RECIPE, encode(recipe))  # what makes it a run
-                write(path / PROVENANCE, encode(provenance))
+            write(path / RECIPE, encode(recipe))  # what makes it a run
+            write(path / PROVENANCE, encode(provenance))
         except OSError as error:
+            if path.is_dir():
+                cls(path).discard()
             raise UserError(f"cannot make the run folder {path}: {error.strerror}; name another folder with --run") from error
         return cls(path)
 
