@@ -8,6 +8,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+PART = """from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True)
+class Mine:
+    width: float = 0.2
+    separable: ClassVar[bool] = True
+
+    def losses(self, log_ratio, advantages, batch):
+        return log_ratio / (1 // 0), {}
+"""
 Make = Callable[[Path, Path], None]
 """Writes to the first path; the second is a home that holds a sound model (`model`) and a finished run (`run`)."""
 

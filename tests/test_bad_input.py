@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -222,6 +223,11 @@ CODE: list[Row] = [
         {"r.py": BATCHED + "while True: pass\n"},
     ),
     ("{train} --reward r.py:score", "ended with exit code 3", {"r.py": BATCHED + "import os; os._exit(3)\n"}),
+    (
+        "{train} --objective.policy.trust p.py:Mine",
+        "p.py, line 11: ZeroDivisionError: integer division or modulo by zero; mend it",
+        {"p.py": broken.PART},
+    ),
     ("eval {home}/run --reward r.py:scor", "did you mean score?", {"r.py": BATCHED + "pass\n"}),
 ]
 
@@ -332,6 +338,16 @@ def test_bad_input_of_a_process(words: str, said: str, home: Path, tmp_path: Pat
     assert re.fullmatch(r"gradus: [^\n]+\n", done.stderr), done.stderr
     assert said in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir() if p.name != "__pycache__") == ["d.jsonl", "r.py"]
+
+
+def test_what_the_system_refuses(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*arguments: object, **more: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/the/place")
+
+    monkeypatch.setattr("gradus.catalogue.papers", refused)
+    assert main(["papers"]) == 2
+    said = capfd.readouterr().err
+    assert said == "gradus: the system refused at /the/place: Permission denied; check the permissions, or name another place\n"
 
 
 def test_two_processes_in_one_run(home: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -27,11 +27,13 @@ from gradus.papers.bases.grpo import grpo
 from gradus.rewards.functions import LocalFunction
 from gradus.rewards.process import stop_workers
 from gradus.types import Failed, UserError
+from gradus.types.parts import Judgement
 from gradus.types.signals import LogProb
 from gradus.types.tally import Tally
 from gradus.updates.minibatches import Minibatches
+from gradus.world import judged
 from tests.small_model import save_small_model
-from tests.toy import toy_run, train_toy
+from tests.toy import toy_run, train_toy, trajectory
 
 GOOD = "def score(completions, **kwargs):\n    return [float(len(str(c)) % 3) for c in completions]\n"
 
@@ -135,6 +137,13 @@ def test_a_step_of_which_nothing_is_left_changes_nothing() -> None:
     assert (run.metrics[0]["failed"], run.metrics[0]["reward"]) == (8, None)
     assert run.players["policy"].updates == 0
     assert torch.equal(run.players["policy"].policy.network.logits, start.players["policy"].policy.network.logits)
+
+
+def test_a_policy_that_diverged_has_failed() -> None:
+    whole = trajectory([1, 2], logprobs=[-1.0, -2.0])
+    broken = trajectory([1, 2], logprobs=[-1.0, float("nan")])
+    assert judged(whole, Judgement(1.0)).reward == 1.0
+    assert "not finite" in (judged(broken, Judgement(1.0)).failed or "")
 
 
 def test_a_reward_that_breaks_stops_the_run_which_goes_on_when_it_is_mended(

@@ -1,7 +1,7 @@
 import pytest
 
 from gradus.types import UserError
-from gradus.types.user_code import load_object, raised
+from gradus.types.user_code import blamed, load_object, raised
 
 
 def write(folder, text, name="mine.py"):
@@ -58,3 +58,14 @@ def test_raised_names_the_innermost_line_of_the_file():
     with pytest.raises(IndexError) as caught:
         sorted([1, 2], key=lambda x: [][x])
     assert raised(caught.value, __file__).startswith("IndexError: list index out of range (test_user_code.py, line ")
+
+
+def test_an_error_is_blamed_on_the_innermost_line_of_a_users_file(tmp_path):
+    path = write(tmp_path, "def inner():\n    return {}['x']\n\n\ndef outer(call):\n    return call(inner)\n")
+    outer = load_object(f"{path}:outer", "part")
+    with pytest.raises(KeyError) as caught:
+        outer(lambda inner: inner())
+    assert blamed(caught.value) == f"{path}, line 2: KeyError: 'x'; mend it and start again"
+    with pytest.raises(KeyError) as caught:
+        {}["x"]
+    assert blamed(caught.value) is None
