@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,36 +14,48 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Contrast:
-    """Adds what all winners of a group wrote and none of its losers; deletes a text whose removal raises the mean reward of the batch's replay."""
+    """Adds what all winners of a group wrote and none of its losers, and deletes a text whose removal raises the mean reward of a replay.
+
+    What is new is tried like what is there: one text after the other, old ones first, each kept unless the batch earns more without it.
+    """
 
     pattern: str = r"[A-Za-z]{2,}|[^\w\s]"  # what counts as a feature of an answer: words, and signs such as operations
     form: str = "use {}"  # the text of a feature; {} is what was matched
+    tries: int = 4  # new texts tried a batch, those first that tell in the most groups
 
     def __post_init__(self) -> None:
         try:
             re.compile(self.pattern)
         except re.error as error:
             raise UserError(f'contrast: pattern "{self.pattern}" is no regular expression: {error}') from None
-        if "{}" not in self.form:
-            raise UserError(f'contrast: form is "{self.form}"; it must have {{}} where the feature goes')
+        if "{}" not in self.form or self.tries < 0:
+            raise UserError(
+                f'contrast: form is "{self.form}" and tries {self.tries}; form must have {{}} for the feature, tries be 0 or more'
+            )
 
     async def edits(self, groups: Sequence[Group], library: Sequence[str], replay: Replay, world: World) -> list[Edit]:
-        found = [Add(self.form.replace("{}", feature)) for group in groups for feature in telling(group, self.pattern)]
-        return [*found, *[Delete(i) for i in await harmful(library, replay)]]
+        found = Counter(self.form.replace("{}", feature) for group in groups for feature in telling(group, self.pattern))
+        new = sorted((text for text in found if text not in library), key=lambda text: (-found[text], text))[: self.tries]
+        if not library and not new:
+            return []
+        kept, edits = list(library), list[Edit]()
+        best = await replay(kept)
+        for i, text in enumerate(library):
+            without = [other for other in kept if other != text]
+            if (earned := await replay(without)) > best:
+                kept, best = without, earned
+                edits.append(Delete(i))
+        for text in new:
+            if (earned := await replay([*kept, text])) >= best:
+                kept, best = [*kept, text], earned
+                edits.append(Add(text))
+        return edits
 
 
 def telling(group: Group, pattern: str) -> list[str]:
     """The features present in every winner's answer and in no loser's, sorted."""
     won, lost = ([set(re.findall(pattern, t.completion)) for t in side] for side in winners_and_losers(group))
     return sorted(set.intersection(*won).difference(*lost))
-
-
-async def harmful(library: Sequence[str], replay: Replay) -> list[int]:
-    """The indices of texts without which the batch earns more."""
-    if not library:
-        return []
-    with_all = await replay(library)
-    return [i for i in range(len(library)) if await replay([*library[:i], *library[i + 1 :]]) > with_all]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.rollouts.extractors import Contrast, Written, harmful, parsed, telling
+from gradus.rollouts.extractors import Contrast, Written, parsed, telling
 from gradus.rollouts.library import Add, Delete, Modify
 from gradus.types import UserError
 from tests.scripted import scripted_world, shown
@@ -50,17 +50,25 @@ def test_additions_come_from_every_group():
     asked, replay = replays({})
     groups = [told(("2*3", 1), ("2+3", 0)), told(("7-3", 1), ("7/3", 0), key="h")]
     assert run(Contrast(), groups, [], replay) == [Add("use *"), Add("use -")]
-    assert asked == []  # an empty library has nothing to delete
+    assert asked == [(), ("use *",), ("use *", "use -")]  # neither makes the batch earn less
+    assert run(Contrast(), [told(("2+3", 1), ("2+1", 0))], [], replay) == []
+
+
+def test_what_tells_in_the_most_groups_is_tried_first():
+    groups = [told((text, 1), ("5", 0), key=str(i)) for i, text in enumerate(("a-b", "up a-b", "up", "up +"))]
+    assert run(Contrast(tries=2), groups, [], replays({})[1]) == [Add("use up"), Add("use -")]
+    assert run(Contrast(tries=2), groups, ["use up"], replays({})[1]) == [Add("use -"), Add("use +")]
+    assert run(Contrast(tries=0), groups, ["use up"], replays({})[1]) == []
 
 
 def test_what_the_batch_does_better_without_is_deleted():
-    asked, replay = replays({("a", "b", "c"): 0.5, ("b", "c"): 0.75, ("a", "c"): 0.5, ("a", "b"): 0.25})
-    assert asyncio.run(harmful(["a", "b", "c"], replay)) == [0]
-    assert asked == [("a", "b", "c"), ("b", "c"), ("a", "c"), ("a", "b")]
-    assert run(Contrast(), [told(("2*3", 1), ("2+3", 0))], ["a", "b", "c"], replay) == [Add("use *"), Delete(0)]
+    asked, replay = replays({("b", "c"): 0.75, ("b",): 0.75, ("c",): 0.25, ("b", "c", "use *"): 0.5})
+    assert run(Contrast(), [told(("2*3", 1), ("2+3", 0))], ["a", "b", "c"], replay) == [Delete(0)]
+    # without a: .75 > .5, it goes; without b: .25; without c: .75, no gain; the new text would lose
+    assert asked == [("a", "b", "c"), ("b", "c"), ("c",), ("b",), ("b", "c", "use *")]
 
 
-@pytest.mark.parametrize("fields", [{"pattern": "("}, {"form": "use it"}])
+@pytest.mark.parametrize("fields", [{"pattern": "("}, {"form": "use it"}, {"tries": -1}])
 def test_fields_that_make_no_sense(fields):
     with pytest.raises(UserError, match="contrast: "):
         Contrast(**fields)

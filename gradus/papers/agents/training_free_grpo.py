@@ -7,11 +7,11 @@ are applied at once. An experience has at most 32 words. Evaluation prepends the
 batch of such groups leaves E as it is. There is no KL term and no learning rate: the frozen model is the anchor.
 
 Two extractors. `Contrast`, the default, needs no large model: what all winners of a group wrote and no loser did becomes "use ...", and an
-experience goes where the batch, answered again without it, earns more. `--rollout.extractor Written` is the paper's: a language model
+experience, old or new, goes where the batch, answered again without it, earns more. `--rollout.extractor Written` is the paper's: a language model
 tells every answer, says why winners won, and writes the edits; it is the policy, or another player: `Written(player="writer")`.
 
 Assumes a model that heeds what stands in its prompt, and a context that holds the library. Limits: an empty library adds nothing, so the
-first batch is GRPO's own; experiences that name one problem's words are of no use for others until a replay removes them.
+first batch is GRPO's own; a library under which every group fails is never edited again, for nothing is left to compare.
 
 Reference: Cai et al., Training-Free Group Relative Policy Optimization, arXiv:2510.08191. Its runs have groups of 5, temperature 0.7 and 3
 epochs of 100 questions, which here are the setting's. Ours: `Contrast`; the edits as lines instead of JSON; numbered lines in front of the
