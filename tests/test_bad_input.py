@@ -131,6 +131,8 @@ PARTS: list[Row] = [
     ("train grpo --task flow_2d --run run", "grpo trains a policy of kind lm, task flow_2d is for flow; choose another"),
     ("train flow_grpo --task flow_2d --model {home}/model --run run", "config.json|qwen2|choose another model or task"),
     ("train sft --task {home}/problems.jsonl --run run", "sft needs problems with solution|add them as columns or choose another task"),
+    ("train scaf_grpo --task {home}/problems.jsonl --run run", "scaf_grpo needs problems with hints|add them as columns"),
+    ("train gigpo --task {home}/problems.jsonl --model {home}/model --run run", "has no environment|take a task of many turns"),
     ("{train} --requires hints,solution", "needs problems with hints, solution, which task problems does not provide"),
     ("{train} --task {home}/unanswered.jsonl", 'no answers; add a column "answer"|--reward'),
     ("eval {home}/model --task {home}/unanswered.jsonl", "no answers|--reward"),

@@ -98,7 +98,7 @@ async def _called(function: Callable[..., Any], trajectories: Sequence[Trajector
         # in a thread, since a function that is not async may run an event loop of its own
         values = function(**arguments) if inspect.iscoroutinefunction(function) else await asyncio.to_thread(function, **arguments)
         values = await values if inspect.isawaitable(values) else values
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return [Failed(f"raised {raised(error, inspect.getsourcefile(function) if inspect.isfunction(function) else None)}")] * len(
             trajectories
         )

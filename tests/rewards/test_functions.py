@@ -255,3 +255,11 @@ def test_where_a_function_runs(file, tmp_path, monkeypatch):
     assert reward_from(reward) is reward
     with pytest.raises(UserError, match=r"must be FILE\.py:FUNCTION, a function or a reward, not int"):
         reward_from(5)
+
+
+def test_a_local_function_that_exits_has_failed():
+    def leaves(completions):
+        raise SystemExit(3)
+
+    (failed,) = rewards(LocalFunction(leaves), "a")
+    assert failed.reason.startswith("raised SystemExit: 3 (test_functions.py, line ")
