@@ -195,7 +195,7 @@ def train(options: argparse.Namespace) -> int:
     from gradus.api import launch, plan
     from gradus.lab.folder import refuse_taken
     from gradus.lab.live import Live
-    from gradus.overrides import override
+    from gradus.overrides import override_all
 
     if options.run is not None:
         refuse_taken(Path(options.run))
@@ -212,8 +212,7 @@ def train(options: argparse.Namespace) -> int:
         device=options.device,
         task_options=task_options,
     )
-    for path, text in given:
-        planned = replace(planned, recipe=override(planned.recipe, path, text))
+    planned = replace(planned, recipe=override_all(planned.recipe, given))
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
     title = f"{planned.recipe.key} on {planned.task}"
     return carry_out(lambda: launch(planned, folder, view=Live(title)), folder)

@@ -11,7 +11,7 @@ from typing import Any
 from gradus.api import check_seed, load_task, plan_of, start
 from gradus.lab import checkpoints
 from gradus.lab.folder import RunFolder, is_run
-from gradus.overrides import override
+from gradus.overrides import override_all
 from gradus.policies.build import build_players
 from gradus.recipe import Recipe
 from gradus.rewards.combine import check_reward
@@ -81,8 +81,7 @@ def _of_run(path: Path, task: str | Task | None, options: Mapping[str, str], ove
         planned = replace(planned, task=task, task_options=tuple(options.items()))
     elif options:
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
-    for name, text in overrides:
-        planned = replace(planned, recipe=override(planned.recipe, name, text))
+    planned = replace(planned, recipe=override_all(planned.recipe, overrides))
     run = start(planned, task=task if isinstance(task, Task) else None)
     model = folder.model("final") or folder.model("best")
     found = checkpoints.at(model.parent) if model is not None else folder.latest()[0]
@@ -94,6 +93,5 @@ def _of_run(path: Path, task: str | Task | None, options: Mapping[str, str], ove
 
 def _of_model(path: Path | None, task: Task, overrides: Sequence[tuple[str, str]], device: str) -> Run:
     recipe = Recipe(key="evaluation", policy=task.policy, rollout=Acting(), reward=EnvironmentReturn() if task.environment else None)
-    for name, text in overrides:
-        recipe = override(recipe, name, text)
+    recipe = override_all(recipe, overrides)
     return Run(recipe, task, build_players(recipe, path, task, Key(0), device))

@@ -7,7 +7,7 @@ import functools
 import importlib
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,24 @@ SEAMS = (
     "study",
     "types",
 )
+
+
+def override_all(recipe: Recipe, given: Sequence[tuple[str, str]]) -> Recipe:
+    """The recipe with every (path, text) read, in order; one that is refused is tried again after the others, for fields may only fit together."""
+    waiting = list(given)
+    while waiting:
+        refused: list[tuple[str, str]] = []
+        first: UserError | None = None
+        for path, text in waiting:
+            try:
+                recipe = override(recipe, path, text)
+            except UserError as error:
+                refused.append((path, text))
+                first = first or error
+        if len(refused) == len(waiting) and first is not None:
+            raise first
+        waiting = refused
+    return recipe
 
 
 def override(recipe: Recipe, path: str, text: str) -> Recipe:

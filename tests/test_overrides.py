@@ -1,0 +1,57 @@
+"""Fields and parts from text."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradus import recipe
+from gradus.overrides import override, override_all
+from gradus.types import UserError
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "value"),
+    [
+        ("objective.policy.trust.high", "0.28", 0.28),
+        ("learning_rate", "5e-4", 5e-4),
+        ("setting.steps", "7", 7),
+        ("setting.max_tokens", "none", None),
+        ("study.greedy", "false", False),
+        ("objective.kl.estimator", "k1", "k1"),
+        ("optimizer.betas", "0.8,0.99", (0.8, 0.99)),
+    ],
+)
+def test_a_value_is_read_by_its_type(path, text, value):
+    from gradus.recipe import get
+
+    made = override(recipe("grpo"), path, text)
+    assert get(made, path if "." in path else f"setting.{path}") == value
+
+
+def test_a_part_is_swapped_by_its_name():
+    made = override(recipe("grpo"), "objective.policy.trust", "DualClip(ceiling=4.0)")
+    assert type(made.objective["policy"].trust).__name__ == "DualClip"
+    assert made.objective["policy"].trust.ceiling == 4.0
+    assert "kl" not in override(recipe("grpo"), "objective.kl", "none").objective
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("objective.policy.trst", "1", "did you mean trust"),
+        ("objective.policy.trust", "Clp", "did you mean Clip"),
+        ("setting.steps", "many", "must be a whole number"),
+        ("objective.kl.estimator", "k9", "known: k1, k2, k3"),
+        ("objective.policy.trust", "Clip(0.1)", "name every value"),
+    ],
+)
+def test_what_cannot_be_read_is_a_sentence(path, text, said):
+    with pytest.raises(UserError, match=said):
+        override(recipe("grpo"), path, text)
+
+
+def test_fields_that_only_fit_together_may_come_in_any_order():
+    made = override_all(recipe("delethink"), [("rollout.size", "16"), ("rollout.carry", "8")])  # 16 alone is less than the carry of 24
+    assert (made.rollout.size, made.rollout.carry) == (16, 8)
+    with pytest.raises(UserError, match="carry"):
+        override_all(recipe("delethink"), [("rollout.size", "16")])
