@@ -1,7 +1,7 @@
 """Whether every text recipe that trains weights learns: held-out accuracy on 256 fixed problems, end minus start, over seeds.
 
     python -m benchmarks.learning                       # all recipes, seeds 0-2
-    python -m benchmarks.learning --recipes grpo,rloo --steps 60
+    python -m benchmarks.learning --recipes grpo,rloo --steps 40
 
 Prints a row a recipe: accuracy before and after, the difference, and its 99 % interval by a paired bootstrap over seeds and problems.
 """
@@ -12,18 +12,41 @@ import argparse
 import asyncio
 import json
 import sys
+import tempfile
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from gradus import registry
 from gradus.api import plan, start
-from gradus.study.evaluation import held_out_requests
+from gradus.overrides import override_all
 from gradus.run import Run, go
+from gradus.study.evaluation import held_out_requests
 from gradus.types import Key
 
 PROBLEMS = 256
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a recipe learns here: a task it needs, options of the task, fields of the recipe at this scale, steps of a supervised warm start."""
+
+    task: str = "arithmetic"
+    options: tuple[tuple[str, str], ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
+    warm: int = 0
+    steps: int | None = None  # None: as given on the command line
+
+
+CASES = {
+    "scaf_grpo": Case("countdown"),
+    "gigpo": Case("frozen_lake", (("level", "1"),), (("prompts", "8"),), warm=30),
+    "delethink": Case(
+        "running_sum", (("level", "10"),), (("rollout.carry", "16"), ("rollout.size", "32"), ("rollout.limit", "4")), warm=20, steps=60
+    ),
+}
 
 
 def answers(run: Run) -> np.ndarray:
@@ -36,14 +59,24 @@ def answers(run: Run) -> np.ndarray:
     return np.array([float(g.trajectories[0].right) for g in groups])
 
 
-def learned(recipe: str, task: str, steps: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def learned(recipe: str, steps: int, seed: int, case: Case, model: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Right answers before and after training."""
-    planned = plan(recipe, task, steps=steps, seed=seed)
-    run = start(planned)
+    planned = plan(recipe, case.task, model=model, profile="tiny", steps=steps, seed=seed, task_options=dict(case.options))
+    run = start(replace(planned, recipe=override_all(planned.recipe, case.fields)))
     run.recipe = run.recipe.but(study=None)
     before = answers(run)
     go(run)
     return before, answers(run)
+
+
+def warmed(case: Case, folder: Path) -> str | None:
+    """The built-in model after `case.warm` steps of supervised learning on the task's demonstrations, where it cannot do the task at all."""
+    if not case.warm:
+        return None
+    planned = plan("sft", case.task, profile="tiny", steps=case.warm, seed=100, task_options=dict(case.options))
+    run = start(replace(planned, recipe=planned.recipe.but(study=None, setting__learning_rate=1e-3)))
+    go(run).players["policy"].policy.save(folder)
+    return str(folder)
 
 
 def interval(differences: np.ndarray, *, draws: int = 10_000, level: float = 0.99) -> tuple[float, float]:
@@ -64,17 +97,19 @@ def text_recipes() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipes", default="")
-    parser.add_argument("--task", default="", help="one task for all; by default each recipe's own where it needs one, else arithmetic")
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=None, help="append results as JSON lines")
     options = parser.parse_args()
     failed = []
     print(f"{'recipe':<14} {'task':<12} {'before':>7} {'after':>7} {'change':>7}   99 % interval      seconds")
     for key in options.recipes.split(",") if options.recipes else text_recipes():
-        task = options.task or TASKS.get(key, "arithmetic")
+        case = CASES.get(key, Case())
+        task, steps = case.task, case.steps or options.steps
         began = time.perf_counter()
-        pairs = [learned(key, task, options.steps, seed) for seed in range(options.seeds)]
+        with tempfile.TemporaryDirectory() as folder:
+            model = warmed(case, Path(folder))
+            pairs = [learned(key, steps, seed, case, model) for seed in range(options.seeds)]
         before, after = (np.stack([p[i] for p in pairs]) for i in (0, 1))
         low, high = interval(after - before)
         seconds = time.perf_counter() - began
@@ -87,7 +122,7 @@ def main() -> None:
             row = {
                 "recipe": key,
                 "task": task,
-                "steps": options.steps,
+                "steps": steps,
                 "before": before.mean(1).tolist(),
                 "after": after.mean(1).tolist(),
                 "interval": [low, high],
@@ -98,8 +133,6 @@ def main() -> None:
             failed.append(key)
     sys.exit(f"not shown to learn: {', '.join(failed)}" if failed else 0)
 
-
-TASKS = {"scaf_grpo": "countdown", "gigpo": "frozen_lake", "delethink": "running_sum"}
 
 if __name__ == "__main__":
     main()
