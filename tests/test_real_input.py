@@ -74,7 +74,7 @@ def test_gsm8k_with_a_saved_model_trains_evaluates_and_exports(model, tmp_path):
 
 def test_own_rows_with_an_own_reward_function(model, tmp_path):
     data, reward = tmp_path / "mine.jsonl", tmp_path / "reward.py"
-    data.write_text("".join(json.dumps({"prompt": q, "answer": a[-2:], "colour": "red"}) + "\n" for q, a in {q: a for q, a in ROWS}.items()))
+    data.write_text("".join(json.dumps({"prompt": q, "answer": a[-2:], "colour": "red"}) + "\n" for q, a in dict(ROWS).items()))
     reward.write_text("def score(prompts, completions, completion_ids, colour, **kwargs):\n    return [float(len(i)) for i in completion_ids]\n")
     run = tmp_path / "run"
     done = gradus("train", "grpo", "--task", data, "--reward", f"{reward}:score", "--model", model, "--run", run, *small())
