@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gradus import recipe
+from gradus import load_recipe
 from gradus.credit.groups import spread
 
 
@@ -24,4 +24,4 @@ class AboveMedian:
         return spread(groups, [self.size * np.sign(g.rewards - np.median(g.rewards)) for g in groups])
 
 
-my_method = recipe("grpo").derive("my_method", "Only above or below the median counts.", credit=AboveMedian())
+my_method = load_recipe("grpo").derive("my_method", "Only above or below the median counts.", credit=AboveMedian())

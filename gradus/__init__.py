@@ -1,7 +1,7 @@
 """Gradus trains language models and their relatives by reinforcement learning, one step at a time.
 
 >>> import gradus
->>> grpo = gradus.recipe("grpo")
+>>> grpo = gradus.load_recipe("grpo")
 >>> mine = grpo.but(objective__policy__trust__high=0.28)
 >>> gradus.changes(grpo, mine)
 {'objective.policy.trust.high': 0.28}
@@ -15,22 +15,23 @@ if TYPE_CHECKING:
     from gradus.api import export, load_task, resume, train
     from gradus.examination import evaluate
     from gradus.recipe import Recipe, Setting, changes
-    from gradus.registry import recipe
+    from gradus.registry import recipe as load_recipe
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Setting", "changes", "evaluate", "export", "load_task", "recipe", "resume", "train"]
+__all__ = ["Recipe", "Setting", "changes", "evaluate", "export", "load_recipe", "load_task", "resume", "train"]
 
 _HOMES = {
-    "train": "gradus.api",
-    "resume": "gradus.api",
-    "export": "gradus.api",
-    "evaluate": "gradus.examination",
-    "load_task": "gradus.api",
-    "Recipe": "gradus.recipe",
-    "Setting": "gradus.recipe",
-    "changes": "gradus.recipe",
-    "recipe": "gradus.registry",
+    "train": "gradus.api:train",
+    "resume": "gradus.api:resume",
+    "export": "gradus.api:export",
+    "evaluate": "gradus.examination:evaluate",
+    "load_task": "gradus.api:load_task",
+    "load_recipe": "gradus.registry:recipe",
+    "Recipe": "gradus.recipe:Recipe",
+    "Setting": "gradus.recipe:Setting",
+    "changes": "gradus.recipe:changes",
 }
+# No name here may be that of a module of the package: importing the module anywhere would put it in the place of the name.
 
 
 def __getattr__(name: str) -> Any:
@@ -39,4 +40,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'gradus' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
