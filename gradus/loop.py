@@ -21,7 +21,7 @@ async def train(run: Run) -> None:
     async for step in run.boundaries():
         recipe, world = run.at(step)
         started = time.perf_counter()
-        requests = await run.memory.call("curriculum", recipe.curriculum, "choose", run.task.source, recipe.setting.prompts, world)
+        requests = await world.more(recipe.setting.prompts)
         groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
         refuse_failures(groups, recipe.setting.max_failed)
         rolled = time.perf_counter()

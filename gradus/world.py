@@ -55,12 +55,17 @@ class RunWorld:
         group: int,
         progress: float = 0.0,
         choose: Callable[[int, RunWorld], Awaitable[list[Request]]] | None = None,
+        facts: Mapping[str, str] | None = None,
+        decided: Callable[[str, str], None] | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self._choose = sampling, group, progress, choose
         self.key = seed.fold(purpose, step)
         self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
         self._noted: dict[str, list[float]] = {}
+        self._calls: dict[str, int] = {}
+        self._facts, self._decided = dict(facts or {}), decided
+        self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum has given a problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by the context's identity, which the context itself keeps
 
@@ -73,30 +78,53 @@ class RunWorld:
         """The mean of what was noted, by name."""
         return {name: float(np.mean(values)) for name, values in self._noted.items()}
 
+    def call(self, name: str) -> str:
+        """A name for one more call of `name` in this step: the same when the step is done again."""
+        self._calls[name] = self._calls.get(name, 0) + 1
+        return f"{self.purpose}/{name}/{self._calls[name]}"
+
+    def fact(self, call: str) -> str | None:
+        """How the clock ended this call when the step was done before; None where it did not."""
+        return self._facts.get(call)
+
+    def decide(self, call: str, reason: str) -> None:
+        """The clock ended this call. Kept, so that the step comes out the same when it is done again."""
+        self._facts[call] = reason
+        if self._decided is not None:
+            self._decided(call, reason)
+
     async def more(self, count: int) -> list[Request]:
-        """The curriculum's next `count` requests, or fewer; none where there is no curriculum (evaluation)."""
-        return [] if self._choose is None else await self._choose(count, self)
+        """The curriculum's next `count` requests, or fewer; none where there is no curriculum (evaluation).
+
+        A problem that comes again within the step carries the tags "again" and a number: its ids and its draws are its own.
+        """
+        return [] if self._choose is None else [self._told_apart(r) for r in await self._choose(count, self)]
+
+    def _told_apart(self, request: Request) -> Request:
+        name = (request.player, request.problem.id, request.tags, request.sample)
+        before = self._asked.get(name, 0)
+        self._asked[name] = before + 1
+        return replace(request, tags=(*request.tags, "again", before)) if before else request
 
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
         """`count` contexts for each request, in order."""
         loop = asyncio.get_running_loop()
-        futures: list[list[asyncio.Future[Context]]] = []
+        futures: list[asyncio.Future[Context]] = []
         for request in requests:
             if request.player not in self.players:
                 raise unknown("player", request.player, self.players, "A part of the recipe asks it for a sample; add it to players")
             parent = self.prompt(request)
             at = len(parent.sequence) if request.at is None else request.at
             version = self.players[request.player].updates
-            row = []
             for i in range(request.sample, request.sample + request.count):
                 key = self.key.fold("sample", request.player, request.problem.id, *request.tags, i)
                 future: asyncio.Future[Context] = loop.create_future()
                 if not self._waiting:
                     loop.call_soon(self._flush)
                 self._waiting.append((Ask(parent, at, request.sampling or self.sampling, key, version, request), future))
-                row.append(future)
-            futures.append(row)
-        return [list(await asyncio.gather(*row)) for row in futures]
+                futures.append(future)
+        done = iter(await asyncio.gather(*futures))  # all at once: an error that nobody waits for would be told when the program ends
+        return [[next(done) for _ in range(request.count)] for request in requests]
 
     def prompt(self, request: Request) -> Context:
         """What the request is sampled from: its own context, or its messages under the player's template. Raises UserError if too long."""
@@ -123,12 +151,13 @@ class RunWorld:
             mine = [(ask, future) for ask, future in waiting if ask.request.player == player]
             try:
                 contexts = self.players[player].policy.act([ask for ask, _ in mine])
+                answered = list(zip(mine, contexts, strict=True))
             except Exception as error:
                 for _, future in mine:
                     if not future.done():
                         future.set_exception(error)
                 continue
-            for (ask, future), context in zip(mine, contexts, strict=True):
+            for (ask, future), context in answered:
                 self._count("rollout" if ask.request.trained else "probe", player, context.actions)
                 if not future.done():
                     future.set_result(context)
@@ -179,12 +208,8 @@ class RunWorld:
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""
         judgements = await self.reward.score(groups, await self.signals(groups, getattr(self.reward, "needs", ())), self)
-        return [
-            g.but(
-                trajectories=tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)), pool=(*g.pool, *(j.reward for j in row))
-            )
-            for g, row in zip(groups, judgements, strict=True)
-        ]
+        done = [tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)) for g, row in zip(groups, judgements, strict=True)]
+        return [g.but(trajectories=row, pool=(*g.pool, *(t.reward for t in row))) for g, row in zip(groups, done, strict=True)]
 
     def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
         return self.players[player].policy.tokens(prompt)

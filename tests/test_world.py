@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import gc
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -70,6 +71,55 @@ def test_fork_goes_on_from_a_token():
     context, children = asyncio.run(forked())
     assert [c.prefix.tolist() for c in children] == [context.sequence[:2].tolist()] * 3
     assert len({tuple(c.tokens) for c in children}) > 1
+
+
+def test_the_same_problem_twice_in_a_step_has_draws_and_ids_of_its_own():
+    class Few(type(TOY.source)):
+        size = 2
+
+    made = toy_run(grpo, task=replace(TOY, source=Few())).at(3)[1]
+    requests = asyncio.run(made.more(5)) + asyncio.run(made.more(1))
+    assert len({r.problem.id for r in requests}) == 2
+    assert len({(r.problem.id, *r.tags) for r in requests}) == 6
+    groups = asyncio.run(Single().run(requests, made))
+    assert len({t.id for g in groups for t in g.trajectories}) == sum(r.count for r in requests)
+    same = [g for g in groups if g.trajectories[0].problem.id == "toy/0"]
+    drawn = {tuple(tuple(t.contexts[0].tokens) for t in g.trajectories) for g in same}
+    assert len(drawn) == len(same)
+
+
+def broken(act):
+    made = world()
+    made.players["policy"].policy.act = act
+    return made
+
+
+def refuse(asks):
+    raise RuntimeError("no memory")
+
+
+@pytest.mark.parametrize(("act", "error"), [(refuse, "no memory"), (lambda asks: [], "zip")])
+def test_a_policy_that_fails_ends_all_that_wait_and_leaves_no_error_behind(act, error):
+    made, left = broken(act), []
+
+    async def sampled():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: left.append(context["message"]))
+        with pytest.raises((RuntimeError, ValueError), match=error):
+            await asyncio.wait_for(made.sample(ask("a", "b", "c")), 5)
+        gc.collect()
+
+    asyncio.run(sampled())
+    gc.collect()
+    assert left == []
+
+
+def test_the_pool_holds_what_the_trajectories_hold():
+    made = world()
+    act = made.players["policy"].policy.act
+    made.players["policy"].policy.act = lambda asks: [replace(c, logprobs=c.logprobs * np.float32("nan")) for c in act(asks)]
+    (group,) = asyncio.run(Single().run(ask("a"), made))
+    assert all(t.failed for t in group.trajectories)
+    assert group.pool == tuple(t.reward for t in group.trajectories)
 
 
 def test_tokens_are_counted_by_purpose():
