@@ -42,11 +42,17 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         if isinstance(relation, Head):
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
-            return base.with_value_head(seed.fold("head", name), shared=not own)
-        base = policy_of(relation.of, trail)
+            return able(base, relation, name).with_value_head(seed.fold("head", name), shared=not own)
+        base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
-            return base.with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name))
+            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name))
         return base.clone()
+
+    def able(base: Any, relation: Any, name: str) -> Any:
+        if not hasattr(base, "with_adapter"):
+            kind = type(relation).__name__
+            raise UserError(f"players.{name}.model is {kind}, which a policy of kind {recipe.policy} does not take; choose another recipe")
+        return base
 
     players = {}
     for name, spec in specs.items():

@@ -49,7 +49,7 @@ class Asked(Protocol):
 class Folder:
     """What a model folder holds besides weights, kept so that a saved model is as whole as the one that was loaded."""
 
-    source: str | None = None  # where it was loaded from
+    source: str | None = None  # where it was loaded from, absolute
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
 
@@ -90,7 +90,7 @@ class LanguageModel:
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
+        return cls(trunk, tokenizer, ends, Folder(str(path.resolve()), config, raw), head, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Write safetensors, config.json and the tokenizer's files: a folder that transformers loads as it is.

@@ -24,9 +24,9 @@ class Head:
 
 @dataclass(frozen=True)
 class Adapter:
-    """LoRA on another player's frozen weights: W + (alpha / rank) B A."""
+    """LoRA on frozen weights: W + (alpha / rank) B A. As the model of the policy it trains an adapter of the model that the run was given."""
 
-    of: str = "policy"
+    of: str | None = None  # another player, whose weights are shared and not copied; None: the model that the run was given
     rank: int = 8
     alpha: float = 16.0
 
