@@ -86,6 +86,8 @@ class Run:
             group=recipe.setting.group,
             progress=self.step / max(recipe.setting.steps, 1),
             choose=partial(self._choose, recipe) if purpose == "train" else None,
+            facts=self.folder.facts(self.step) if self.folder is not None else None,
+            decided=partial(self.folder.append_fact, self.step) if self.folder is not None else None,
         )
 
     async def _choose(self, recipe: Recipe, count: int, world: RunWorld) -> list[Request]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 RECIPE, PROVENANCE, METRICS, TIMINGS, ROLLOUTS = "recipe.json", "provenance.json", "metrics.jsonl", "timings.jsonl", "rollouts"
+FACTS = "facts.jsonl"  # what the clock decided
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,23 @@ class RunFolder:
         with room(self.path, f"the rollouts of step {step}"):
             rollouts.append(self.path / ROLLOUTS, step, groups)
 
+    def append_fact(self, step: int, call: str, reason: str) -> None:
+        """What the clock decided in a step. On the disk before the step goes on, and kept when the run is cut back: it is obeyed again."""
+        with room(self.path, FACTS), open(self.path / FACTS, "ab") as file:
+            file.write((json.dumps({"step": step, "call": call, "reason": reason}) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def facts(self, step: int) -> dict[str, str]:
+        """call -> reason of what the clock decided in a step."""
+        return {record["call"]: record["reason"] for record, _ in _records(self.path / FACTS) if record["step"] == step}
+
     def cut_back(self, step: int) -> None:
         """Drops what belongs to `step` and to all that come after, for these are done again. Interrupted, it can be repeated."""
         with room(self.path, f"what came before step {step}"):
             rollouts.cut_back(self.path / ROLLOUTS, step)
-            for name in (TIMINGS, METRICS):
-                kept = [line for record, line in _records(self.path / name) if record["step"] < step]
+            for name in (TIMINGS, METRICS, FACTS):
+                kept = [line for record, line in _records(self.path / name) if record["step"] < step or name == FACTS]
                 if (self.path / name).exists():
                     write(self.path / name, b"".join(kept))
             for path in self.path.glob(PARTIAL + "*"):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, outcomes, required
 from gradus.rewards.combine import Combines
-from gradus.rewards.process import worker_of
+from gradus.rewards.process import Lost, worker_of
 from gradus.types import Failed, Frozen, Group, Key, Outcome, Trajectory, UserError
 from gradus.types.parts import Judgement, Reward, RewardFunction, Signals, Task, World
 from gradus.types.signals import Signal
@@ -43,9 +43,15 @@ class Function(Combines):
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         trajectories = [t for group in groups for t in group.trajectories]
-        worker = worker_of(self.path)
+        worker, call = worker_of(self.path), world.call(self.name)
+        known = world.fact(call)
+        if known is not None:  # the clock decided when this step was done before
+            return _by_group([Failed(known)] * len(trajectories), groups, self.name)
         try:
             found = await asyncio.to_thread(worker.ask, arguments_of(trajectories, world.step), self.timeout)
+        except Lost as error:
+            world.decide(call, str(error))
+            found = [Failed(str(error))] * len(trajectories)
         except asyncio.CancelledError:
             worker.kill()  # else the thread would wait on, and the program with it
             raise

@@ -45,16 +45,16 @@ class Worker:
             return self._required
 
     def ask(self, arguments: Mapping[str, Any], timeout: float) -> list[Outcome]:
-        """One outcome for every completion. All are failed where the process does not answer within `timeout` seconds; it is then killed."""
+        """One outcome for every completion. Raises Lost where the process does not answer within `timeout` seconds or ends; it is then killed."""
         count = len(arguments["completions"])
         message = json.dumps(arguments, default=_plain).encode() + b"\n"
         with self._lock:
             try:
                 answer = _exchange(self._started(), message, timeout)
                 return [_outcome(value) for value in _fitting(answer.get("outcomes"), count)]
-            except Lost as error:
+            except Lost:
                 self.stop()
-                return [Failed(str(error))] * count
+                raise
             except UserError as error:  # it could be loaded once, but not again
                 return [Failed(str(error))] * count
 

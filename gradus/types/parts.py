@@ -103,6 +103,18 @@ class World(Protocol):
         """A number for the step's metrics, which show the mean of all that were noted under a name."""
         ...
 
+    def call(self, name: str) -> str:
+        """A name for one more call of `name` in this step: the same when the step is done again."""
+        ...
+
+    def fact(self, call: str) -> str | None:
+        """How the clock ended this call when the step was done before; None where it did not."""
+        ...
+
+    def decide(self, call: str, reason: str) -> None:
+        """The clock ended this call: a fact of the step, obeyed when it is done again."""
+        ...
+
     async def more(self, count: int) -> list[Request]:
         """The curriculum's next `count` requests, or fewer where it has no more; none in evaluation."""
         ...

@@ -157,3 +157,15 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, go_on: Callable, monkeypatch:
     monkeypatch.undo()
     assert [step for step, _ in folder.rollouts()] == [0]
     assert not list((folder.path / "rollouts").glob(".*"))
+
+
+def test_what_the_clock_decided_outlives_a_cut_back(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {}, {})
+    run.append_fact(3, "train/score/1", "did not answer within 1 seconds")
+    run.append_fact(4, "train/score/1", "ended with code 9")
+    (run.path / "facts.jsonl").open("ab").write(b'{"step": 4, "call"')  # killed while writing
+    run.cut_back(3)
+    run.append_fact(5, "train/score/1", "later")
+    assert run.facts(3) == {"train/score/1": "did not answer within 1 seconds"}
+    assert run.facts(4) == {"train/score/1": "ended with code 9"}
+    assert run.facts(5) == {"train/score/1": "later"}

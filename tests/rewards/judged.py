@@ -39,9 +39,10 @@ def task(problem=None, verify=None):
     return Task("p", source, source, verify=verify)
 
 
-def score(reward, *rows, verify=None, step=0):
+def score(reward, *rows, verify=None, step=0, facts=None):
     """The judgements of one call."""
-    world = SimpleNamespace(task=task(verify=verify), step=step)
+    known = facts if facts is not None else {}
+    world = SimpleNamespace(task=task(verify=verify), step=step, call=str, fact=known.get, decide=known.__setitem__)
     return asyncio.run(reward.score(groups(*rows), {}, world))
 
 

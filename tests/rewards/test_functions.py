@@ -167,7 +167,7 @@ def test_a_cancelled_call_kills_its_worker(file):
     worker_of(reward.path).required()
 
     async def cancelled():
-        call = asyncio.create_task(reward.score(groups([trajectory("hang", plain=True)]), {}, SimpleNamespace(step=0)))
+        call = asyncio.create_task(reward.score(groups([trajectory("hang", plain=True)]), {}, SimpleNamespace(step=0, call=str, fact={}.get)))
         await asyncio.sleep(0.2)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -263,3 +263,18 @@ def test_a_local_function_that_exits_has_failed():
 
     (failed,) = rewards(LocalFunction(leaves), "a")
     assert failed.reason.startswith("raised SystemExit: 3 (test_functions.py, line ")
+
+
+def test_what_the_clock_decided_is_obeyed(tmp_path):
+    """A call that was too slow is a fact: done again with time enough, it fails for the same reason; another call is asked."""
+    path = tmp_path / "slow.py"
+    path.write_text("import time\ndef reward(completions, **kwargs):\n    time.sleep(0.6)\n    return [1.0] * len(completions)\n")
+    facts: dict[str, str] = {}
+    rows = [[trajectory("a", plain=True), trajectory("b", plain=True)]]
+    ((first, _),) = score(Function(f"{path}:reward", timeout=0.2), *rows, facts=facts)
+    assert first.reward == Failed("did not answer within 0.2 seconds")
+    assert list(facts.values()) == ["did not answer within 0.2 seconds"]
+    ((again, _),) = score(Function(f"{path}:reward", timeout=30), *rows, facts=facts)
+    assert again.reward == first.reward
+    ((other, _),) = score(Function(f"{path}:reward", timeout=30), *rows)
+    assert other.reward == 1.0

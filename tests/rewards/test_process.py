@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradus.rewards.process import Worker, stop_workers, worker_of
+from gradus.rewards.process import Lost, Worker, stop_workers, worker_of
 from gradus.types import NOT_APPLICABLE, Failed, UserError
 
 CODE = """
@@ -36,7 +36,10 @@ def file(tmp_path_factory):
 
 
 def ask(worker, *completions, timeout=10.0):
-    return worker.ask({"completions": completions, "trainer_state": {}}, timeout)
+    try:
+        return worker.ask({"completions": completions, "trainer_state": {}}, timeout)
+    except Lost as error:
+        return [Failed(str(error))] * len(completions)
 
 
 def test_questions_and_answers(file):
@@ -105,7 +108,7 @@ def test_a_killed_worker_leaves_no_process(file):
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 def test_a_worker_ends_with_its_parent(file, tmp_path):
     code = (
-        "import sys, threading, time\nfrom gradus.rewards.process import worker_of\n"
+        "import sys, threading, time\nfrom gradus.rewards.process import Lost, worker_of\n"
         "worker = worker_of(sys.argv[1])\nworker.required()\nprint(worker._process.pid, flush=True)\n"
         "threading.Thread(target=worker.ask, args=({'completions': ['spin'], 'trainer_state': {}}, 60.0), daemon=True).start()\ntime.sleep(60)\n"
     )
