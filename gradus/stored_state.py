@@ -20,12 +20,16 @@ def split(value: Any) -> tuple[Any, dict[str, Any]]:
         if isinstance(node, np.generic):
             return node.item()
         if isinstance(node, (np.ndarray, torch.Tensor)):
+            path = path if path not in arrays else f"{path}#{len(arrays)}"  # "a.b" then "c" spells like "a" then "b.c"
             arrays[path] = torch.from_numpy(node.copy()) if isinstance(node, np.ndarray) else node.detach().clone()
             return {"array": path, "numpy": isinstance(node, np.ndarray)}
         if isinstance(node, (list, tuple)):
             return [walk(v, f"{path}.{i}") for i, v in enumerate(node)]
         if isinstance(node, Mapping):
-            return {"map": {str(k): walk(v, f"{path}.{k}") for k, v in node.items()}}
+            for key in node:
+                if not isinstance(key, str):
+                    raise TypeError(f"state at {path.strip('.')} has the key {key!r}, of type {type(key).__name__}; keys are text")
+            return {"map": {k: walk(v, f"{path}.{k}") for k, v in node.items()}}
         raise TypeError(
             f"state at {path.strip('.')} is a {type(node).__name__}; state is numbers, text, lists, dictionaries, arrays and tensors"
         )
@@ -34,7 +38,7 @@ def split(value: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def join(document: Any, arrays: Mapping[str, Any]) -> Any:
-    """The inverse of `split`; tuples come back as lists, keys as text."""
+    """The inverse of `split`; tuples come back as lists."""
     if isinstance(document, list):
         return [join(v, arrays) for v in document]
     if isinstance(document, dict):

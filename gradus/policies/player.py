@@ -92,7 +92,8 @@ class Learner:
             prefix = f"optimizer.{index}."
             state = {n.removeprefix(prefix): t.clone() for n, t in tensors.items() if n.startswith(prefix)}
             if state:
-                self.optimizer.state[p] = state
+                # the moments stand beside the weights; the count of steps belongs on the CPU
+                self.optimizer.state[p] = {n: t if n == "step" else t.to(p.device) for n, t in state.items()}
             if self.masters is not self.parameters:
                 with torch.no_grad():
                     p.copy_(tensors[f"masters.{index}"])

@@ -40,9 +40,10 @@ class Key:
     value: int = 0
 
     def fold(self, *path: str | int) -> Key:
-        """The key of a sub-path; the order and the type of its elements count."""
+        """The key of a sub-path; the order and the type of its elements count, a NumPy scalar being the Python value that it holds."""
         digest = hashlib.blake2b(self.value.to_bytes(8, "little"), digest_size=8)
         for part in path:
+            part = part.item() if isinstance(part, np.generic) else part
             text = f"{type(part).__name__}:{part}".encode()
             digest.update(len(text).to_bytes(4, "little") + text)
         return Key(int.from_bytes(digest.digest(), "little"))

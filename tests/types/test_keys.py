@@ -32,6 +32,10 @@ def test_order_type_and_boundaries_of_a_path_count():
     assert Key(0).fold("a").value != Key(1).fold("a").value
 
 
+def test_a_number_of_numpy_draws_as_the_plain_number_that_a_stored_state_gives_back():
+    assert Key(1).fold(np.int64(3), np.str_("a")) == Key(1).fold(3, "a")
+
+
 def test_shapes_broadcast_and_positions_do_not_depend_on_company():
     keys, positions = np.array([[1], [2]], np.uint64), np.array([0, 7, 9])
     table = uniforms(keys, positions)
