@@ -50,10 +50,11 @@ def action_rewards(trajectory: Trajectory) -> np.ndarray:
 
 
 def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """All rows shifted and scaled together to mean 0 and population deviation 1; constant rows become zeros."""
+    """All rows shifted and scaled together to mean 0 and population deviation 1; rows that are constant (to 1e-12) become zeros."""
     everything = np.concatenate(list(rows)) if rows else np.zeros(0)
-    std = everything.std() if len(everything) else 0.0
-    return [(r - everything.mean()) / std if std > 0 else np.zeros_like(r) for r in rows]
+    if not len(everything) or everything.std() <= 1e-12 * np.abs(everything).max():  # what rounding alone has left is no signal
+        return [np.zeros_like(r) for r in rows]
+    return [(r - everything.mean()) / everything.std() for r in rows]
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,13 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
 
 
 def leave_one_out(rewards: np.ndarray) -> np.ndarray:
-    """A_i = r_i - mean of the other rewards = G/(G-1) (r_i - mean r); zeros for a group of one.
+    """A_i = r_i - mean of the other rewards = G/(G-1) (r_i - mean r); zeros for a group of one and for a constant group.
 
     Reference: Ahmadian et al., Back to Basics (RLOO), arXiv:2402.14740, eq. 8.
     """
     rewards = np.asarray(rewards, dtype=np.float64)
     count = len(rewards)
-    if count < 2:
+    if count < 2 or np.all(rewards == rewards[0]):
         return np.zeros_like(rewards)
     return rewards - (rewards.sum() - rewards) / (count - 1)
 

@@ -75,6 +75,8 @@ def test_whitening_is_over_all_rows():
     np.testing.assert_allclose(np.concatenate(rows), np.array([-2, -2, 1, 1, 1, 1]) / np.sqrt(2))
     assert [r.tolist() for r in whiten([np.ones(2), np.ones(1)])] == [[0, 0], [0]]
     assert whiten([]) == []
+    # the mean of three 0.1 is 0.10000000000000002: their rounding must not be stretched to a deviation of 1
+    assert [r.tolist() for r in whiten([np.full(2, 0.1), np.full(1, 0.1)])] == [[0, 0], [0]]
 
 
 def test_what_it_reads_depends_on_the_penalty():

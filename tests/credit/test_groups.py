@@ -25,6 +25,8 @@ def test_leave_one_out_by_hand():
     # 1 - (0 + 0.5)/2, 0 - (1 + .5)/2, .5 - (1 + 0)/2
     assert leave_one_out(np.array([1.0, 0.0, 0.5])).tolist() == [0.75, -0.75, 0.0]
     assert leave_one_out(np.array([5.0])).tolist() == [0.0]
+    # equal rewards leave nothing, not even the rounding of their sum: 0.1 - (0.30000000000000004 - 0.1) / 2 is not 0
+    assert leave_one_out(np.full(3, 0.1)).tolist() == [0.0] * 3
 
 
 @given(REWARDS)
