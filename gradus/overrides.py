@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from gradus.recipe import PROFILES, Recipe, get, put
+from gradus.recipe import PROFILES, Recipe, get, own, put
 from gradus.types import UserError, unknown
 from gradus.types.user_code import load_object
 
@@ -56,6 +56,7 @@ def override(recipe: Recipe, path: str, text: str) -> Recipe:
         return recipe.but(setting=PROFILES[text])
     path = _full_path(recipe, path)
     _check_first(recipe, path)
+    recipe = own(recipe, path)
     parent, _, name = path.rpartition(".")
     holder = get(recipe, parent) if parent else recipe
     if isinstance(holder, Mapping):

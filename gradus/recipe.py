@@ -83,8 +83,9 @@ class Recipe:
         Raises UserError for a path that does not exist, naming the nearest.
         """
         out = self
-        for path, value in changes_.items():
-            out = put(out, path.replace("__", "."), value)
+        for name, value in changes_.items():
+            path = name.replace("__", ".")
+            out = put(own(out, path), path, value)
         return out
 
     def derive(self, key: str, about: str, *, family: str = "bases", **changes_: Any) -> Recipe:
@@ -146,6 +147,14 @@ def _child(node: Any, name: str, where: str) -> Any:
     if not known:
         raise UserError(f'"{where}" is {node!r}, which has no fields; drop ".{name}"')
     raise unknown("field", name, known, f'In "{where}" ({type(node).__name__})' if where else f"In the {type(node).__name__.lower()}")
+
+
+def own(recipe: Recipe, path: str) -> Recipe:
+    """The recipe, where a path goes into a player's optimizer or credit rule that was left to the recipe's: that player with its own copy."""
+    match path.split("."):
+        case ["players", name, ("optimizer" | "credit") as part, _, *_] if getattr(recipe.players.get(name), part, ...) is None:
+            return put(recipe, f"players.{name}.{part}", getattr(recipe, part))
+    return recipe
 
 
 def put(root: Any, path: str, value: Any, where: str = "") -> Any:

@@ -12,8 +12,10 @@ from gradus.credit.groups import GroupRelative, LeaveOneOut
 from gradus.fit import check_fit, signals_of
 from gradus.objectives.averages import TokenMean
 from gradus.objectives.trust import Clip, DualClip
+from gradus.overrides import override
 from gradus.papers.bases.dapo import dapo
 from gradus.papers.bases.grpo import grpo
+from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.rloo import rloo
 from gradus.recipe import Recipe, changes, describe, get, put
@@ -51,6 +53,18 @@ def test_none_removes_an_entry_of_a_mapping():
 def test_a_new_entry_of_a_mapping_is_added():
     made = grpo.but(players__judge=Player(Copy("policy")))
     assert list(made.players) == [*grpo.players, "judge"]
+
+
+def test_a_field_of_what_a_player_shares_with_the_recipe_becomes_its_own():
+    made = ppo.but(optimizer__eps=1e-6).but(players__critic__optimizer__lr=1e-3)
+    assert made.players["critic"].optimizer == replace(ppo.optimizer, eps=1e-6, lr=1e-3)
+    assert made.optimizer == replace(ppo.optimizer, eps=1e-6)
+    assert override(ppo, "players.critic.optimizer.lr", "1e-3") == ppo.but(players__critic__optimizer__lr=1e-3)
+    assert ppo.but(players__critic__credit__lam=0.5).players["critic"].credit == replace(ppo.credit, lam=0.5)
+    with pytest.raises(UserError, match=r'unknown field "lrr" \(did you mean lr\?\)'):
+        override(ppo, "players.critic.optimizer.lrr", "1")
+    with pytest.raises(UserError, match=r'unknown field "critc" \(did you mean critic\?\)'):
+        override(ppo, "players.critc.optimizer.lr", "1")
 
 
 @pytest.mark.parametrize(
@@ -188,6 +202,24 @@ def test_json_of_a_part_from_elsewhere_is_refused():
     document["part"] = "elsewhere.module:Thing"
     with pytest.raises(UserError, match="belongs to no package"):
         from_json(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"part": "gradus.api:shutil.rmtree", "path": "kept"},  # what a module imports is not its own
+        {"part": "gradus.rewards.process:subprocess.Popen", "args": ["touch", "made"]},
+        {"part": "gradus.lab.durable:remove", "path": "kept"},  # a function is no part
+        {"function": "gradus.api:shutil.rmtree"},
+        {"function": "gradus.registry:TASKS"},
+    ],
+)
+def test_json_cannot_call_what_is_no_part(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
+    with pytest.raises(UserError, match=r"is no (part|function) of"):
+        from_json(document)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_dapo_says_in_one_map_what_it_changed():
