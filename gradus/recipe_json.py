@@ -43,8 +43,8 @@ def from_json(data: Any) -> Any:
     if "map" in data:
         return Frozen({k: from_json(v) for k, v in data["map"].items()})
     if "function" in data:
-        return _load(data["function"])
-    part = _load(data["part"])
+        return _own(_load(data["function"]), data["function"], "function")
+    part = _own(_load(data["part"]), data["part"], "part")
     values = {k: from_json(v) for k, v in data.items() if k != "part"}
     try:
         return part(**values)
@@ -83,6 +83,16 @@ def _load(path: Any) -> Any:
             found = getattr(found, attribute)
     except (ImportError, AttributeError):
         raise UserError(f'the recipe uses "{path}", which this version of gradus does not have; use the version that wrote it') from None
+    return found
+
+
+def _own(found: Any, path: Any, kind: str) -> Any:
+    """What was found, where it is a part (a dataclass) or a function of that very module: what a module imports is not to be called by a file."""
+    fits = is_dataclass(found) and isinstance(found, type) if kind == "part" else callable(found)
+    at_home = isinstance(path, dict) or f"{getattr(found, '__module__', '')}:{getattr(found, '__qualname__', '')}" == path
+    if not fits or not at_home:
+        shown = path["name"] if isinstance(path, dict) else path
+        raise UserError(f'the recipe names "{shown}", which is no {kind} of that module; use the version that wrote it, or mend the file')
     return found
 
 
