@@ -1,0 +1,123 @@
+"""A run at its boundaries: when it evaluates, saves, keeps the best, stops early; what the callback sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from gradus.lab.folder import RunFolder
+from gradus.papers.bases.grpo import grpo
+from gradus.papers.bases.reinforce import reinforce
+from gradus.run import go
+from gradus.study.evaluation import HeldOut
+from gradus.types import Group
+from tests.toy import toy_run
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A study whose held-out accuracy at each step is written down."""
+
+    scores: tuple[float | None, ...]  # by step
+    patience: int = 0
+    target: float | None = None
+    reward: None = None
+
+    async def measure(self, run, recipe, world):
+        return {"held_out/accuracy": self.scores[run.step]}
+
+
+def scripted(study, tmp_path=None, *, steps=6, **setting):
+    """The finished run of a recipe over bigram policies, judged by a study; its model is a file that says how often it had moved."""
+    run = toy_run(reinforce, steps=steps, **{"eval_every": 1, **setting})
+    run.recipe = replace(run.recipe, study=study)
+    if tmp_path is not None:
+        policy = run.players["policy"].policy
+        policy.save = lambda folder: (folder.mkdir(exist_ok=True), (folder / "moves").write_text(str(run.players["policy"].updates)))
+        run.folder = RunFolder.create(tmp_path / "run", {}, {})
+    return go(run)
+
+
+def test_it_evaluates_when_asked_at_the_start_and_at_the_end():
+    def evaluated(every):
+        rows = scripted(Scripted((0.5,) * 7), eval_every=every).metrics
+        return [row["step"] for row in rows if "held_out/accuracy" in row]
+
+    assert evaluated(4) == [0, 4, 6]
+    assert evaluated(0) == [0, 6]
+    assert evaluated(1) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_it_stops_when_patience_is_at_its_end():
+    run = scripted(Scripted((0.1, 0.3, 0.2, 0.3, 0.9, 0.9, 0.9), patience=2))
+    # best at 1; evaluations 2 and 3 are no better (equal is no better), so step 3 is not taken
+    assert (run.step, run.best) == (3, {"step": 1, "score": 0.3, "since": 2})
+    assert run.players["policy"].updates == 3
+    assert [row["step"] for row in run.metrics] == [0, 1, 2, 3]
+
+
+def test_an_improvement_renews_patience():
+    run = scripted(Scripted((0.1, 0.1, 0.2, 0.1, 0.3, 0.1, 0.1), patience=2))
+    assert (run.step, run.best["step"]) == (6, 4)
+
+
+def test_without_patience_it_goes_to_the_end():
+    assert scripted(Scripted((0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1))).step == 6
+
+
+def test_it_stops_where_the_target_is_reached():
+    assert scripted(Scripted((0.1, 0.2, 0.8, 0.9, 1.0, 1.0, 1.0), target=0.8)).step == 2
+
+
+def test_evaluations_without_a_score_are_no_best():
+    run = scripted(Scripted((None, None, 0.1, None, None, None, None), patience=3))
+    assert (run.step, run.best["step"]) == (5, 2)  # 3, 4 and 5 have no score, which is no improvement
+
+
+def test_the_best_model_is_kept_whatever_comes_after(tmp_path):
+    run = scripted(Scripted((0.1, 0.2, 0.7, 0.4, 0.3, 0.2, 0.1)), tmp_path, save_every=1, keep=1)
+    assert (run.folder.model("best") / "moves").read_text() == "2"
+    assert (run.folder.model("final") / "moves").read_text() == "6"
+
+
+def test_the_best_model_moves_on(tmp_path):
+    run = scripted(Scripted((0.1, 0.2, 0.1, 0.4, 0.3, 0.8, 0.1)), tmp_path, save_every=0)
+    assert (run.folder.model("best") / "moves").read_text() == "5"
+
+
+def test_the_callback_sees_every_step():
+    seen = []
+    run = toy_run(grpo, steps=3, eval_every=2)
+    run.recipe = replace(run.recipe, study=HeldOut(problems=2))
+    run.on_step = lambda *given: seen.append((given, given[0].players["policy"].updates))
+    go(run)
+    assert [updates for _, updates in seen] == [1, 2, 3]  # called when the step is done
+    for step, ((which, metrics, groups), _) in enumerate(seen):
+        assert which is run
+        assert metrics["step"] == step
+        assert all(isinstance(g, Group) for g in groups)
+        assert metrics["reward"] == pytest.approx(sum(t.value for g in groups for t in g.trajectories) / 16)  # 4 problems, 4 samples
+    assert ["held_out/accuracy" in metrics for (_, metrics, _), _ in seen] == [True, False, True]
+    assert run.metrics[-1]["step"] == 3
+
+
+def test_what_a_callback_raises_stops_the_run():
+    class Enough(Exception):
+        pass
+
+    def stop(run, metrics, groups):
+        if metrics["step"] == 1:
+            raise Enough
+
+    run = toy_run(grpo, steps=5)
+    run.on_step = stop
+    with pytest.raises(Enough):
+        go(run)
+    assert run.players["policy"].updates == 2
+
+
+def test_metrics_are_plain_numbers_and_the_same_in_every_run():
+    first, second = (go(toy_run(grpo, steps=2)).metrics for _ in range(2))
+    assert first == second
+    assert all(v is None or type(v) in (int, float) for row in first for v in row.values())
