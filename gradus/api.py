@@ -224,7 +224,7 @@ def train(
 
 
 def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = None, more: int | None = None) -> Run:
-    """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes. `more`: steps in all, if not as planned."""
+    """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes. `more`: steps in all from now on, if not as planned."""
     opened = RunFolder.open(folder)
     planned = plan_of(opened)
     if more is not None:
@@ -238,6 +238,8 @@ def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = Non
             run.restore(checkpoint)
         opened.cut_back(run.step)
         run.metrics = opened.metrics()
+        if more is not None:
+            opened.replan(planned.stored())
         opened.note_resumed(run.step, sys.argv, [note] if note else [])
         run.folder = opened
         return proceed(run)
@@ -274,10 +276,12 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
 
 
 def export(run: Path | str, target: Path | str, which: str = "final") -> Path:
-    """Copies a run's model to a folder that loads in transformers as it is. Raises UserError where the target exists."""
+    """Copies a run's model to a folder that loads in transformers as it is. Raises UserError where the target exists, or there is no best."""
     target = Path(target)
     if target.exists():
         raise UserError(f"{target} exists already; name another folder, nothing is overwritten")
+    if which == "best" and is_run(Path(run)) and RunFolder.open(run).model("best") is None:
+        raise UserError(f"{run} has no best model, for no evaluation after its start beat all others; leave --best out for the last one")
     source = model_of(run, which)
     if source is None or not is_run(Path(run)):
         raise UserError(f"{run} holds no run; give the folder that was named with --run")

@@ -65,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sentence = told(error)
         if sentence is None:
             raise
-        print(f"gradus: {sentence}", file=sys.stderr)
+        from gradus.lab.live import printable
+
+        print(f"gradus: {printable(sentence)}", file=sys.stderr)
         return 2
 
 
@@ -162,7 +164,7 @@ def _eval_options(parser: Parser) -> None:
     add("--problems", type=int, default=256, metavar="N", help="held-out problems")
     add("--reward", metavar="FILE.py:FUNCTION", help="judges in place of the task's verifier")
     add("--seed", type=int, default=0, metavar="S")
-    add("--device", default="cpu", help="cpu, cuda, cuda:1")
+    add("--device", help="cpu, cuda, cuda:1; left out: the run's own, cpu for a model")
     add("--json", action="store_true", help="as JSON")
 
 

@@ -33,7 +33,7 @@ def evaluate(
     problems: int = 256,
     reward: str | Any | None = None,
     seed: int = 0,
-    device: str = "cpu",
+    device: str | None = None,
     task_options: Mapping[str, str] | None = None,
     overrides: Sequence[tuple[str, str]] = (),
     progress: Callable[[int, int], None] | None = None,
@@ -43,19 +43,19 @@ def evaluate(
     Args: model_or_run: a model's folder, a run's (its final model, else its best, else its newest), or None for the built-in model;
     task: None: the run's own; samples: a problem, 0 for the largest of `pass_at`; reward: file.py:function; None: for a run on its own
     task the one of its evaluations while training, else the task's verifier;
-    overrides: fields of the recipe, as on the command line.
+    device: None: the run's own, cpu for a model; overrides: fields of the recipe, as on the command line.
     """
     check_seed(seed)
     path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
     options = dict(task_options or {})
     own = False
     if path is not None and is_run(path):
-        run, own = _of_run(path, task, options, overrides)
+        run, own = _of_run(path, task, options, overrides, device)
     else:
         if task is None:
             raise UserError("a model is evaluated on a task: name one with --task (gradus tasks lists them)")
         made = task if isinstance(task, Task) else load_task(task, options)
-        run = _of_model(path, made, overrides, device)
+        run = _of_model(path, made, overrides, device or "cpu")
     run.seed = seed
     judge = Function(path=reward) if isinstance(reward, str) else reward or verdict_of(run, own=own)
     if judge is None:
@@ -72,7 +72,9 @@ async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
             await judge.close()
 
 
-def _of_run(path: Path, task: str | Task | None, options: Mapping[str, str], overrides: Sequence[tuple[str, str]]) -> tuple[Run, bool]:
+def _of_run(
+    path: Path, task: str | Task | None, options: Mapping[str, str], overrides: Sequence[tuple[str, str]], device: str | None
+) -> tuple[Run, bool]:
     """A run as it stood at the checkpoint of its model, weights and what its parts remember; and whether the task is its own."""
     folder = RunFolder.open(path)
     planned = plan_of(folder)
@@ -81,7 +83,7 @@ def _of_run(path: Path, task: str | Task | None, options: Mapping[str, str], ove
         planned = replace(planned, task=task, task_options=tuple(options.items()))
     elif options:
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
-    planned = replace(planned, recipe=override_all(planned.recipe, overrides))
+    planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)
     run = start(planned, task=task if isinstance(task, Task) else None)
     model = folder.model("final") or folder.model("best")
     found = checkpoints.at(model.parent) if model is not None else folder.latest()[0]

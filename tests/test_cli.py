@@ -156,6 +156,9 @@ def test_a_run_goes_on(trained: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert code == 0
     assert f"run: {longer}" in out
     assert [row["step"] for row in RunFolder.open(longer).metrics()] == [0, 1, 2, 3]
+    code, out, _ = said(capsys, "resume", str(longer))  # it now is a run of three steps, also for whoever goes on with it without a word
+    assert code == 0
+    assert RunFolder.open(longer).recipe()["recipe"]["setting"]["steps"] == 3
     code, _, err = said(capsys, "resume", str(longer), "--steps", "1")
     assert code == 2
     assert "--steps is 1, but" in err
@@ -184,6 +187,31 @@ def test_a_model_is_exported_as_it_is(trained: Path, capsys: pytest.CaptureFixtu
     code, _, err = said(capsys, "export", str(trained / "run"), str(target))
     assert code == 2
     assert "exists already" in err
+
+
+def test_a_best_model_that_is_not_there_is_not_replaced_by_another(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = trained / "bare"
+    shutil.copytree(trained / "run", bare, symlinks=True)
+    (bare / "best").unlink(missing_ok=True)
+    code, _, err = said(capsys, "export", "--best", str(bare), str(trained / "copied"))
+    assert code == 2
+    assert "has no best model" in err
+    assert not (trained / "copied").exists()
+
+
+def test_a_run_is_evaluated_on_the_device_that_is_named(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = said(capsys, "eval", str(trained / "run"), "--problems", "1", "--device", "nowhere")
+    assert code == 2
+    assert '--device is "nowhere"' in err
+
+
+def test_what_is_told_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def raising(words: list[str]) -> int:
+        raise UserError("the reward raised ValueError: \x1b]0;owned\x07\x1b[2J")
+
+    monkeypatch.setattr("gradus.cli.run", raising)
+    assert main(["tasks"]) == 2
+    assert capsys.readouterr().err == "gradus: the reward raised ValueError: ?]0;owned??[2J\n"
 
 
 def test_ctrl_c_says_what_is_kept(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,6 +157,11 @@ class RunFolder:
         path = self.path / PROVENANCE
         return _document(path) if path.exists() else {}
 
+    def replan(self, recipe: Mapping[str, Any]) -> None:
+        """Puts another recipe in the place of the run's, for whoever goes on with it."""
+        with room(self.path, RECIPE):
+            write(self.path / RECIPE, encode(recipe))
+
     def note_resumed(self, step: int, command: Sequence[str], notes: Sequence[str] = ()) -> None:
         """Adds to the provenance that the run went on from a step, when, by which command, and what was noticed."""
         before = self.provenance()
