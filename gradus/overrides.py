@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import inspect
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gradus.recipe import PROFILES, Recipe, get, own, put
+from gradus.rewards.functions import reward_from
 from gradus.types import UserError, unknown
 from gradus.types.user_code import load_object
 
@@ -150,6 +152,8 @@ def _part(path: str, text: str) -> Any:
         return None
     if ".py:" in text:
         found = load_object(text, "part")
+        if inspect.isfunction(found) and path.rpartition(".")[2] == "reward":
+            return reward_from(f"{Path(text.rpartition(':')[0]).resolve()}:{found.__name__}")
         try:
             return found() if isinstance(found, type) else found
         except TypeError as error:

@@ -243,6 +243,7 @@ async def _train(run: Run) -> None:
     try:
         await loop(run)
     finally:
-        closing = getattr(run.recipe.reward, "close", None)
-        if closing is not None:
-            await closing()
+        for reward in (run.recipe.reward, getattr(run.recipe.study, "reward", None)):
+            closing = getattr(reward, "close", None)
+            if closing is not None:
+                await closing()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gradus import recipe
+from gradus.fit import check_parts
 from gradus.overrides import override, override_all
+from gradus.registry import recipe
+from gradus.rewards.finished import Finished
+from gradus.rewards.functions import Function
 from gradus.types import UserError
 
 
@@ -55,3 +58,17 @@ def test_fields_that_only_fit_together_may_come_in_any_order():
     assert (made.rollout.size, made.rollout.carry) == (16, 8)
     with pytest.raises(UserError, match="carry"):
         override_all(recipe("delethink"), [("rollout.size", "16")])
+
+
+def test_a_function_of_a_file_is_a_reward_where_a_reward_stands(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("def long(completion_ids, **kwargs):\n    return [float(len(c) > 2) for c in completion_ids]\n")
+    made = override(recipe("grpo"), "study.reward", f"{file}:long")
+    assert made.study.reward == Function(f"{file}:long")
+    assert override(made, "study.reward", "none").study.reward is None
+    assert override(made, "study.reward", "Finished").study.reward == Finished()
+    check_parts(made)
+    with pytest.raises(UserError, match=r"study.reward cannot be Clip, which lacks"):
+        check_parts(override(made, "study.reward", "Clip"))
+    with pytest.raises(UserError, match=r"credit cannot be <function long .* which lacks assign"):
+        check_parts(override(made, "credit", f"{file}:long"))

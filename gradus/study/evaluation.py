@@ -10,7 +10,7 @@ import numpy as np
 
 from gradus.study.summary import mean
 from gradus.types import Group, Key, Request
-from gradus.types.parts import Source
+from gradus.types.parts import Reward, Source
 from gradus.types.ranges import check_ranges
 
 
@@ -21,7 +21,7 @@ class HeldOut:
     problems: int = 256
     samples: int = 1  # sampled answers a problem, at the task's temperature
     greedy: bool = True  # one greedy answer a problem besides
-    reward: Any = None  # a Reward other than the training one; None: the recipe's
+    reward: Reward | None = None  # another than the one of training, or FILE.py:FUNCTION; None: the recipe's
     patience: int = 0  # evaluations without improvement before the run stops early; 0: never
     target: float | None = None  # stop once held_out/accuracy reaches it; None: never
 
