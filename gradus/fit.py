@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -46,6 +47,8 @@ METHODS = {
     "players": "items",
 }
 """What the loop calls on the part at each seam."""
+REMEMBERING = re.compile(r"curriculum|rollout|selection|credit|search|players\.\w+\.credit")
+"""The places whose parts are given what they remember."""
 
 
 def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
@@ -87,6 +90,8 @@ def check_parts(recipe: Recipe) -> None:
         part = getattr(recipe, seam)
         if part is not None and not hasattr(part, method):
             raise _misplaced(part, seam, method)
+    if recipe.system is not None:
+        raise UserError(f"system is {type(recipe.system).__name__}, but nothing reads it in this version; leave it out")
     _check_inside(recipe, "")
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
@@ -102,11 +107,21 @@ def _check_inside(node: Any, where: str) -> None:
         for name, value in node.items():
             _check_inside(value, f"{where}.{name}")
     elif is_dataclass(node) and not isinstance(node, type):
+        if _remembers(node) and not REMEMBERING.fullmatch(where):
+            raise UserError(
+                f"{where} is {type(node).__name__}, which remembers something from step to step; only curriculum, rollout, selection, search "
+                "and credit themselves can, and no part inside another"
+            )
         declared = _declared(type(node))
         for field in fields(node):
             path = f"{where}.{field.name}".lstrip(".")
             _check_place(getattr(node, field.name), declared.get(field.name, Any), path)
             _check_inside(getattr(node, field.name), path)
+
+
+def _remembers(part: Any) -> bool:
+    """Whether a part has a state: a `start` that takes nothing (that of an environment takes a problem)."""
+    return hasattr(part, "start") and not inspect.signature(part.start).parameters
 
 
 def _check_place(value: Any, declared: Any, where: str) -> None:
@@ -148,6 +163,8 @@ def _declared(cls: type) -> dict[str, Any]:
 def check_learning(recipe: Recipe) -> None:
     """Raises UserError for a player that learns without a credit rule, an optimizer, or somebody to learn from."""
     policy = recipe.players.get("policy", Player())
+    if policy.objective is not None:
+        raise UserError("players.policy.objective is never read: the objective of the policy is the recipe's own; set it with --objective")
     names = {"policy", *recipe.players}
     for owner, objective in objectives_of(recipe):
         name = "policy" if owner == "objective" else owner.split(".")[1]

@@ -11,12 +11,17 @@ import pytest
 
 from gradus import registry
 from gradus.credit.groups import GroupRelative
+from gradus.curricula.sweep import Sweep
 from gradus.fit import check_fit, check_learning, check_parts, check_problems
 from gradus.objectives.averages import TokenMean
 from gradus.objectives.terms import Policy, ValueLoss
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
+from gradus.rewards.verified import Verified
+from gradus.rollouts.extractors import Contrast
+from gradus.rollouts.library import Recalling
+from gradus.rollouts.refill import Refill
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.players import Copy, Head, Player
 from tests.toy import TOY
@@ -50,6 +55,11 @@ def test_what_has_the_attributes_fits_whatever_its_class() -> None:
     check_parts(grpo.but(objective__policy__weight=None))
 
 
+class Remembering(Verified):
+    def start(self) -> dict[str, int]:
+        return {}
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -60,6 +70,10 @@ def test_what_has_the_attributes_fits_whatever_its_class() -> None:
         ({"objective__policy__ratio": None}, "objective.policy.ratio is empty; set a Ratio with --objective.policy.ratio"),
         ({"objective__policy__trust": Own(wide=math.nan)}, "objective.policy.trust.wide is nan"),
         ({"players__reference": Copy("policy")}, "players.reference cannot be Copy, which lacks Player"),
+        ({"rollout": Refill(Recalling(Contrast()))}, "rollout.rollout is Recalling, which remembers something from step to step"),
+        ({"study": Sweep()}, "study cannot be Sweep"),
+        ({"reward": Remembering()}, "reward is Remembering, which remembers something from step to step"),
+        ({"system": Clip()}, "system is Clip, but nothing reads it"),
         ({"players__reference__model": GroupRelative()}, "players.reference.model cannot be GroupRelative, which lacks Copy"),
     ],
 )
@@ -76,6 +90,10 @@ LEARNS = Player(Head(of=Copy("policy")), objective=Frozen(value=ValueLoss()))
     ("recipe", "sentence"),
     [
         (grpo.but(credit=None), "objective is there to train policy, but recipe grpo has no credit; set a rule with --credit"),
+        (
+            grpo.but(players__policy=Player(objective=grpo.objective)),
+            "players.policy.objective is never read: the objective of the policy is the recipe's own",
+        ),
         (grpo.but(optimizer=None), "objective is there to train policy, but recipe grpo has no optimizer"),
         (
             grpo.but(players__critic=LEARNS),

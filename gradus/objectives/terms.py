@@ -15,6 +15,7 @@ from torch import Tensor
 from gradus.objectives.averages import Average, SequenceMean, TokenMean
 from gradus.objectives.ratios import Ratio, TokenRatio
 from gradus.objectives.trust import Clip, Trust
+from gradus.types import UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import EntropyOf, LogProb, Signal, Value, Values, Want
@@ -132,6 +133,8 @@ class ValueLoss:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         values = outputs[Value()]
+        if bool(batch.returns.isnan().any()):
+            raise UserError(f"{self.player} learns values, but its credit rule gives no returns; set one that does, such as GAE")
         losses = value_losses(values, batch.signals[Values(player=self.player)], batch.returns, clip=self.clip)
         loss = (self.average.coefficients(batch, self.source) * losses).sum()
         return self.coefficient * loss, {"value_error": tally((values.detach() - batch.returns).square())}

@@ -77,16 +77,25 @@ class Batch:
 
     def subset(self, ids: Sequence[int]) -> Batch:
         """A mini-batch of its own: whole trajectories by id, counted anew."""
-        owners = [int(self.group[self.trajectory == i][0]) for i in ids]
-        groups = [
-            Group(str(o), tuple(self.trajectories[i] for i, mine in zip(ids, owners, strict=True) if mine == o))
-            for o in dict.fromkeys(owners)
-        ]
-        order = [i for o in dict.fromkeys(owners) for i, mine in zip(ids, owners, strict=True) if mine == o]
-        index = torch.cat([torch.nonzero(self.trajectory == i)[:, 0] for i in order])
+        owners, places = self.owners(), self._places()
+        members: dict[int, list[int]] = {}
+        for i in ids:
+            members.setdefault(int(owners[i]), []).append(i)
+        groups = [Group(str(owner), tuple(self.trajectories[i] for i in mine)) for owner, mine in members.items()]
+        index = torch.from_numpy(np.concatenate([places[i] for mine in members.values() for i in mine]))
         made = make_batch(groups, dtype=self.weight.dtype)
         old, signals = {w: v[index] for w, v in self.old.items()}, {s: v[index] for s, v in self.signals.items()}
         return replace(made, old=old, signals=signals)
+
+    def owners(self) -> np.ndarray:
+        """The group of every trajectory, int64 [N], of a batch that holds them all."""
+        return self.group.numpy()[[rows[0] for rows in self._places()]]
+
+    def _places(self) -> list[np.ndarray]:
+        """The rows of every trajectory, ascending."""
+        ids = self.trajectory.numpy()
+        lengths = np.bincount(ids, minlength=len(self.trajectories))
+        return np.split(np.argsort(ids, kind="stable"), np.cumsum(lengths)[:-1])
 
     def of(self, source: str) -> tuple[Batch, Tensor | None]:
         """The actions whose trajectory comes from `source`, and their rows; (self, None) where that is all of them."""

@@ -54,9 +54,12 @@ class Minibatches:
             for piece in minibatches(batch, self.count, unit_of(terms), key.fold("order", epoch)):
                 tallies = merge(tallies, gradient(player.policy, piece, terms, player.setting.micro_tokens, key))
                 moves.append(player.move(step))
-        means = {name: sum(m.get(name, 0.0) for m in moves) / len(moves) for name in ("grad_norm", "learning_rate", "skipped")}
+        means = {name: float(np.mean(seen)) for name in _MOVED if (seen := [m[name] for m in moves if name in m])}
         losses = {name: t.mean / len(moves) for name, t in tallies.items() if name.startswith("loss/")}
         return {**{name: t.mean for name, t in tallies.items()}, **losses, **means}
+
+
+_MOVED = ("grad_norm", "learning_rate", "skipped")  # told of every move; a skipped one has no rate
 
 
 def unit_of(terms: Mapping[str, Term]) -> str:
@@ -68,8 +71,7 @@ def minibatches(batch: Batch, count: int, unit: str, key: Key) -> list[Batch]:
     """The batch cut into `count` nearly equal parts of whole units in a keyed order; each part counts its own actions."""
     if count == 1:
         return [batch]
-    first = np.array([int(batch.group[batch.trajectory == i][0]) for i in range(len(batch.trajectories))])
-    owner = first if unit == "group" else np.arange(len(first))
+    owner = batch.owners() if unit == "group" else np.arange(len(batch.trajectories))
     units = np.unique(owner)
     parts = np.array_split(units[key.permutation(len(units))], min(count, len(units)))
     return [batch.subset(np.flatnonzero(np.isin(owner, part)).tolist()) for part in parts]
@@ -102,6 +104,8 @@ def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens:
         return seen
     leaves = {w: o.requires_grad_() for w, o in forward(policy, batch, wants, micro_tokens, key).items()}
     loss, metrics = evaluate(terms, leaves, batch)
+    if not loss.requires_grad:  # no term reads any of these trajectories
+        return metrics
     loss.backward()
     for chosen in policy.micro_batches(batch.contexts, micro_tokens):
         piece, rows = batch.slice(chosen)

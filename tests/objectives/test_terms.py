@@ -25,7 +25,7 @@ from gradus.objectives.terms import (
     wants_of,
 )
 from gradus.objectives.trust import Unclipped
-from gradus.types import Group
+from gradus.types import Group, UserError
 from gradus.types.signals import EntropyOf, LogProb, Value, Values
 from tests.toy import batch, group, trajectory
 
@@ -80,6 +80,8 @@ def test_a_critic_beyond_its_range_gets_no_gradient():
 
 def test_the_value_term_regresses_on_the_returns():
     made = replace(batch(group(1, lengths=[2]), signals={Values(player="critic"): {"g/0": np.zeros(2)}}), returns=numbers(1, 2))
+    with pytest.raises(UserError, match="critic learns values, but its credit rule gives no returns"):
+        ValueLoss().loss({Value(): numbers(0, 0)}, replace(made, returns=numbers(1, math.nan)))
     loss, metrics = ValueLoss(clip=None, coefficient=0.5).loss({Value(): numbers(0, 0)}, made)
     assert_close(loss.item(), 0.5 * (0.5 + 2) / 2)
     assert metrics["value_error"].mean == 2.5

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.ratios import SequenceRatio
+from gradus.objectives.ratios import SequenceRatio, TokenRatio
 from gradus.objectives.terms import EntropyBonus, Imitation, Policy
 from gradus.policies.player import Learner
 from gradus.recipe import Setting
@@ -147,6 +147,22 @@ def test_a_batch_without_actions_moves_nobody():
     empty = batch(group(1).but(trajectories=(trajectory([1], trained=False),)))
     assert Minibatches().apply({"policy": player}, {"policy": empty}, 0, Key()) == {}
     assert player.updates == 0
+
+
+def test_a_batch_that_no_term_reads_gives_no_gradient_however_it_is_cut():
+    given = batch(group(1).but(trajectories=(trajectory([1, 2], source="teacher"),)))
+    for ratio in (TokenRatio(), SequenceRatio()):  # a plain sum over actions, and one that is not
+        player = learner({"policy": Policy(ratio=ratio)})
+        assert gradient(player.policy, given, player.spec.objective, 100, Key()) == {}
+        assert player.policy.network.logits.grad is None
+
+
+def test_the_learning_rate_told_is_that_of_the_moves_that_were_made():
+    player = learner({"policy": Policy()})
+    # four tokens in two trajectories, two minibatches: one of them is spoilt, so one move is made, at the rate 0.1
+    half = batch(group(1, 0, lengths=[2, 2]), advantages=[np.inf, 1])
+    seen = Minibatches(count=2).update(player, half, 0, Key())
+    assert (seen["skipped"], seen["learning_rate"], player.updates) == (0.5, 0.1, 1)
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_and_is_told():
