@@ -1,0 +1,51 @@
+"""What the README tells people to type is there to be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gradus.cli import build_parser, main, split_fields
+from gradus.overrides import override_all
+from gradus.registry import recipe
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.M | re.S)
+COMMANDS = [line for kind, text in BLOCKS if not kind for line in text.splitlines() if line.startswith((".venv/bin/gradus ", "make "))]
+CHEAP = ("papers", "tasks", "show", "diff")
+
+
+def test_the_first_two_commands_are_the_demonstration_and_the_tests():
+    assert COMMANDS[:2] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
+def test_its_targets_are_in_the_makefile(command):
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M)
+    assert set(command.split()[1:]) <= set(targets)
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not c.startswith("make ")])
+def test_its_commands_are_understood(command, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    words = shlex.split(command)[1:]
+    parser, commands = build_parser()
+    if words[0] in CHEAP:
+        assert main(words) == 0
+        assert capsys.readouterr().out
+        return
+    known, fields = split_fields(words, commands[words[0]])
+    options = parser.parse_args(known)
+    if words[0] == "train":
+        override_all(recipe(options.recipe), fields)  # every field and part is one that the recipe takes
+    else:
+        assert not fields
+
+
+def test_every_command_is_told_of():
+    told = {shlex.split(c)[1] for c in COMMANDS if not c.startswith("make ")}
+    assert {"train", "resume", "eval", "export", "papers", "show", "diff"} <= told
