@@ -124,11 +124,20 @@ def read(text: str, declared: Any, current: Any, path: str) -> Any:
         wanted = " or ".join({bool: "true or false", int: "a whole number", float: "a number"}[k] for k in scalars)
         raise UserError(f'--{path} is "{text}"; it must be {wanted}{" or none" if type(None) in choices else ""}')
     if any(typing.get_origin(c) is tuple for c in choices) or isinstance(current, tuple):
-        try:
-            return tuple(ast.literal_eval(text if text.startswith(("(", "[")) else f"({text},)"))
-        except (ValueError, SyntaxError):
-            raise UserError(f'--{path} is "{text}"; write values with commas between them') from None
+        of_text = any(typing.get_origin(c) is tuple and str in typing.get_args(c) for c in choices)
+        return _several(text, path, of_text)
     return _part(path, text)
+
+
+def _several(text: str, path: str, of_text: bool) -> tuple[Any, ...]:
+    """Values with commas between them, as Python writes them; text needs quotes only where it holds a comma, a quote or a \\n."""
+    try:
+        values = tuple(ast.literal_eval(text if text.startswith(("(", "[")) else f"({text},)"))
+    except (ValueError, SyntaxError, TypeError):
+        if not of_text:
+            raise UserError(f'--{path} is "{text}"; write values with commas between them') from None
+        values = ()
+    return values if not of_text or (values and all(isinstance(v, str) for v in values)) else tuple(filter(None, text.split(",")))
 
 
 def _choices(declared: Any) -> tuple[Any, ...]:

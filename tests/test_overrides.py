@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradus.fit import check_parts
-from gradus.overrides import override, override_all
+from gradus.overrides import override, override_all, read
 from gradus.registry import recipe
 from gradus.rewards.finished import Finished
 from gradus.rewards.functions import Function
@@ -72,3 +72,18 @@ def test_a_function_of_a_file_is_a_reward_where_a_reward_stands(tmp_path):
         check_parts(override(made, "study.reward", "Clip"))
     with pytest.raises(UserError, match=r"credit cannot be <function long .* which lacks assign"):
         check_parts(override(made, "credit", f"{file}:long"))
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"),
+    [
+        ("</answer>", ("</answer>",)),
+        ("</answer>,</tool>", ("</answer>", "</tool>")),
+        ("7,8", ("7", "8")),  # text, though Python would read numbers
+        (r"'a,b','\n'", ("a,b", "\n")),
+        ("['.']", (".",)),
+        ("", ()),
+    ],
+)
+def test_stops_are_text(text, stops):
+    assert read(text, tuple[str, ...], (), "task.sampling.stops") == stops
