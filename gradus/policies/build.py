@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gradus.policies.player import Learner
 from gradus.recipe import Recipe
@@ -94,10 +96,11 @@ def check_device(name: str) -> None:
         raise UserError(f"--device is {name}, which PyTorch cannot use here ({reason}); take --device cpu or mend the driver") from None
 
 
-def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: dict[str, list[dict[str, torch.Tensor]]]) -> None:
+def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: dict[str, list[dict[str, Any]]]) -> None:
     """Brings players that follow another up to date after a step: moving averages by `decay`, lagged ones `updates` behind.
 
-    `moved`: updates of each player before the step. `history`: weights that lagged players still wait for; part of the run's state.
+    `moved`: updates of each player before the step. `history`: weights that lagged players still wait for, and narrow averages in float32;
+    part of the run's state.
     """
     for name, player in players.items():
         relation = player.spec.model
@@ -105,17 +108,30 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
             continue
         theirs = players[relation.of].policy.network.state_dict()
         mine = player.policy.network.state_dict()
-        with torch.no_grad():
-            if isinstance(relation, MovingAverage):
-                if players[relation.of].updates % relation.every == 0:
-                    decay = relation.decay_at(players[relation.of].updates)
-                    for key, weight in mine.items():
-                        weight.mul_(decay).add_(theirs[key].to(weight), alpha=1 - decay)
-                player.updates = players[relation.of].updates
-                continue
-            queue = history.setdefault(name, [])
-            queue.append({key: weight.clone() for key, weight in theirs.items()})
-            if len(queue) > relation.updates:
-                for key, weight in queue.pop(0).items():
-                    mine[key].copy_(weight)
-                player.updates = players[relation.of].updates - relation.updates
+        updates = players[relation.of].updates
+        if isinstance(relation, MovingAverage):
+            due = [n for n in range(moved[relation.of] + 1, updates + 1) if n % relation.every == 0]
+            if due:
+                _average(mine, theirs, math.prod(relation.decay_at(n) for n in due), history.setdefault(name, []))
+            player.updates = updates
+            continue
+        queue = history.setdefault(name, [])
+        queue.append({"updates": updates, "weights": {key: weight.clone() for key, weight in theirs.items()}})
+        while queue and queue[0]["updates"] <= updates - relation.updates:
+            seen = queue.pop(0)
+            player.updates = seen["updates"]
+            for key, weight in seen["weights"].items():
+                mine[key].copy_(weight)
+
+
+def _average(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], keep: float, wide: list[dict[str, Tensor]]) -> None:
+    """mine <- keep mine + (1 - keep) theirs. Weights narrower than float32 have their average in `wide`, or small moves would round away."""
+    narrow = {key: weight for key, weight in mine.items() if weight.dtype in (torch.bfloat16, torch.float16)}
+    if narrow and not wide:
+        wide.append({key: weight.float() for key, weight in narrow.items()})
+    for key, weight in mine.items():
+        average = wide[0][key].to(weight.device) if key in narrow else weight
+        average.mul_(keep).add_(theirs[key].to(average), alpha=1 - keep)
+        if key in narrow:
+            wide[0][key] = average
+            weight.copy_(average)

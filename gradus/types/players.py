@@ -36,7 +36,10 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Lagged:
-    """Another player's weights as they were `updates` updates ago (those of the start before that)."""
+    """Another player's weights as they were `updates` updates ago (those of the start before that).
+
+    Weights are seen after whole steps: where a step has several updates these are the newest that are at least so old.
+    """
 
     of: str = "policy"
     updates: int = 1
@@ -47,7 +50,10 @@ class Lagged:
 
 @dataclass(frozen=True)
 class MovingAverage:
-    """An exponential moving average of another player's weights: every `every` updates w <- decay w + (1 - decay) w_of."""
+    """An exponential moving average of another player's weights: every `every` updates w <- decay w + (1 - decay) w_of.
+
+    Weights are seen after whole steps: where a step has several updates, w_of is for all of them what the step has left.
+    """
 
     of: str = "policy"
     decay: float = 0.99

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -130,6 +131,47 @@ def test_followers_catch_up(folder):
     assert weights == [[0.25, 0.0], [0.6875, 0.0], [1.265625, 1.0]]
     follow(players, {name: p.updates for name, p in players.items()}, history)  # nobody moved
     assert float(players["slow"].policy.network.get_parameter(parameter).flatten()[0]) == 1.265625
+
+
+def following(relation, dtype=torch.float32):
+    """The policy and a player that follows it, each one weight of 0; and a step in which the policy moves to `value`, `moves` times over."""
+    players = {
+        name: SimpleNamespace(spec=Player(model), updates=0, policy=SimpleNamespace(network=torch.nn.Linear(1, 1, bias=False, dtype=dtype)))
+        for name, model in (("policy", None), ("after", relation))
+    }
+    history: dict = {}
+
+    def weight(name):
+        return players[name].policy.network.weight.data
+
+    def step(value, moves=1):
+        moved = {name: p.updates for name, p in players.items()}
+        weight("policy").fill_(value)
+        players["policy"].updates += moves
+        follow(players, moved, history)
+        return float(weight("after")), players["after"].updates
+
+    weight("policy").zero_()
+    weight("after").zero_()
+    return step
+
+
+def test_a_lag_is_counted_in_updates_where_a_step_has_several():
+    step = following(Lagged(updates=4))
+    # three updates a step: weights are seen at 3, 6, 9, 12. Four behind 6 is 2: the start; 9: 5, so those of 3; 12: 8, so those of 6
+    assert [step(value, moves=3) for value in (1.0, 2.0, 3.0, 4.0)] == [(0.0, 0), (0.0, 0), (1.0, 3), (2.0, 6)]
+
+
+def test_an_average_moves_for_every_update_that_is_due_within_a_step():
+    step = following(MovingAverage(decay=0.5, every=3))
+    # updates 2, 4, 6, 12: none is due, then 3, then 6, then 9 and 12: 0.5 * 0 + 0.5 * 2, 0.5 * 1 + 0.5 * 3, 0.25 * 2 + 0.75 * 4
+    assert [step(v, m)[0] for v, m in ((1.0, 2), (2.0, 2), (3.0, 2), (4.0, 6))] == [0.0, 1.0, 2.0, 3.5]
+
+
+def test_the_average_of_a_narrow_network_does_not_round_away():
+    step = following(MovingAverage(decay=0.999), torch.bfloat16)
+    found = [step(1.0)[0] for _ in range(1000)][-1]
+    assert found == pytest.approx(1 - 0.999**1000, rel=2**-8)  # 0.632; in bfloat16 alone it stands still where 0.001 is below half a digit
 
 
 @pytest.mark.parametrize(
