@@ -1,0 +1,108 @@
+"""The same from Python as from the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import gradus
+from gradus.cli import main
+from gradus.types import UserError
+from gradus.types.players import Adapter
+from tests.small_model import save_small_model
+
+SMALL = {"setting__prompts": 2, "setting__group": 2, "setting__max_tokens": 4, "setting__save_every": 1, "study__problems": 2}
+
+
+def by_length(completion_ids, **kwargs):
+    return [float(len(ids)) for ids in completion_ids]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("api")
+    save_small_model(folder / "model")
+    (folder / "reward.py").write_text("def ids(completion_ids, **kwargs):\n    return [float(sum(c)) for c in completion_ids]\n")
+    return folder
+
+
+def test_a_run_from_python_is_the_run_from_the_command_line(home):
+    reward, seen = f"{home}/reward.py:ids", []
+    run = gradus.train(
+        "rloo",
+        "arithmetic",
+        model=str(home / "model"),
+        reward=reward,
+        steps=2,
+        seed=5,
+        run=home / "python",
+        on_step=lambda run, metrics, groups: seen.append(metrics["step"]),
+        **SMALL,
+    )
+    words = ["train", "rloo", "--task", "arithmetic", "--model", home / "model", "--reward", reward, "--steps", 2, "--seed", 5]
+    fields = [word for name, value in SMALL.items() for word in ("--" + name.replace("__", "."), value)]
+    assert main([str(w) for w in (*words, "--run", home / "typed", *fields)]) == 0
+    assert (home / "python" / "metrics.jsonl").read_bytes() == (home / "typed" / "metrics.jsonl").read_bytes()
+    assert json.loads((home / "python" / "recipe.json").read_text()) == json.loads((home / "typed" / "recipe.json").read_text())
+    assert seen == [0, 1]
+    assert [row["step"] for row in run.metrics] == [0, 1, 2]
+
+    assert [row["step"] for row in gradus.resume(home / "python", more=3).metrics] == [0, 1, 2, 3]
+    found = gradus.evaluate(home / "python", pass_at=(1, 2), problems=3)
+    assert (found.problems, found.samples, set(found.pass_at)) == (3, 2, {1, 2})
+    exported = gradus.export(home / "python", home / "exported")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    assert AutoModelForCausalLM.from_pretrained(exported).config.hidden_size == 32
+    assert AutoTokenizer.from_pretrained(exported).decode([3, 3]) == "  "
+
+
+def test_tasks_and_rewards_may_be_objects_where_no_folder_is_kept(home):
+    task = gradus.load_task("arithmetic")
+    run = gradus.train("rloo", task, model=str(home / "model"), reward=by_length, steps=1, **SMALL)
+    row = run.metrics[0]
+    assert row["reward"] == row["reward/by_length"] == row["length"]
+    assert run.folder is None
+    with pytest.raises(UserError, match="cannot be stored in a run folder"):
+        gradus.train("rloo", task, model=str(home / "model"), steps=1, run=home / "object", **SMALL)
+    assert not (home / "object").exists()
+
+
+def test_the_given_model_chooses_the_profile(home):
+    from gradus.api import plan
+
+    assert plan("grpo").recipe.setting == gradus.load_recipe("grpo").setting
+    assert plan("grpo", model=str(home / "model")).recipe.setting.learning_rate == 2e-5  # small: a model of one's own
+    assert plan("grpo", profile="paper").recipe.setting.precision == "bfloat16"
+    assert plan("flow_grpo").task == "flow_2d"
+
+
+def test_an_adapter_is_trained_carried_on_and_exported(home):
+    import torch
+    from peft import PeftModel
+    from safetensors.torch import load_file
+    from transformers import AutoModelForCausalLM
+
+    reward, more = f"{home}/reward.py:ids", {"setting__warmup": 0, "setting__learning_rate": 0.01, **SMALL, "setting__group": 8}
+    asked = {"model": str(home / "model"), "reward": reward, "players__policy__model": Adapter(rank=2), **more}
+    for folder, steps in (("whole", 3), ("cut", 2)):
+        gradus.train("grpo", "arithmetic", steps=steps, run=home / folder, **asked)
+    gradus.resume(home / "cut", more=3)
+    exported = [gradus.export(home / folder, home / f"{folder}-model") for folder in ("whole", "cut")]
+    assert len({(e / "adapter" / "adapter_model.safetensors").read_bytes() for e in exported}) == 1
+    assert (home / "whole" / "metrics.jsonl").read_bytes().splitlines()[:3] == (home / "cut" / "metrics.jsonl").read_bytes().splitlines()[
+        :3
+    ]
+
+    tokens = torch.tensor([[40, 41, 42]])
+    base = AutoModelForCausalLM.from_pretrained(home / "model")
+    with torch.no_grad():
+        start = base(tokens).logits
+        whole = AutoModelForCausalLM.from_pretrained(exported[0])(tokens).logits
+        beside = PeftModel.from_pretrained(base, exported[0] / "adapter")(tokens).logits
+    assert float((whole - beside).abs().max()) < 1e-5
+    assert float((whole - start).abs().max()) > 1e-3
+    weights = load_file(home / "whole" / "checkpoints" / "step-000003" / "player-policy.safetensors")
+    given = load_file(home / "model" / "model.safetensors")
+    assert torch.equal(weights["weights.model.norm.weight"], given["model.norm.weight"])  # all but the adapter is as it was
