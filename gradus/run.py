@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -16,11 +17,11 @@ from gradus.lab.checkpoints import steps
 from gradus.lab.durable import PARTIAL, room
 from gradus.lab.folder import RunFolder
 from gradus.loop import train as loop
-from gradus.recipe import Recipe
+from gradus.recipe import Recipe, changes
 from gradus.rewards.combine import check_reward
 from gradus.state import Memory
 from gradus.study.summary import summarise
-from gradus.types import Group, Key, Request, Sampling
+from gradus.types import Group, Key, Request, Sampling, UserError
 from gradus.types.parts import Task
 from gradus.world import RunWorld
 
@@ -71,7 +72,7 @@ class Run:
     def at(self, step: int) -> tuple[Recipe, RunWorld]:
         """The recipe as the schedule has it at this step, and the step's world."""
         self.moved = {name: player.updates for name, player in self.players.items()}
-        recipe = self.recipe.schedule.at(step, self.recipe)
+        recipe = scheduled(self.recipe, step)
         return recipe, self.world(recipe, "train")
 
     def world(self, recipe: Recipe, purpose: str, reward: Any = None) -> RunWorld:
@@ -94,12 +95,14 @@ class Run:
         return await self.memory.call("curriculum", recipe.curriculum, "choose", self.task.source, count, world)
 
     async def evaluate(self) -> bool:
-        """Measures on held-out problems, keeps the best weights; whether the run should stop here."""
+        """Measures on held-out problems, tokens included, keeps the best weights; whether the run should stop here."""
         recipe, study = self.recipe, self.recipe.study
         started = time.perf_counter()
-        self.measured = await study.measure(self, recipe, self.world(recipe, "evaluate", study.reward))
-        score = self.measured.get("held_out/accuracy")
-        score = self.measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
+        world = self.world(recipe, "evaluate", study.reward)
+        measured = await study.measure(self, recipe, world)
+        self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
+        score = measured.get("held_out/accuracy")
+        score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
         if score is not None and (not self.best or score > self.best["score"]):
             if self.folder is not None and self.step > 0:
                 self.folder.point("best", self.save() / "model")  # before `best` changes: whoever resumes from it measures again
@@ -107,7 +110,7 @@ class Run:
         elif self.best:
             self.best["since"] += 1
         if self.view is not None:
-            self.view.evaluated(self.step, self.measured, time.perf_counter() - started)
+            self.view.evaluated(self.step, measured, time.perf_counter() - started)
         enough = study.target is not None and score is not None and score >= study.target
         return enough or bool(study.patience and self.best.get("since", 0) >= study.patience)
 
@@ -186,11 +189,29 @@ class Run:
         self.saved = self.step
 
 
+READ_EVERY_STEP = re.compile(
+    r"(curriculum|rollout|reward|selection|update)(\..*)?|setting\.(prompts|group|max_tokens|temperature|max_failed)"
+)
+"""The fields of a recipe that a schedule may change; the others are built into players and plans when a run starts."""
+
+
+def scheduled(recipe: Recipe, step: int) -> Recipe:
+    """The recipe as its schedule has it at a step. Raises UserError where the schedule changes what would not be looked at again."""
+    found: Recipe = recipe.schedule.at(step, recipe)
+    for path in () if found is recipe else changes(recipe, found):
+        if not READ_EVERY_STEP.fullmatch(path):
+            raise UserError(
+                f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
+                "reward, selection, update, and of the setting prompts, group, max_tokens, temperature and max_failed"
+            )
+    return found
+
+
 def sampling_of(recipe: Recipe, task: Task) -> Sampling:
     """The task's sampling with what the setting overrides."""
     setting = recipe.setting
-    changes: dict[str, Any] = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
-    return replace(task.sampling, **{k: v for k, v in changes.items() if v is not None})
+    given: dict[str, Any] = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
+    return replace(task.sampling, **{k: v for k, v in given.items() if v is not None})
 
 
 def prepare(

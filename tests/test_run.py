@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from gradus.credit.groups import LeaveOneOut
 from gradus.lab.folder import RunFolder
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.run import go
 from gradus.study.evaluation import HeldOut
-from gradus.types import Group
+from gradus.types import Frozen, Group, UserError
 from tests.toy import toy_run
 
 
@@ -47,6 +48,40 @@ def test_it_evaluates_when_asked_at_the_start_and_at_the_end():
     assert evaluated(4) == [0, 4, 6]
     assert evaluated(0) == [0, 6]
     assert evaluated(1) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_tokens_of_an_evaluation_are_counted_too():
+    run = toy_run(reinforce, steps=1, eval_every=0)
+    run.recipe = replace(run.recipe, study=HeldOut(problems=3, samples=2))
+    rows = go(run).metrics
+    assert [row["step"] for row in rows] == [0, 1]
+    # three problems, two samples and one greedy answer of each, of 1 to 6 tokens
+    assert all(9 <= row["tokens/evaluate"] <= 54 for row in rows)
+
+
+@dataclass(frozen=True)
+class Changing:
+    """A schedule with something else from the second step on."""
+
+    changes: Frozen[object]
+
+    def at(self, step, recipe):
+        return recipe.but(**self.changes) if step else recipe
+
+
+def test_a_schedule_changes_what_a_step_reads():
+    seen = []
+    run = toy_run(reinforce.but(schedule=Changing(Frozen(setting__prompts=2, setting__group=3))))
+    run.on_step = lambda run, row, groups: seen.append([len(g.trajectories) for g in groups])
+    go(run)
+    assert seen == [[4] * 4, [3] * 2]
+
+
+@pytest.mark.parametrize("change", [{"setting__learning_rate": 0.5}, {"credit": LeaveOneOut()}, {"objective__policy__coefficient": 2.0}])
+def test_a_schedule_cannot_change_what_was_built_at_the_start(change):
+    run = toy_run(reinforce.but(schedule=Changing(Frozen(change))))
+    with pytest.raises(UserError, match=f"the schedule changes {next(iter(change)).replace('__', '.')} at step 1"):
+        go(run)
 
 
 def test_it_stops_when_patience_is_at_its_end():
