@@ -46,7 +46,7 @@ class Plan:
         return {
             "recipe": to_json(self.recipe),
             "task": task,
-            "task_options": [[name, str(Path(value).resolve()) if Path(value).exists() else value] for name, value in self.task_options],
+            "task_options": [[name, str(Path(value).resolve()) if _is_path(name, value) else value] for name, value in self.task_options],
             "model": model,
             "seed": self.seed,
             "device": self.device,
@@ -149,6 +149,12 @@ def check_seed(seed: int) -> None:
     """Raises UserError for a seed from which no draws can be keyed."""
     if not 0 <= seed < 2**64:
         raise UserError(f"--seed is {seed}; it must be at least 0 and less than 2^64")
+
+
+def _is_path(name: str, value: str) -> bool:
+    """Whether the value of a task's option is a file or folder that is there; a plain word is one only where the option asks for a path."""
+    asked = name.rpartition(".")[2] in ("path", "held_out")
+    return (asked or "/" in value or "." in value) and Path(value).exists()
 
 
 def _absolute(spec: str) -> str:
@@ -266,6 +272,10 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
     if not is_run(path):
         return str(path)
     opened = RunFolder.open(path)
+    if which == "best" and opened.model("best") is None:
+        raise UserError(
+            f"no model of run {path} was measured to be better than the one it started from; leave out --best for the final one"
+        )
     for name in (which, "final", "best"):
         if (found := opened.model(name)) is not None:
             return str(found)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import pytest
 
 import gradus
 from gradus.cli import main
+from gradus.study.evaluation import HeldOut
 from gradus.types import UserError
+from gradus.types.parts import Judgement
 from gradus.types.players import Adapter
 from tests.small_model import save_small_model
 
@@ -17,6 +20,18 @@ SMALL = {"setting__prompts": 2, "setting__group": 2, "setting__max_tokens": 4, "
 
 def by_length(completion_ids, **kwargs):
     return [float(len(ids)) for ids in completion_ids]
+
+
+@dataclass(frozen=True)
+class Later:
+    """Judges by the step: the first is right, the start and all others are not; with a negative sign the start alone is."""
+
+    sign: float = 1.0
+    needs = ()
+
+    async def score(self, groups, signals, world):
+        value = float(world.step == (1 if self.sign > 0 else 0))
+        return [[Judgement(value) for _ in g.trajectories] for g in groups]
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +84,18 @@ def test_tasks_and_rewards_may_be_objects_where_no_folder_is_kept(home):
     assert not (home / "object").exists()
 
 
+def test_the_best_model_is_exported_where_one_is_better(home):
+    made = {"model": str(home / "model"), "reward": f"{home}/reward.py:ids", **SMALL, "steps": 2}
+    gradus.train("rloo", run=home / "better", **made, setting__eval_every=1, study=HeldOut(problems=2, reward=Later()))
+    best = gradus.export(home / "better", home / "best-model", "best")
+    kept = home / "better" / "checkpoints" / "step-000001" / "model"
+    assert (best / "model.safetensors").read_bytes() == (kept / "model.safetensors").read_bytes()
+    gradus.train("rloo", run=home / "worse", **made, study=HeldOut(problems=2, reward=Later(-1.0)))
+    with pytest.raises(UserError, match="measured to be better than the one it started from; leave out --best"):
+        gradus.export(home / "worse", home / "worse-model", "best")
+    assert not (home / "worse-model").exists()
+
+
 def test_the_given_model_chooses_the_profile(home):
     from gradus.api import plan
 
@@ -106,3 +133,17 @@ def test_an_adapter_is_trained_carried_on_and_exported(home):
     weights = load_file(home / "whole" / "checkpoints" / "step-000003" / "player-policy.safetensors")
     given = load_file(home / "model" / "model.safetensors")
     assert torch.equal(weights["weights.model.norm.weight"], given["model.norm.weight"])  # all but the adapter is as it was
+
+
+def test_an_option_that_spells_like_a_folder_stays_what_was_typed(tmp_path, monkeypatch):
+    from gradus.api import plan
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "answer").mkdir()
+    (tmp_path / "rows.jsonl").write_text("{}")
+    stored = plan("grpo", "gsm8k", task_options={"answer_column": "answer", "source.path": "rows.jsonl", "held_out": "answer"}).stored()
+    assert stored["task_options"] == [
+        ["answer_column", "answer"],
+        ["source.path", str(tmp_path / "rows.jsonl")],
+        ["held_out", str(tmp_path / "answer")],
+    ]

@@ -210,9 +210,9 @@ class Trajectory:
 
     @property
     def right(self) -> bool:
-        """Whether the task's verifier (or environment) gave full marks; without one, whether the reward is at least 1."""
+        """Whether the task's verifier (or environment) gave full marks; without one, whether the reward is at least 1. Never without a reward."""
         verdict = self.components.get("verified", self.components.get("environment", self.reward))
-        return isinstance(verdict, (int, float)) and verdict >= 1.0
+        return self.failed is None and isinstance(verdict, (int, float)) and verdict >= 1.0
 
     def stream(self, name: str) -> np.ndarray:
         """A stream over all contexts, [A, ...]."""
