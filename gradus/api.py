@@ -272,10 +272,6 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
     if not is_run(path):
         return str(path)
     opened = RunFolder.open(path)
-    if which == "best" and opened.model("best") is None:
-        raise UserError(
-            f"no model of run {path} was measured to be better than the one it started from; leave out --best for the final one"
-        )
     for name in (which, "final", "best"):
         if (found := opened.model(name)) is not None:
             return str(found)

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 DOTTED = """Any further --FIELD VALUE sets a field of the recipe (--objective.policy.trust.high 0.28, --learning_rate 5e-4) or swaps a part by the
 name of its class or as file.py:Class (--objective.policy.trust DualClip); --task.FIELD VALUE sets an option of the task. `gradus show
-RECIPE` lists the fields."""
+RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter in place of all weights (--players.policy.model.rank 16);
+--study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
 COMMANDS = {
     "train": "train a policy by a recipe",
