@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradus.types import Context, Failed, Group, Key, Message, Request, Sampling, Trajectory, UserError, prompt_context, unknown
+from gradus.types import Context, Failed, Group, Key, Message, Problem, Request, Sampling, Trajectory, UserError, prompt_context, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.signals import (
     Entropy,
@@ -168,10 +168,19 @@ class RunWorld:
             self.spent[key] = self.spent.get(key, 0) + tokens
 
     async def fork(
-        self, context: Context, at: int, count: int, *, tags: tuple[str | int, ...], sampling: Sampling | None = None, **of: Any
+        self,
+        context: Context,
+        at: int,
+        count: int,
+        *,
+        problem: Problem,
+        tags: tuple[str | int, ...],
+        sampling: Sampling | None = None,
+        player: str = "policy",
+        trained: bool = True,
     ) -> list[Context]:
-        """`count` continuations of the first `at` tokens of the context's sequence; `of` names problem, player and whether they are trained on."""
-        request = Request(count=count, prompt=context, at=at, tags=("fork", at, *tags), sampling=sampling, **of)
+        """`count` continuations of the first `at` tokens of the context's sequence; with equal tags forks at one token draw alike."""
+        request = Request(problem, count, player, context, at, sampling, ("fork", at, *tags), trained=trained)
         return (await self.sample([request]))[0]
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:

@@ -128,9 +128,21 @@ class World(Protocol):
         ...
 
     async def fork(
-        self, context: Context, at: int, count: int, *, tags: tuple[str | int, ...], sampling: Sampling | None = None
+        self,
+        context: Context,
+        at: int,
+        count: int,
+        *,
+        problem: Problem,
+        tags: tuple[str | int, ...],
+        sampling: Sampling | None = None,
+        player: str = "policy",
+        trained: bool = True,
     ) -> list[Context]:
-        """`count` continuations of the first `at` tokens of the context's sequence."""
+        """`count` continuations of the first `at` tokens of the context's sequence.
+
+        The tags tell apart the samples of one problem that are forked at the same token: with equal tags they draw alike.
+        """
         ...
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
