@@ -49,7 +49,7 @@ class Asked(Protocol):
 class Folder:
     """What a model folder holds besides weights, kept so that a saved model is as whole as the one that was loaded."""
 
-    source: str | None = None  # where it was loaded from, absolute
+    source: str | None = None  # where it was loaded from
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
 
@@ -90,7 +90,7 @@ class LanguageModel:
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path.resolve()), config, raw), head, note=note)
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Write safetensors, config.json and the tokenizer's files: a folder that transformers loads as it is.
@@ -112,7 +112,7 @@ class LanguageModel:
         if self.head is not None:
             save_head(self.head, path)
         if self.lora is not None:
-            save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source)
+            save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
 
     def _config_json(self, decoder: Decoder) -> str:
         if not self.folder.config:
