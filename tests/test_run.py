@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+import torch
 
+from gradus import load_recipe
 from gradus.credit.groups import LeaveOneOut
 from gradus.lab.folder import RunFolder
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.run import go
+from gradus.selection.filters import Everything
 from gradus.study.evaluation import HeldOut
 from gradus.types import Frozen, Group, UserError
+from gradus.types.players import Lagged
 from tests.toy import toy_run
 
 
@@ -156,3 +162,52 @@ def test_metrics_are_plain_numbers_and_the_same_in_every_run():
     first, second = (go(toy_run(grpo, steps=2)).metrics for _ in range(2))
     assert first == second
     assert all(v is None or type(v) in (int, float) for row in first for v in row.values())
+
+
+class Stored:
+    """What a run keeps of itself at a boundary, as it comes back from a disk."""
+
+    def __init__(self, run):
+        documents, self.files = run.documents()
+        self.path = Path("nowhere")
+        self.text = json.dumps(documents["state.json"])
+
+    def document(self, name):
+        return json.loads(self.text)
+
+    def tensors(self, name):
+        return {key: tensor.clone() for key, tensor in self.files.get(name, {}).items()}
+
+
+@pytest.mark.parametrize("key", ["reinforce", "ppo", "dapo", "m2po", "prime", "scaf_grpo", "training_free_grpo"])
+def test_a_run_that_is_restored_goes_on_to_the_same_numbers(key, monkeypatch):
+    made = load_recipe(key)
+    if key == "m2po":
+        made = made.but(players__generator__model=Lagged(updates=2))
+    if key == "prime":
+        made = made.but(selection=Everything())
+    whole, first, second = (toy_run(made, steps=n, seed=4) for n in (5, 5, 5))
+    go(whole)
+    boundaries = type(first).boundaries
+
+    async def until_three(run):
+        async for step in boundaries(run):
+            if step == 3:
+                return
+            yield step
+
+    monkeypatch.setattr(type(first), "boundaries", until_three)
+    go(first)
+    monkeypatch.undo()
+    stored = Stored(first)
+    monkeypatch.setattr(Path, "exists", lambda path: path.name == "state.safetensors" and path.name in stored.files)
+    second.restore(stored)
+    monkeypatch.undo()
+    assert second.step == 3
+    go(second)
+    assert second.metrics == whole.metrics[3:]
+    assert second.memory.states == whole.memory.states
+    for name, player in whole.players.items():
+        mine = second.players[name].tensors()
+        assert all(torch.equal(tensor, mine[n]) for n, tensor in player.tensors().items())
+        assert second.players[name].updates == player.updates
