@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gradus.policies.player import Learner
 from gradus.recipe import Recipe
+from gradus.systems.threads import use_threads
 from gradus.types import Key, UserError, unknown
 from gradus.types.parts import Task
 from gradus.types.players import Adapter, Copy, Head, Lagged, MovingAverage, Player
@@ -62,6 +63,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         if spec.objective is None and not isinstance(spec.model, Head):
             network_policy.network.requires_grad_(False)
         players[name] = Learner(name, spec, network_policy, spec.optimizer or recipe.optimizer, recipe.setting)
+    use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players
 
 
