@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+import gradus
 from gradus.cli import build_parser, main, split_fields
 from gradus.overrides import override_all
 from gradus.registry import recipe
+from gradus.types.user_code import load_object
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.M | re.S)
 COMMANDS = [line for kind, text in BLOCKS if not kind for line in text.splitlines() if line.startswith((".venv/bin/gradus ", "make "))]
+CODE = [text for kind, text in BLOCKS if kind == "python"]
 CHEAP = ("papers", "tasks", "show", "diff")
 
 
@@ -49,3 +53,16 @@ def test_its_commands_are_understood(command, capsys, monkeypatch):
 def test_every_command_is_told_of():
     told = {shlex.split(c)[1] for c in COMMANDS if not c.startswith("make ")}
     assert {"train", "resume", "eval", "export", "papers", "show", "diff"} <= told
+
+
+@pytest.mark.parametrize("code", CODE)
+def test_its_code_names_what_the_package_has(code):
+    named = {n.attr for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Attribute) and ast.unparse(n.value) == "gradus"}
+    assert named <= set(gradus.__all__)
+
+
+def test_its_reward_function_takes_prompts_of_text(tmp_path):
+    (code,) = [text for text in CODE if text.startswith("def score")]
+    (tmp_path / "reward.py").write_text(code)
+    score = load_object(f"{tmp_path / 'reward.py'}:score", "reward")
+    assert score(prompts=["2+2?", "1+1?"], completions=["it is 4", "it is 3"], answer=["4", "2"], completion_ids=[[1], [2]]) == [1.0, 0.0]
