@@ -29,7 +29,7 @@ _STEP = re.compile(r"([0-9]{1,9})([-+*/])([0-9]{1,9})=([0-9]{1,9})")
 _CHANCE = {1: 0.29, 2: 0.12, 3: 0.17, 4: 0.05, 5: 0.02}  # of right steps at random, results whole and above 0; measured on 4,096 attempts
 
 
-def countdown(level: int = 2) -> Task:
+def countdown(level: int = 3) -> Task:
     """Levels 1 to 7: three to six numbers of growing size, first + -, then *, then / where it leaves no rest."""
     return generated_task(
         "countdown",

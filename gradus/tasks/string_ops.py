@@ -25,7 +25,7 @@ FUNCTIONS: Mapping[str, Callable[[str], str]] = Frozen(
 )
 
 
-def string_ops(level: int = 2, functions: Sequence[str] = tuple(FUNCTIONS)) -> Task:
+def string_ops(level: int = 3, functions: Sequence[str] = tuple(FUNCTIONS)) -> Task:
     """`level` functions (1 to 8) applied to a made-up word. `functions`: those that are drawn from.
 
     Raises: UserError for a function that is not known, or none at all.
@@ -43,7 +43,7 @@ def string_ops(level: int = 2, functions: Sequence[str] = tuple(FUNCTIONS)) -> T
         levels=(1, 8),
         max_tokens=8 + 14 * level,
         chance=0.0,
-        about='composed string functions: "reverse(rotate(planet))" -> "lanetp=ptenal"; level: how many',
+        about='composed string functions: "reverse(tail(rotate(planet)))" -> "lanetp anetp=ptena"; level: how many',
     )
 
 
