@@ -37,5 +37,8 @@ tiny: $(VENV)/.installed  ## pre-train the built-in models again (about a quarte
 index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads
 	$(BIN)/python -m gradus.papers.index
 
+kills: $(VENV)/.installed  ## kill a training run twenty times, resume it, and compare every byte
+	$(BIN)/python -m benchmarks.kills --kills 20
+
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache
