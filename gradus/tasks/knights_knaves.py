@@ -13,6 +13,7 @@ from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
 _NAMES = "ABCDEFGHIJLMOPQRSTUVWXYZ"  # all but K and N, which stand for the roles
+ALONE = 2 / 3  # share of the statements that speak of one person
 _TAIL = 64
 
 
@@ -79,16 +80,18 @@ def _statement(rng: random.Random, speaker: int, names: Sequence[str]) -> Statem
     one = rng.choice([i for i in range(len(names)) if i != speaker])
     i, j = sorted(rng.sample(range(len(names)), 2))
     a, b = names[i], names[j]
-    return rng.choice(
-        (
-            Statement(f"{names[one]} lies", lambda roles: not roles[one]),
-            Statement(f"{names[one]} true", lambda roles: roles[one]),
-            Statement(f"{a}={b}", lambda roles: roles[i] == roles[j]),
-            Statement(f"{a}!{b}", lambda roles: roles[i] != roles[j]),
-            Statement(f"{a}&{b}", lambda roles: roles[i] and roles[j]),
-            Statement(f"{a}|{b}", lambda roles: roles[i] or roles[j]),
-        )
+    alone = (
+        Statement(f"{names[one]} lies", lambda roles: not roles[one]),
+        Statement(f"{names[one]} true", lambda roles: roles[one]),
     )
+    together = (
+        Statement(f"{a}={b}", lambda roles: roles[i] == roles[j]),
+        Statement(f"{a}!{b}", lambda roles: roles[i] != roles[j]),
+        Statement(f"{a}&{b}", lambda roles: roles[i] and roles[j]),
+        Statement(f"{a}|{b}", lambda roles: roles[i] or roles[j]),
+    )
+    # Words about two people often settle a puzzle at once; chains of words about one are what makes it hard.
+    return rng.choice(alone if rng.random() < ALONE else together)
 
 
 def worked(rng: random.Random, statements: Sequence[Statement], solution: tuple[bool, ...]) -> str:
