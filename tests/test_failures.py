@@ -288,7 +288,12 @@ def test_ctrl_c_ends_with_a_sentence_and_the_run_goes_on(home: Path, tmp_path: P
     run = tmp_path / "run"
     command = [sys.executable, "-m", "gradus", *words(home, run, home / "good.py", "--steps", "100000")]
     process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job would hand on "ignored"
     )
     until(lambda: (run / "checkpoints" / "step-000002").exists() or process.poll() is not None)
     process.send_signal(signal.SIGINT)

@@ -20,7 +20,7 @@ SMALL = {
 
 
 def test_five_kills_change_no_byte():
-    struck, different = compare("grpo", steps=8, kills=5, horizon=2.5, extra=["--study.problems", "4"])
+    struck, different = compare("grpo", steps=40, kills=5, horizon=1.5, extra=["--study.problems", "4"])
     assert struck > 0
     assert different == []
 

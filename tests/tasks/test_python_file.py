@@ -42,7 +42,7 @@ def test_an_object_or_a_function(file):
 @pytest.mark.parametrize(
     ("name", "options", "sentence"),
     [
-        ("tusk", {}, r'unknown task "tusk" \(did you mean task or Task\?\)'),
+        ("tusk", {}, r'unknown task "tusk" \(did you mean task\?\)'),
         ("number", {}, "is of type int; it must be a gradus Task or a function"),
         ("nothing", {}, "returned NoneType; it must return a gradus Task"),
         ("broken", {}, r"raised IndexError: list index out of range \(mine.py, line 14\)"),
