@@ -42,7 +42,7 @@ class Case:
 
 CASES = {
     "scaf_grpo": Case("countdown"),
-    "gigpo": Case("frozen_lake", (("level", "1"),), (("learning_rate", "4e-4"),), steps=25),
+    "gigpo": Case("frozen_lake", (("level", "1"),), steps=30),
     "delethink": Case(
         "running_sum", (("level", "10"),), (("rollout.carry", "16"), ("rollout.size", "32"), ("rollout.limit", "4")), warm=20, steps=60
     ),
