@@ -11,24 +11,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-DOTTED = """Any further --FIELD VALUE sets a field of the recipe (--objective.policy.trust.high 0.28, --learning_rate 5e-4) or swaps a part by the
-name of its class or as file.py:Class (--objective.policy.trust DualClip); --task.FIELD VALUE sets an option of the task. `gradus show
-RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter in place of all weights (--players.policy.model.rank 16);
---study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
-
-COMMANDS = {
-    "train": "train a policy by a recipe",
-    "resume": "go on with a run from its last whole checkpoint",
-    "eval": "pass@k, majority vote and length of a model or a run on a task",
-    "papers": "list the recipes",
-    "show": "what a recipe is made of, and what it changes",
-    "diff": "what turns one recipe into another",
-    "tasks": "list the tasks",
-    "export": "copy a run's model to a folder that loads in transformers",
-}
-
+from gradus.arguments import COMMANDS, build_parser, split_fields
 
 REFUSED = {
     errno.ENOSPC: "free some space",
@@ -38,15 +23,6 @@ REFUSED = {
     errno.EROFS: "name another place",
 }
 """What the system may refuse, with what to do."""
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are sentences."""
-
-    def error(self, message: str) -> NoReturn:
-        from gradus.types.errors import UserError
-
-        raise UserError(f"{message}; see: {self.prog} --help")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,85 +87,6 @@ def run(words: list[str]) -> int:
     }
     options.fields = fields
     return functions[options.command](options)
-
-
-def build_parser() -> tuple[Parser, dict[str, Parser]]:
-    """The parser, and those of the commands by name."""
-    from gradus import __version__
-
-    about = "Trains language models and their relatives by reinforcement learning, one step at a time."
-    parser = Parser("gradus", description=about, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"gradus {__version__}")
-    group = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    made = {
-        name: group.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
-        for name, text in COMMANDS.items()
-    }
-    made["train"].epilog = made["eval"].epilog = DOTTED
-    _train_options(made["train"])
-    made["resume"].add_argument("folder", metavar="RUN", help="the folder that was named with --run")
-    made["resume"].add_argument("--steps", type=int, help="steps in all, if not as planned")
-    _eval_options(made["eval"])
-    made["papers"].add_argument("--family", metavar="F", help="those of one family")
-    made["papers"].add_argument("--search", metavar="W", help="those that have a word in their name or description")
-    for name in ("papers", "tasks"):
-        made[name].add_argument("--json", action="store_true", help="as JSON")
-    made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
-    for name in ("a", "b"):
-        made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
-    made["export"].add_argument("folder", metavar="RUN")
-    made["export"].add_argument("target", metavar="DIR", help="a folder that does not exist yet")
-    made["export"].add_argument("--best", action="store_true", help="the best model on held-out problems, not the final one")
-    return parser, made
-
-
-def _train_options(parser: Parser) -> None:
-    add = parser.add_argument
-    add("recipe", metavar="RECIPE", help="a recipe's key (gradus papers), or file.py:name")
-    add("--task", metavar="T", help="arithmetic if left out; a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
-    add("--model", metavar="M", help="a model's folder; left out: the built-in tiny model")
-    add("--reward", metavar="FILE.py:FUNCTION", help="a reward function in place of the recipe's reward")
-    add("--profile", metavar="P", help="scale of the run: tiny, small, paper")
-    add("--steps", type=int, metavar="N", help="training steps")
-    add("--seed", type=int, default=0, metavar="S")
-    add("--device", default="cpu", help="cpu, cuda, cuda:1")
-    add("--run", metavar="DIR", help="the folder of the run; left out: a new one under runs/")
-
-
-def _eval_options(parser: Parser) -> None:
-    add = parser.add_argument
-    add("model", metavar="MODEL_OR_RUN", help="a model's folder, a run's, or tiny")
-    add("--task", metavar="T", help="left out: the run's own")
-    add("--pass-at", default="1", metavar="K,K", help="pass@k for these k, for example 1,4,16")
-    add("--samples", type=int, default=0, metavar="N", help="samples a problem; left out: the largest k")
-    add("--problems", type=int, default=256, metavar="N", help="held-out problems")
-    add("--reward", metavar="FILE.py:FUNCTION", help="judges in place of the task's verifier")
-    add("--seed", type=int, default=0, metavar="S")
-    add("--device", help="cpu, cuda, cuda:1; left out: the run's own, cpu for a model")
-    add("--json", action="store_true", help="as JSON")
-
-
-def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:
-    """Words for the parser, and (field, value) of the options that it does not know: `--field value` or `--field=value`."""
-    takes_value = {name: action.nargs != 0 for action in parser._actions for name in action.option_strings}
-    known: list[str] = []
-    fields: list[tuple[str, str]] = []
-    left = iter(words)
-    for word in left:
-        name, equals, value = word.partition("=")
-        if not word.startswith("--") or name in takes_value:
-            known.append(word)
-            if takes_value.get(name) and not equals:
-                known += [v for v in [next(left, None)] if v is not None]
-            continue
-        if not equals:
-            value = next(left, "--")
-            if value.startswith("--"):
-                from gradus.types.errors import UserError
-
-                raise UserError(f"{name} has no value; write {name} VALUE")
-        fields.append((name[2:], value))
-    return known, fields
 
 
 def train(options: argparse.Namespace) -> int:
