@@ -3,9 +3,9 @@
 A_i = r_i - 1/(G-1) sum_{j != i} r_j, the same for every token; an unbiased baseline, since it does not depend on sample i.
 A group of one has no others and gets advantage zero.
 
-Reference: Ahmadian et al., Back to Basics: Revisiting REINFORCE-Style Optimization for Learning from Human Feedback, arXiv:2402.14740,
-eq. 8; Kool et al., Buy 4 REINFORCE Samples, Get a Baseline for Free!, 2019. The paper takes the KL penalty into the reward; with a
-verifier as reward it is left out here.
+Reference: Ahmadian et al., Back to Basics: Revisiting REINFORCE-Style Optimization for Learning from Human Feedback in LLMs,
+arXiv:2402.14740, eq. 8; Kool et al., Buy 4 REINFORCE Samples, Get a Baseline for Free!, 2019. The paper takes the KL penalty into the
+reward; with a verifier as reward it is left out here.
 """
 
 from gradus.credit.groups import LeaveOneOut

@@ -13,10 +13,10 @@ Differs from flow_grpo: no log-probabilities and no steps; the term above in pla
 such term to the average, bounded advantages, 14 steps of the ODE. Limits: rho is 1 and its clip never binds while one update follows a
 batch; A = 1 throughout with `Weighted(0)` and no further terms is plain flow matching; A = 0 gives no gradient from the policy term.
 
-Reference: Xue et al., Advantage Weighted Matching, arXiv:2509.25050; the numbers, the power 0.25 with its floor of 1e-10, the
-rise of the decay and the bound of the advantage are those of the released code. Ours: t is continuous and stratified over (0, 1) for each
-sample (the release draws from its sampler's grid, one set of times a micro-batch), the pairs of a sample stay the same in further updates
-on its batch, Euler steps in place of a higher-order solver, and std is the group's.
+Reference: Xue et al., Advantage Weighted Matching: Aligning RL with Pretraining in Diffusion Models, arXiv:2509.25050; the numbers, the
+power 0.25 with its floor of 1e-10, the rise of the decay and the bound of the advantage are those of the released code. Ours: t is
+continuous and stratified over (0, 1) for each sample (the release draws from its sampler's grid, one set of times a micro-batch), the
+pairs of a sample stay the same in further updates on its batch, Euler steps in place of a higher-order solver, and std is the group's.
 """
 
 from gradus.credit.bounded import Bounded

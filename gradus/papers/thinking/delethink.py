@@ -11,9 +11,10 @@ len_g counts the tokens that were sampled in the trace; what is carried is promp
 first chunk is an ordinary answer; with I = 1, no weight and the plain verifier it is GRPO without KL. Where C is not 2 m the tail is that
 of the trace, which may reach back beyond the last chunk. More chunks in evaluation: `--rollout.at_test 16`.
 
-Reference: Aghajohari et al., The Markovian Thinker, arXiv:2510.06557: trace and objective of Delethink; C = 8192, m = C / 2, h = 100, I = 5,
-the defaults of `Chunks`, and the cap of 2 on the correction between engine and trainer. Ours: C = 48, m = 24, h = 0, I = 8, the scale of
-the built-in model and of the task running_sum (`--rollout Chunks` sets the paper's); PPO's clip of the base; the deviation of the base.
+Reference: Aghajohari et al., The Markovian Thinker: Architecture-Agnostic Linear Scaling of Reasoning, arXiv:2510.06557: trace and
+objective of Delethink; C = 8192, m = C / 2, h = 100, I = 5, the defaults of `Chunks`, and the cap of 2 on the correction between engine
+and trainer. Ours: C = 48, m = 24, h = 0, I = 8, the scale of the built-in model and of the task running_sum (`--rollout Chunks` sets the
+paper's); PPO's clip of the base; the deviation of the base.
 """
 
 from gradus.objectives.terms import TruncatedImportance
