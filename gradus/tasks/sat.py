@@ -1,0 +1,124 @@
+"""Satisfiability: clauses are words, a letter is a variable, a capital its negation; "aB bc AC" asks for a or not b, b or c, not a or not c."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from gradus.tasks.generated import Draft, digest, generated_task
+from gradus.tasks.kinds import ending, hints
+from gradus.types import Frozen, Outcome, Problem
+from gradus.types.parts import Task
+
+_LEVELS = {  # variables, clauses, widths that a clause may have
+    1: (3, 5, (1, 2, 2)),
+    2: (4, 8, (2, 2, 3)),
+    3: (5, 14, (2, 3, 3)),
+    4: (7, 28, (3,)),
+    5: (10, 44, (3,)),
+    6: (14, 62, (3,)),
+    7: (20, 86, (3,)),
+}
+_LETTERS = "abcdefghijklmnopqrst"  # no u, so that "unsat" can be no assignment
+_UNSAT = 0.2  # share of the problems without a satisfying assignment: the best guess blind, from the second level on
+
+
+def sat(level: int = 2) -> Task:
+    """Levels 1 to 7: three to twenty variables, from clauses of one and two letters to three-letter ones at the edge of satisfiability."""
+    return generated_task(
+        "sat",
+        _sat,
+        verify,
+        level=level,
+        levels=(1, 7),
+        max_tokens={1: 64, 2: 160, 3: 320}.get(level, 1024 * max(1, level - 3)),
+        chance=_UNSAT,
+        about='satisfy every clause or show that none can: "aB bc AC" -> "...=abC" (capital: not) or "=unsat"; level: variables',
+        provides=("hints",),
+    )
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 where the text after the last "=" is "unsat" and no assignment fits, or letters, none in both cases, one of them in every clause."""
+    last = ending(completion, 64)
+    if last is None or last == "unsat":
+        return float(last == problem.answer)
+    return float(re.fullmatch(r"[A-Ta-t]{1,20}", last) is not None and satisfies(last, problem.meta["clauses"]))
+
+
+def satisfies(literals: str, clauses: Sequence[str]) -> bool:
+    """Whether the literals name no variable twice, none that is not there, and make every clause true."""
+    named, there = literals.lower(), set("".join(clauses).lower())
+    return len(set(named)) == len(named) and set(named) <= there and all(set(literals) & set(clause) for clause in clauses)
+
+
+def simplified(clauses: Sequence[str], literal: str) -> tuple[str, ...]:
+    """What is left when a literal is true: clauses with it are met, its negation is struck out. An empty clause cannot be met."""
+    return tuple(clause.replace(literal.swapcase(), "") for clause in clauses if literal not in clause)
+
+
+def searched(clauses: Sequence[str], given: str = "") -> tuple[list[str], str | None]:
+    """The steps of a search and the literals that it ends with, or None. A clause of one letter is forced; else the most frequent letter is tried.
+
+    Davis, Logemann, Loveland, A machine program for theorem-proving, 1962. A step: the literal, ":" and what is left; "x" where a clause
+    became empty.
+    """
+    if not clauses:
+        return [], given
+    forced = next((clause for clause in clauses if len(clause) == 1), None)
+    counts = Counter("".join(clauses))
+    first = forced or min(counts, key=lambda literal: (-counts[literal], literal.lower(), literal))
+    steps = []
+    for literal in first if forced else first + first.swapcase():
+        left = simplified(clauses, literal)
+        steps.append(f"{literal}:{'x' if '' in left else ','.join(left)}")
+        more, found = ([], None) if "" in left else searched(left, given + literal)
+        steps += more
+        if found is not None:
+            return steps, found
+    return steps, None
+
+
+def signature(clauses: Sequence[str]) -> str:
+    """Equal for formulas that differ in the names and signs of the variables, in the order of clauses or of the letters in them.
+
+    Colours of literals and clauses are refined three times by the colours of their neighbours; no letter enters.
+    """
+    colour = {literal: "" for clause in clauses for letter in clause for literal in (letter, letter.swapcase())}
+    inside: dict[str, str] = {}
+    for _ in range(3):
+        inside = {clause: digest("clause", " ".join(sorted(colour[letter] for letter in clause))) for clause in clauses}
+        found = {x: " ".join(sorted(inside[clause] for clause in clauses if x in clause)) for x in colour}
+        colour = {x: digest("literal", f"{found[x]}|{found[x.swapcase()]}") for x in colour}
+    return " ".join(sorted(inside[clause] for clause in clauses))
+
+
+def _sat(rng: random.Random, level: int) -> Draft:
+    wanted = rng.random() >= _UNSAT
+    clauses: tuple[str, ...] = ()
+    found: str | None = None
+    while not clauses or (found is not None) != wanted:
+        clauses = _clauses(rng, level)
+        steps, found = searched(clauses)
+    answer = "".join(sorted(found, key=str.lower)) if found is not None else "unsat"
+    solution = f"{' '.join(steps)}={answer}"
+    kind = "sat" if found is not None else "unsat"
+    help_ = hints(
+        ("a capital means not", ", every word needs a true letter", ", one opposite in each empties a word", ", then no choice is right"),
+        (f"start with {steps[0][0]}", f", left is {steps[0][2:]}", ", then words of one letter", f", in the end {kind}"),
+        solution,
+    )
+    meta = Frozen(clauses=clauses, variables=_LEVELS[level][0], hints=help_, category=kind)
+    return Draft(" ".join(clauses), answer, solution, signature(clauses), meta)
+
+
+def _clauses(rng: random.Random, level: int) -> tuple[str, ...]:
+    """Different clauses that use every variable."""
+    variables, count, widths = _LEVELS[level]
+    found: dict[str, None] = {}
+    while len(found) < count:
+        letters = sorted(rng.sample(_LETTERS[:variables], rng.choice(widths)))
+        found["".join(rng.choice((x, x.upper())) for x in letters)] = None
+    return tuple(found) if len(set("".join(found).lower())) == variables else _clauses(rng, level)
