@@ -1,0 +1,166 @@
+"""Sorting: numbers, letters and words put in order, and what can be read off the order (a rank, pairs out of order)."""
+
+from __future__ import annotations
+
+import random
+from bisect import insort
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+
+from gradus.tasks.generated import Draft, generated_task
+from gradus.tasks.kinds import Hints, chosen, ending, hints
+from gradus.types import Frozen, Outcome, Problem
+from gradus.types.parts import Task
+
+_SIZES = {1: (3, 20), 2: (5, 100), 3: (8, 100), 4: (12, 1000), 5: (20, 1000), 6: (40, 10_000)}
+"""How many items, and below what the numbers lie."""
+_LIMITS = {1: 70, 2: 140, 3: 280, 4: 480, 5: 880, 6: 1800}  # characters of a worked solution and some to spare
+_VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
+_TAIL = 1024
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`solve`: items and, for a rank, which, to the answer. `rule`: in words, for hints."""
+
+    items: Callable[[random.Random, int], list[str]]
+    solve: Callable[[Sequence[str], int], list[str]]
+    rule: str
+    chance: float  # accuracy of guessing at level 2
+
+
+def sorting(level: int = 2, kinds: str = "all") -> Task:
+    """3 items at level 1, then 5, 8, 12, 20 and 40 at level 6. `kinds`: some of up, down, letters, words, lengths, distinct, pick, swaps."""
+    names = chosen("sorting", kinds, KINDS)
+    return generated_task(
+        "sorting",
+        partial(_sorting, kinds=names),
+        verify,
+        level=level,
+        levels=(min(_SIZES), max(_SIZES)),
+        max_tokens=_LIMITS.get(level, 0),
+        chance=sum(KINDS[name].chance for name in names) / len(names),
+        about='put in order: "up 52 7 93" -> "52, 7 52, 7 52 93 =7 52 93"; down, letters and words by the alphabet, lengths (equal ones '
+        "stay as they stand), distinct (upwards, each once), pick 2 of (the second smallest), swaps (pairs out of order)",
+        provides=("hints",),
+    )
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 where the items after the last "=", with spaces or commas between, are the right ones in the right order."""
+    said = ending(completion, _TAIL)
+    if said is None or not said.isascii():
+        return 0.0
+    right = KINDS[problem.meta["category"]].solve(problem.meta["items"], problem.meta["rank"])
+    return float(said.replace(",", " ").split() == right)
+
+
+def _numbers(rng: random.Random, level: int) -> list[str]:
+    count, most = _SIZES[level]
+    return [str(n) for n in rng.sample(range(most), count)]
+
+
+def _repeated(rng: random.Random, level: int) -> list[str]:
+    """Numbers of which some stand there twice or more."""
+    count, most = _SIZES[level]
+    some = rng.sample(range(most), max(2, count * 2 // 3))
+    return [str(n) for n in rng.sample([*some, *rng.choices(some, k=count - len(some))], count)]
+
+
+def _letters(rng: random.Random, level: int) -> list[str]:
+    count = _SIZES[level][0]
+    return rng.choices("abcdefghijklmnopqrstuvwxyz", k=count) if count > 26 else rng.sample("abcdefghijklmnopqrstuvwxyz", count)
+
+
+def _words(rng: random.Random, level: int) -> list[str]:
+    """Different words of 2 to 5 letters, consonants and vowels by turns; from level 3 on, half of them begin with one letter."""
+    found: dict[str, None] = {}
+    while len(found) < _SIZES[level][0]:
+        first = "s" if level > 2 and rng.random() < 0.5 else rng.choice(_CONSONANTS)
+        rest = (rng.choice(_CONSONANTS if i % 2 else _VOWELS) for i in range(rng.randint(1, 4)))
+        found[first + "".join(rest)] = None
+    return list(found)
+
+
+def _ascending(items: Sequence[str], rank: int) -> list[str]:
+    return sorted(items, key=int)
+
+
+def _descending(items: Sequence[str], rank: int) -> list[str]:
+    return sorted(items, key=int, reverse=True)
+
+
+def _alphabetical(items: Sequence[str], rank: int) -> list[str]:
+    return sorted(items)
+
+
+def _by_length(items: Sequence[str], rank: int) -> list[str]:
+    return sorted(items, key=len)  # stable
+
+
+def _distinct(items: Sequence[str], rank: int) -> list[str]:
+    return [item for item, _ in groupby(_ascending(items, rank))]
+
+
+def _ranked(items: Sequence[str], rank: int) -> list[str]:
+    return [_ascending(items, rank)[rank - 1]]
+
+
+def _swaps(items: Sequence[str], rank: int) -> list[str]:
+    return [str(sum(larger_before(items)))]
+
+
+def larger_before(items: Sequence[str]) -> list[int]:
+    """For every number, how many before it are larger; 5 2 8 1 gives 0 1 0 3."""
+    numbers = [int(item) for item in items]
+    return [sum(earlier > n for earlier in numbers[:i]) for i, n in enumerate(numbers)]
+
+
+# Guessing at level 2: one of the 5! orders of five items; one of the 3! of the three that are different; one of five ranks; and 5 swaps,
+# which 22 of the 120 orders have.
+KINDS: dict[str, Kind] = {
+    "up": Kind(_numbers, _ascending, "the smallest number first", 1 / 120),
+    "down": Kind(_numbers, _descending, "the largest number first", 1 / 120),
+    "letters": Kind(_letters, _alphabetical, "as in the alphabet", 1 / 120),
+    "words": Kind(_words, _alphabetical, "as in a dictionary", 1 / 120),
+    "lengths": Kind(_words, _by_length, "short words first, equal lengths as they stand", 1 / 120),
+    "distinct": Kind(_repeated, _distinct, "the smallest number first, each number once", 1 / 6),
+    "pick": Kind(_numbers, _ranked, "sort upwards and count", 1 / 5),
+    "swaps": Kind(_numbers, _swaps, "for every number, count larger ones before it, and add up", 22 / 120),
+}
+
+
+def _sorting(rng: random.Random, level: int, kinds: tuple[str, ...]) -> Draft:
+    name = rng.choice(kinds)
+    kind = KINDS[name]
+    items = kind.items(rng, level)
+    rank = rng.randint(1, len(items)) if name == "pick" else 0
+    question = f"{name} {f'{rank} of ' if rank else ''}{' '.join(items)}"
+    answer = " ".join(kind.solve(items, rank))
+    solution = f"{_worked(name, items)} ={answer}"
+    meta = Frozen(category=name, items=tuple(items), rank=rank, hints=_hints(kind, items, solution))
+    # The same items in another order, or asked for in another way, are sorted alike.
+    return Draft(question, answer, solution, " ".join(sorted(items)), meta)
+
+
+def _worked(name: str, items: Sequence[str]) -> str:
+    """The items sorted so far after each one is put in its place; for swaps, every number with how many larger ones stand before it."""
+    if name == "swaps":
+        return " ".join(f"{item}:{count}" for item, count in zip(items, larger_before(items), strict=True))
+    done: list[tuple[int | str, int, str]] = []  # what is compared, then where it stood, so that equal ones keep their order
+    lines = []
+    for place, item in enumerate(items):
+        key: int | str = len(item) if name == "lengths" else int(item) if item.isdigit() else item
+        if name == "distinct" and any(key == other for other, _, _ in done):
+            continue
+        insort(done, (-key if name == "down" and isinstance(key, int) else key, place, item))
+        lines.append(" ".join(text for *_, text in done))
+    return ", ".join(lines[-8:])  # of a long list, only how it ends
+
+
+def _hints(kind: Kind, items: Sequence[str], solution: str) -> Hints:
+    first, second = items[:2]
+    knowledge = (kind.rule, f"; there are {len(items)} items")
+    return hints(knowledge, (f"begin with {first}", f", then {second}", ", and so on with the others"), solution)
