@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
+from gradus.types import UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.tally import Tally, check_same_shape, tally
@@ -82,3 +84,49 @@ class DualClip:
         losses, metrics = Clip(self.low, self.high).losses(log_ratio, advantages, batch)
         bounded = torch.where(advantages < 0, torch.minimum(losses, -self.ceiling * advantages), losses)
         return bounded, {**metrics, "ceiling_share": tally(bounded.detach() < losses.detach())}
+
+
+def capped_surrogate(log_ratio: Tensor, advantages: Tensor, *, floor: float, cap: float) -> Tensor:
+    """-clip(r, floor, cap) A without gradient in the weight: the loss's gradient is -clip(r, floor, cap) A grad log pi for every action.
+
+    Args: log_ratio [A] nats, with gradient; advantages [A], none.  Returns: [A] with the values of -clip(r, floor, cap) A.
+    Raises: ValueError if the shapes differ.  Reference: MiniMax-M1, arXiv:2506.13585, eq. 4 and 5.
+    """
+    check_same_shape(log_ratio=log_ratio, advantages=advantages)
+    weight = log_ratio.detach().exp().clamp(floor, cap)
+    return -weight * advantages * (1 + log_ratio - log_ratio.detach())  # the value of the weight alone, the gradient of log pi
+
+
+@dataclass(frozen=True)
+class CappedWeight:
+    """The ratio is a weight in [floor, cap] without gradient, so that no action loses its own: -sg[clip(r)] A log pi."""
+
+    cap: float = 5.0  # largest weight
+    floor: float = 0.0  # least weight; 0: none
+    separable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, cap="(0, inf]", floor="[0, inf)")
+        if self.floor > self.cap:
+            raise UserError(f"CappedWeight.floor is {self.floor} and above its cap {self.cap}; make it smaller")
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        ratio = log_ratio.detach().exp()
+        capped = (ratio > self.cap) | (ratio < self.floor)
+        return capped_surrogate(log_ratio, advantages, floor=self.floor, cap=self.cap), {"capped_share": tally(capped)}
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """-f(r) A with f(r) = r / (r + gamma), whose slope gamma / (r + gamma)^2 is steepest at unlikely actions. LUFFY, arXiv:2504.14945, eq. 7."""
+
+    gamma: float = 0.1
+    separable: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gamma="(0, inf)")
+
+    def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        check_same_shape(log_ratio=log_ratio, advantages=advantages)
+        shaped = torch.sigmoid(log_ratio - math.log(self.gamma))  # r / (r + gamma), and finite for any log-ratio
+        return -shaped * advantages, {"shaped": tally(shaped)}

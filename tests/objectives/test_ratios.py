@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.ratios import SequenceRatio, TokenRatio
+from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from tests.toy import batch, group
 
 
@@ -36,3 +36,17 @@ def test_a_sequence_of_one_token_has_the_token_ratio():
     made = batch(group(1, 0, 1, lengths=[1, 1, 1]))
     now, old = numbers(-1, -2, -0.5), numbers(-2, -1, -0.25)
     assert torch.equal(SequenceRatio().log_ratio(now, old, made), TokenRatio().log_ratio(now, old, made))
+
+
+def test_the_token_form_has_the_value_of_the_sequence_and_the_gradient_of_the_token():
+    made = batch(group(1, 0, lengths=[1, 2]))
+    now, old = numbers(-0.5, -1, -2).requires_grad_(), numbers(-1, -2, -4)
+    found = SequenceTokenRatio().log_ratio(now, old, made)
+    assert_close(found, SequenceRatio().log_ratio(now, old, made))
+    found.backward(numbers(1, 1, 0))
+    assert_close(now.grad, numbers(1, 1, 0))
+
+
+def test_a_probability_is_the_ratio_to_certainty():
+    now = numbers(-1, -2).requires_grad_()
+    assert torch.equal(Probability().log_ratio(now, numbers(-5, -5), batch(group(1))), now)

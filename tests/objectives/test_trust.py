@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.trust import Clip, DualClip, Unclipped, clipped_surrogate, surrogate
+from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, clipped_surrogate, surrogate
+from gradus.types import UserError
 
 
 def numbers(*values):
@@ -64,3 +65,40 @@ def test_an_action_that_became_impossible_has_a_finite_gradient():
 def test_shapes_that_differ_are_refused():
     with pytest.raises(ValueError, match=r"shapes differ.*\(2,\).*\(1,\)"):
         clipped_surrogate(numbers(0, 0), numbers(1), low=0.2, high=0.2)
+
+
+def test_a_capped_weight_drops_no_gradient():
+    # cap 4: ratio 6 weighs 4, 2 weighs 2, 0.1 weighs 0.1 (no floor); the gradient is -weight A whatever the sign of A
+    log_ratio = numbers(6, 6, 2, 0.1).log().requires_grad_()
+    losses, metrics = CappedWeight(cap=4.0).losses(log_ratio, numbers(1, -1, 1, 2), None)
+    assert_close(losses, numbers(-4, 4, -2, -0.2))
+    losses.sum().backward()
+    assert_close(log_ratio.grad, numbers(-4, 4, -2, -0.2))
+    assert metrics["capped_share"].mean == 0.5
+    floored, _ = CappedWeight(cap=4.0, floor=0.5).losses(log_ratio.detach(), numbers(1, 1, 1, 1), None)
+    assert_close(floored, numbers(-4, -4, -2, -0.5))
+
+
+def test_a_weight_without_bounds_has_the_gradient_of_the_surrogate():
+    gradients = []
+    for trust in (CappedWeight(cap=math.inf), Unclipped()):
+        log_ratio = numbers(1.3, -0.7, 0.2).requires_grad_()
+        trust.losses(log_ratio, numbers(1, -2, 0.5), None)[0].sum().backward()
+        gradients.append(log_ratio.grad)
+    assert_close(*gradients)
+
+
+def test_a_floor_above_the_cap_is_refused():
+    with pytest.raises(UserError, match=r"floor is 3.0 and above its cap 2.0"):
+        CappedWeight(cap=2.0, floor=3.0)
+
+
+def test_shaping_lifts_unlikely_actions():
+    # gamma .1: f(.01) = .01/.11 = .0909, f(.9) = .9; f'(p) = .1/(p + .1)^2: 8.264 at .01, .1 at .9; d f / d log p = p f'(p)
+    log_ratio = numbers(0.01, 0.9).log().requires_grad_()
+    losses, _ = Shaped(0.1).losses(log_ratio, numbers(1, -2), None)
+    assert_close(losses, numbers(-0.01 / 0.11, 2 * 0.9))
+    losses.sum().backward()
+    assert_close(log_ratio.grad, numbers(-0.01 * 0.1 / 0.11**2, 2 * 0.9 * 0.1))
+    far = Shaped(0.1).losses(numbers(-800, 800), numbers(1, 1), None)[0]
+    assert_close(far, numbers(0, -1))
