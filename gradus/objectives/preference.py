@@ -2,51 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gradus.types.batch import Batch, segment_sum
+from gradus.objectives.scores import LogRatio, Score
+from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb, LogProbs, Signal, Want
+from gradus.types.signals import LogProb, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
 
 
-def preference_losses(chosen: Tensor, rejected: Tensor, *, beta: float) -> Tensor:
-    """DPO's loss a pair: -log sigmoid(beta (chosen - rejected)).
+def preference_losses(chosen: Tensor, rejected: Tensor, *, beta: float, margin: float = 0.0) -> Tensor:
+    """The logistic loss a pair: -log sigmoid(beta (chosen - rejected) - margin).
 
-    Args: chosen, rejected [P]: sum over the answer's actions of log pi - log pi_ref, nats, with gradient.  Returns: [P], not averaged.
-    Reference: Rafailov et al., Direct Preference Optimization, arXiv:2305.18290, eq. 7.
+    Args: chosen, rejected [P]: scores of the better and the worse answer, with gradient; DPO: sum of log pi - log pi_ref over the actions.
+    Returns: [P], not averaged.  Reference: Rafailov et al., Direct Preference Optimization, arXiv:2305.18290, eq. 7.
     """
     check_same_shape(chosen=chosen, rejected=rejected)
-    return -torch.nn.functional.logsigmoid(beta * (chosen - rejected))
+    return -torch.nn.functional.logsigmoid(beta * (chosen - rejected) - margin)
+
+
+def squared_preference_losses(chosen: Tensor, rejected: Tensor, *, tau: float) -> Tensor:
+    """IPO's loss a pair: (chosen - rejected - 1 / (2 tau))^2, least at a finite difference.
+
+    Args: chosen, rejected [P]: sum over the answer's actions of log pi - log pi_ref, nats, with gradient.  Returns: [P], not averaged.
+    Reference: Azar et al., A General Theoretical Paradigm to Understand Learning from Human Preferences, arXiv:2310.12036, eq. 17.
+    """
+    check_same_shape(chosen=chosen, rejected=rejected)
+    return (chosen - rejected - 1 / (2 * tau)).square()
+
+
+class Link(Protocol):
+    """From the scores of a pair to its loss."""
+
+    def losses(self, chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+        """[P], not averaged."""
+        ...
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """-log sigmoid(beta (s_better - s_worse) - margin): the better one is to lead by more than the margin."""
+
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, margin="[0, inf)")
+
+    def losses(self, chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+        return preference_losses(chosen, rejected, beta=beta, margin=self.margin)
+
+
+@dataclass(frozen=True)
+class Squared:
+    """(s_better - s_worse - 1 / (2 beta))^2: the lead is drawn to a finite value, from both sides."""
+
+    def losses(self, chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
+        return squared_preference_losses(chosen, rejected, tau=beta)
+
+
+def members(batch: Batch) -> Iterator[list[int]]:
+    """For every group, ascending, the ids of those of its trajectories that the batch has actions of."""
+    ids, first = np.unique(batch.trajectory.numpy(), return_index=True)
+    owners = batch.group.numpy()[first]
+    for owner in np.unique(owners):
+        yield ids[owners == owner].tolist()
 
 
 def pairs_of(batch: Batch) -> tuple[Tensor, Tensor]:
     """Ids [P] of the better and of the worse trajectory of every group. Raises ValueError for a group that is not two with different rewards."""
-    ids, first = np.unique(batch.trajectory.numpy(), return_index=True)
-    owners = batch.group.numpy()[first]
     better, worse = [], []
-    for owner in np.unique(owners):
-        pair = sorted(ids[owners == owner], key=lambda i: batch.trajectories[i].value)
+    for ids in members(batch):
+        pair = sorted(ids, key=lambda i: batch.trajectories[i].value)
         if len(pair) != 2 or batch.trajectories[pair[0]].value == batch.trajectories[pair[1]].value:
             raise ValueError(
                 f"a preference compares two trajectories with different rewards, but a group has {len(pair)}; select BestAndWorst"
             )
-        worse.append(int(pair[0]))
-        better.append(int(pair[1]))
+        worse.append(pair[0])
+        better.append(pair[1])
     return torch.tensor(better), torch.tensor(worse)
 
 
 @dataclass(frozen=True)
 class Preference:
-    """coefficient * mean over pairs of -log sigmoid(beta (h_better - h_worse)), h the log-ratio to a frozen player summed over a trajectory."""
+    """coefficient * mean over pairs of a link's loss on the scores of the better and the worse trajectory; DPO's as it stands here."""
 
-    beta: float = 0.1
-    player: str = "reference"
+    beta: float = 0.1  # inverse temperature: the reward that a score stands for is beta times the score
+    score: Score = LogRatio()
+    link: Link = Logistic()
     coefficient: float = 1.0
     source: str = "policy"
     separable: ClassVar[bool] = False  # couples all actions of two trajectories
@@ -58,13 +106,12 @@ class Preference:
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return (LogProbs(player=self.player),)
+        return self.score.needs
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        log_ratio = outputs[LogProb()] - batch.signals[LogProbs(player=self.player)]
-        sums = segment_sum(log_ratio, batch.trajectory, len(batch.trajectories))
-        better, worse = (sums.index_select(0, ids) for ids in pairs_of(batch))
-        losses = preference_losses(better, worse, beta=self.beta)
+        scores = self.score.scores(outputs[LogProb()], batch)
+        better, worse = (scores.index_select(0, ids) for ids in pairs_of(batch))
+        losses = self.link.losses(better, worse, self.beta)
         margin = self.beta * (better - worse)
         metrics = {"margin": tally(margin), "preferred": tally(margin.detach() > 0)}
         return self.coefficient * losses.sum() / batch.counts[self.source].groups, metrics

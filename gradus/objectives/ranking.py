@@ -1,0 +1,124 @@
+"""Terms that look at all trajectories of a group by their rewards: a hinge on every pair, a reward model's loss, imitation of the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.averages import Average, SequenceMean
+from gradus.objectives.preference import members, preference_losses
+from gradus.objectives.scores import MeanLogProb, Score
+from gradus.types.batch import Batch, Counts, segment_sum
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import LogProb, Signal, Value, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+def ordered_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids [P] of the better and of the worse trajectory of every pair of a group whose rewards differ, and how many pairs its group has [P]."""
+    better: list[int] = []
+    worse: list[int] = []
+    alike: list[int] = []
+    for ids in members(batch):
+        rewards = [batch.trajectories[i].value for i in ids]
+        pairs = [(i, j) for i, r in zip(ids, rewards, strict=True) for j, s in zip(ids, rewards, strict=True) if r > s]
+        better += [i for i, _ in pairs]
+        worse += [j for _, j in pairs]
+        alike += [len(pairs)] * len(pairs)
+    return torch.tensor(better, dtype=torch.long), torch.tensor(worse, dtype=torch.long), torch.tensor(alike, dtype=torch.long)
+
+
+def ranking_losses(better: Tensor, worse: Tensor) -> Tensor:
+    """max(0, worse - better): nothing for a pair in the right order, however close; [P], not averaged. RRHF, arXiv:2304.05302, eq. 2."""
+    check_same_shape(better=better, worse=worse)
+    return (worse - better).clamp(min=0)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """coefficient * mean over groups of the sum over pairs of max(0, score of the worse - score of the better)."""
+
+    score: Score = MeanLogProb()
+    coefficient: float = 1.0
+    source: str = "policy"
+    separable: ClassVar[bool] = False
+    unit: ClassVar[str] = "group"
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.score.needs
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        scores = self.score.scores(outputs[LogProb()], batch)
+        ids = ordered_pairs(batch)[:2]
+        better, worse = (scores.index_select(0, i) for i in ids)
+        loss = ranking_losses(better, worse).sum() / batch.counts[self.source].groups
+        return self.coefficient * loss, {"ranked": tally(better.detach() > worse.detach())}
+
+
+def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
+    """The actions of the best trajectory of every group (the earliest of equals), counted as a mini-batch of their own, and their rows."""
+    ids = torch.tensor([max(ids, key=lambda i: batch.trajectories[i].value) for ids in members(batch)])
+    index = torch.nonzero(torch.isin(batch.trajectory, ids))[:, 0]
+    kept = batch.rows(index)
+    counts = Counts(actions=len(index), trajectories=len(ids), groups=len(ids))
+    return replace(kept, in_group=kept.in_trajectory, counts={**batch.counts, source: counts}), index
+
+
+@dataclass(frozen=True)
+class ImitationOfBest:
+    """Maximum likelihood of the best trajectory of every group, where the others are there to be compared with."""
+
+    average: Average = SequenceMean()
+    coefficient: float = 1.0
+    source: str = "policy"
+    separable: ClassVar[bool] = False  # which one is best is seen in the whole group alone
+    unit: ClassVar[str] = "group"
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        best, rows = best_of(batch, self.source)
+        losses = -outputs[LogProb()].index_select(0, rows) * best.weight
+        return self.coefficient * (self.average.coefficients(best, self.source) * losses).sum(), {"imitation": tally(losses)}
+
+
+def last_values(values: Tensor, batch: Batch) -> Tensor:
+    """[N] by trajectory id: the value before the trajectory's last action, which of an ended answer is its end token; 0 where it has none."""
+    ids, counts = torch.unique(batch.trajectory, return_counts=True)
+    ends = torch.zeros(len(batch.trajectories), dtype=torch.long).index_add(0, ids, counts) - 1
+    last = (batch.position == ends.index_select(0, batch.trajectory)).to(values)
+    return segment_sum(values * last, batch.trajectory, len(batch.trajectories))
+
+
+@dataclass(frozen=True)
+class BradleyTerry:
+    """A reward model's loss: mean over groups of the mean over their pairs of -log sigmoid(s_better - s_worse - margin (r_better - r_worse)).
+
+    s is the value head's number before the last action. All pairs of a group stand in one mini-batch.
+    """
+
+    margin: float = 0.0  # what a difference of 1 in reward asks of the scores; 0: only their order counts
+    coefficient: float = 1.0
+    source: str = "policy"
+    separable: ClassVar[bool] = False
+    unit: ClassVar[str] = "group"
+    wants: ClassVar[tuple[Want, ...]] = (Value(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, margin="[0, inf)")
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        scores = last_values(outputs[Value()], batch)
+        better, worse, alike = ordered_pairs(batch)
+        rewards = scores.new_tensor([t.value for t in batch.trajectories])
+        wanted = self.margin * (rewards.index_select(0, better) - rewards.index_select(0, worse))
+        first, second = scores.index_select(0, better), scores.index_select(0, worse)
+        losses = preference_losses(first - wanted, second, beta=1.0) / alike
+        seen = {"pair_accuracy": tally((first > second).detach()), "score": tally(scores[batch.trajectory.unique()])}
+        return self.coefficient * losses.sum() / batch.counts[self.source].groups, seen

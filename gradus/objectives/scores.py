@@ -1,0 +1,72 @@
+"""What a whole trajectory is worth to the policy, one number each: the quantity that preferences and rankings compare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from gradus.types.batch import Batch, segment_sum
+from gradus.types.signals import LogProbs, Signal
+
+
+class Score(Protocol):
+    @property
+    def needs(self) -> tuple[Signal, ...]: ...
+
+    def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
+        """[N] by trajectory id, with gradient through `logprobs` [A]; 0 for trajectories that the batch has no action of."""
+        ...
+
+
+def trajectory_sums(values: Tensor, batch: Batch) -> Tensor:
+    """[N] sums of [A] over the actions of each trajectory."""
+    return segment_sum(values, batch.trajectory, len(batch.trajectories))
+
+
+def trajectory_means(values: Tensor, batch: Batch) -> Tensor:
+    """[N] means of [A] over the actions of each trajectory; 0 where the batch has none."""
+    counts = trajectory_sums(torch.ones_like(values), batch)
+    return trajectory_sums(values, batch) / counts.clamp(min=1)
+
+
+@dataclass(frozen=True)
+class LogRatio:
+    """sum over a trajectory of log pi - log pi_player: the reward, up to beta and a constant, that its policy is optimal for."""
+
+    player: str = "reference"
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (LogProbs(player=self.player),)
+
+    def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
+        return trajectory_sums(logprobs - batch.signals[LogProbs(player=self.player)], batch)
+
+
+@dataclass(frozen=True)
+class MeanLogProb:
+    """mean over a trajectory of log pi: its likelihood whatever its length, without a reference."""
+
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
+        return trajectory_means(logprobs, batch)
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """log p / (1 - p) with log p = mean over a trajectory of log pi. Without gradient where 1 - p falls below 1e-7."""
+
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
+        return log_odds(trajectory_means(logprobs, batch))
+
+
+def log_odds(logprobs: Tensor) -> Tensor:
+    """log p - log(1 - p) from log p <= 0, which is held at -1e-7 at most: a sure event has no finite odds."""
+    held = logprobs.clamp(max=-1e-7)
+    return held - torch.log(-torch.expm1(held))  # expm1 keeps the digits of 1 - p near p = 1

@@ -1,0 +1,25 @@
+"""Groups cut into pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.types import Group, Key
+
+
+@dataclass(frozen=True)
+class Consecutive:
+    """Cuts each group into pairs of consecutive trajectories (of an odd number the last goes); pairs with equal rewards are dropped.
+
+    As trajectories of a group are drawn independently, a pair is one of two random answers, not of the extremes.
+    """
+
+    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
+        pairs = [
+            g.but(key=f"{g.key}/pair/{i}", trajectories=pair)
+            for g in groups
+            for i, pair in enumerate(zip(g.trajectories[::2], g.trajectories[1::2], strict=False))
+        ]
+        kept = [p for p in pairs if p.trajectories[0].value != p.trajectories[1].value]
+        return kept, [p for p in pairs if p not in kept]
