@@ -1,4 +1,4 @@
-"""Advantages by comparison within a group: standardised, centred, or against the mean of the others. One number a trajectory."""
+"""Advantages by comparison within a group or over the batch: standardised, centred, or against others. One number a trajectory."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gradus.types.parts import Credited, Signals
 from gradus.types.signals import Signal
 
 Scale = Literal["population", "sample", "none"]
+Baseline = Literal["group", "others", "batch"]
 
 
 def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.ndarray:
@@ -42,6 +43,34 @@ def leave_one_out(rewards: np.ndarray) -> np.ndarray:
     if count < 2 or np.all(rewards == rewards[0]):
         return np.zeros_like(rewards)
     return rewards - (rewards.sum() - rewards) / (count - 1)
+
+
+def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group", scale: Scale = "population") -> list[np.ndarray]:
+    """A_i = (r_i - b_i) / std, where std is that of r - b over all samples of the batch; scale "none": A_i = r_i - b_i.
+
+    Args: rewards, [G] for every group; baseline: "group" the group's mean, "others" the mean of the group's others, "batch" that of all.
+    Returns: float64 [G] for every group; zeros where r - b is the same for all.
+    Reference: REINFORCE++, arXiv:2501.03262 (global normalisation, without and with a group baseline); ScaleRL, arXiv:2510.13786.
+    """
+    if not rewards:
+        return []
+    if baseline == "batch":
+        centred = np.split(group_relative(np.concatenate(rewards), scale="none"), np.cumsum([len(r) for r in rewards])[:-1])
+    else:
+        centred = [leave_one_out(r) if baseline == "others" else group_relative(r, scale="none") for r in rewards]
+    everything = np.concatenate(centred)
+    if scale == "none" or len(everything) < 2:
+        return centred
+    deviation = everything.std(ddof={"population": 0, "sample": 1}[scale])
+    return [c / deviation if deviation > 0 else np.zeros_like(c) for c in centred]
+
+
+def probe_baseline(group: Group) -> np.ndarray:
+    """A_i = r_i - mean reward of the group's probes, its trajectories that are not trained on; zeros without any, and for the probes."""
+    probes = np.array([not t.trained for t in group.trajectories])
+    if not probes.any():
+        return np.zeros(len(probes))
+    return np.where(probes, 0.0, group.rewards - group.rewards[probes].mean())
 
 
 def spread(groups: Sequence[Group], advantages: Sequence[np.ndarray]) -> list[list[Credited]]:
@@ -84,6 +113,28 @@ class BatchBaseline:
         rewards = [g.rewards for g in groups]
         mean = np.concatenate(rewards).mean() if rewards and self.baseline == "mean" else 0.0
         return spread(groups, [r - mean for r in rewards])
+
+
+@dataclass(frozen=True)
+class BatchRelative:
+    """The reward minus a baseline, divided by the deviation of what is left over the whole batch."""
+
+    baseline: Baseline = "group"  # mean of the group, of the group's others, of the batch
+    scale: Scale = "population"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, batch_relative([g.rewards for g in groups], baseline=self.baseline, scale=self.scale))
+
+
+@dataclass(frozen=True)
+class ProbeBaseline:
+    """The reward minus that of the group's probes: trajectories that were sampled for a value only, such as a greedy one."""
+
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, [probe_baseline(g) for g in groups])
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
 
     reward: mean of the combined reward. reward/<component>: mean where it applies. accuracy: share of judged trajectories that are right.
     length: mean number of actions. entropy: exact where the objective computes it, else the mean of -log p of the sampled actions, an
-    unbiased estimate. kl: to the reference where the recipe has one. failed: trajectories without a reward.
+    unbiased estimate. kl: to the reference where the recipe has one. failed: trajectories without a reward. Trajectories that were sampled
+    for a value only are not looked at.
     """
+    groups = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]
     trajectories = [t for g in groups for t in g.trajectories]
     judged = [t for t in trajectories if t.failed is None]
     names = list(dict.fromkeys(n for t in trajectories for n in t.components))

@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.credit.groups import BatchBaseline, Constant, GroupRelative, LeaveOneOut, group_relative, leave_one_out
+from gradus.credit.groups import (
+    BatchBaseline,
+    BatchRelative,
+    Constant,
+    GroupRelative,
+    LeaveOneOut,
+    ProbeBaseline,
+    batch_relative,
+    group_relative,
+    leave_one_out,
+)
 from tests.toy import advantages, group
 
 REWARDS = st.lists(st.integers(-100, 100).map(lambda n: n / 4), min_size=2, max_size=8)  # quarters: exact in binary
@@ -65,3 +75,49 @@ def test_the_batch_baseline_is_one_for_all_groups():
 
 def test_constant_asks_no_reward():
     assert advantages(Constant(), group(7, float("nan"), lengths=[1, 2])) == [[[1], [1, 1]]]
+
+
+def test_batch_statistics_by_hand():
+    # groups 0 2 and 10 14: centred -1 1 -2 2, population deviation sqrt(10/4), sample sqrt(10/3)
+    rewards = [np.array([0.0, 2.0]), np.array([10.0, 14.0])]
+    for scale, deviation in (("population", np.sqrt(2.5)), ("sample", np.sqrt(10 / 3)), ("none", 1.0)):
+        found = batch_relative(rewards, baseline="group", scale=scale)
+        np.testing.assert_allclose(np.concatenate(found), np.array([-1, 1, -2, 2]) / deviation)
+    # against the others: -2 2 -4 4, deviation twice as large; against the batch's mean 6.5: -6.5 -4.5 3.5 7.5, squares 131 / 4
+    np.testing.assert_allclose(np.concatenate(batch_relative(rewards, baseline="others")), np.array([-2, 2, -4, 4]) / np.sqrt(10))
+    found = batch_relative(rewards, baseline="batch")
+    np.testing.assert_allclose(np.concatenate(found), np.array([-6.5, -4.5, 3.5, 7.5]) / np.sqrt(32.75))
+    assert [len(r) for r in batch_relative([*rewards, np.ones(3)], baseline="batch")] == [2, 2, 3]
+
+
+def test_one_right_of_twelve_stands_out_by_the_root_of_eleven():
+    found = np.concatenate(batch_relative([np.zeros(6), np.array([0, 0, 0, 0, 0, 1.0])], baseline="batch"))
+    assert found.max() == pytest.approx(np.sqrt(11))  # (11/12) / (sqrt(11)/12)
+
+
+@pytest.mark.parametrize("baseline", ["group", "others", "batch"])
+def test_a_batch_without_difference_has_no_advantage(baseline):
+    assert batch_relative([np.full(3, 0.1), np.full(2, 0.1)], baseline=baseline)[0].tolist() == [0, 0, 0]
+    assert batch_relative([], baseline=baseline) == []
+    assert batch_relative([np.array([3.0])], baseline=baseline)[0].tolist() == [0]
+
+
+def test_the_forms_that_exist_already_are_special_cases():
+    made = [group(0, 2, 5, key="a"), group(1, 4, key="b")]
+    assert advantages(BatchRelative("batch", "none"), *made) == advantages(BatchBaseline(), *made)
+    assert advantages(BatchRelative("others", "none"), *made) == advantages(LeaveOneOut(), *made)
+    assert advantages(BatchRelative("group", "none"), *made) == advantages(GroupRelative("none"), *made)
+    one = [group(0, 2, 5)]
+    np.testing.assert_allclose(advantages(BatchRelative("group"), *one), advantages(GroupRelative(), *one))  # one group is the batch
+
+
+def test_a_probe_is_the_baseline_and_is_not_credited():
+    # rewards .7 and 0, probe .5; two probes 0 and 1 have the mean .5
+    made = group(0.7, 0.0, 0.5, lengths=[1, 2, 1])
+    (*samples, probe) = made.trajectories
+    found = advantages(ProbeBaseline(), made.but(trajectories=(*samples, probe.but(trained=False))))
+    np.testing.assert_allclose(np.concatenate(found[0]), [0.2, -0.5, -0.5, 0])
+    two = group(1, 0, 1)
+    marked = two.but(trajectories=(two.trajectories[0], *(t.but(trained=False) for t in two.trajectories[1:])))
+    assert advantages(ProbeBaseline(), marked) == [[[0.5, 0.5], [0, 0], [0, 0]]]
+    assert advantages(ProbeBaseline(), group(1, 0)) == [[[0, 0], [0, 0]]]  # nothing to compare with

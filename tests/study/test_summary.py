@@ -73,3 +73,10 @@ def test_means():
     assert math.isclose(mean([0.1] * 3), 0.1)
     assert type(mean([1])) is float
     assert mean([0.5]) == pytest.approx(0.5)
+
+
+def test_what_was_sampled_for_a_value_only_is_not_counted():
+    made = group(1, 0, lengths=[1, 9])
+    probed = made.but(trajectories=(made.trajectories[0], made.trajectories[1].but(trained=False)))
+    row = summarise(0, [probed], {}, {})
+    assert (row["reward"], row["length"], row["informative"]) == (1.0, 1.0, 0.0)
