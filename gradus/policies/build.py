@@ -62,6 +62,11 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         network_policy = policy_of(name)
         if spec.objective is None and not isinstance(spec.model, Head):
             network_policy.network.requires_grad_(False)
+        if spec.engine is not None:
+            from gradus.policies.vllm import served
+
+            moves = spec.objective is not None or not (spec.model is None or isinstance(spec.model, str))
+            network_policy = served(network_policy, spec.engine, moves=moves, name=name)
         players[name] = Learner(name, spec, network_policy, spec.optimizer or recipe.optimizer, recipe.setting)
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from gradus.policies.rows import take_rows
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.types import Context, Key, Message, Sampling, UserError
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
+
+if TYPE_CHECKING:
+    from gradus.policies.engine import Sampled
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
@@ -174,18 +177,7 @@ class LanguageModel:
         sampled = generate(
             self.trunk, jobs, end_tokens=self.end_tokens, decode_text=self._tokenizer().text, max_context=self.context_length
         )
-        return [
-            Context(
-                tokens=s.tokens,
-                chosen=np.ones(len(s.tokens), dtype=bool),
-                logprobs=s.logprobs,
-                versions=np.full(len(s.tokens), a.version, dtype=np.int32),
-                temperature=a.sampling.temperature or 1.0,  # greedy tokens carry their log-probability at temperature 1
-                parent=(a.parent, a.at),
-                ended=s.ended,
-            )
-            for a, s in zip(asked, sampled, strict=True)
-        ]
+        return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
     # update
 
@@ -260,6 +252,19 @@ class LanguageModel:
             raise UserError(f"{self.note or 'the model runs through transformers'}; adapters need the built-in decoder")
         lora = LoRA(rank, alpha)
         return replace(self, trunk=adapt(self.trunk, lora, key), lora=lora, head=None, shared=False)
+
+
+def sampled_context(asked: Asked, sampled: Sampled) -> Context:
+    """What was sampled as a context that goes on from the one that was asked about."""
+    return Context(
+        tokens=sampled.tokens,
+        chosen=np.ones(len(sampled.tokens), dtype=bool),
+        logprobs=sampled.logprobs,
+        versions=np.full(len(sampled.tokens), asked.version, dtype=np.int32),
+        temperature=asked.sampling.temperature or 1.0,  # greedy tokens carry their log-probability at temperature 1
+        parent=(asked.parent, asked.at),
+        ended=sampled.ended,
+    )
 
 
 def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> LanguageModel:

@@ -72,6 +72,37 @@ Model = str | Copy | Head | Adapter | Lagged | MovingAverage
 
 
 @dataclass(frozen=True)
+class VLLM:
+    """Samples come from vLLM in this process (the extra `vllm`, a GPU); updates and scores stay with the model itself."""
+
+    memory: float = 0.4  # share of the GPU's memory for it; the rest is left to the update
+    gpus: int = 1  # GPUs that share every layer (tensor parallel)
+    tolerance: float = 0.25  # nats a token by which its log-probabilities may differ from the model's own, on average over a sample
+
+    def __post_init__(self) -> None:
+        check_ranges(self, memory="(0, 1]", gpus="[1, inf)", tolerance="(0, inf)")
+
+
+@dataclass(frozen=True)
+class VLLMServer:
+    """Samples come from a vLLM server. A player that learns needs one started with VLLM_SERVER_DEV_MODE=1, so that it can be given weights.
+
+    An API key is taken from the environment variable VLLM_API_KEY.
+    """
+
+    url: str = "http://127.0.0.1:8000"
+    name: str | None = None  # of the model, where the server offers several
+    folder: str | None = None  # where updated weights are written; the server must see it under the same path. None: a temporary folder
+    requests: int = 128  # at most so many at a time
+    timeout: float = 600.0  # seconds that one request, or one reload, may take
+    retries: int = 3  # of a request that found no server, or a broken answer
+    tolerance: float = 0.25  # nats a token by which its log-probabilities may differ from the model's own, on average over a sample
+
+    def __post_init__(self) -> None:
+        check_ranges(self, requests="[1, inf)", timeout="(0, inf)", retries="[0, inf)", tolerance="(0, inf)")
+
+
+@dataclass(frozen=True)
 class Player:
     """Whatever has weights. Without objective it is frozen. None for credit or optimizer: the recipe's own."""
 
@@ -81,6 +112,7 @@ class Player:
     optimizer: Any = None
     learns_from: str = "own"  # "own": trajectories of this player; "policy" or another name: those of that player
     every: int = 1  # moves at every n-th step
+    engine: VLLM | VLLMServer | None = None  # what samples in its name; None: the model itself
 
     def __post_init__(self) -> None:
         check_ranges(self, every="[1, inf)")
