@@ -11,8 +11,10 @@ from torch.testing import assert_close
 
 from gradus.objectives.averages import SequenceMean, TokenMean
 from gradus.objectives.kl import KL, kl_estimate
+from gradus.overrides import override_all
+from gradus.registry import recipe
 from gradus.types.signals import LogProb, LogProbs
-from tests.toy import batch, group
+from tests.toy import batch, group, toy_run, train_toy
 
 POLICY, REFERENCE = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.2, 0.6]).double()
 
@@ -57,3 +59,54 @@ def test_the_term_averages(average, expected):
     loss, metrics = term.loss({LogProb(): torch.full((3,), -1.0).double()}, batch(group(1, 0, lengths=[1, 2]), signals=rows))
     assert loss.item() == pytest.approx(0.5 * expected)  # k1 = 1, 1, 2
     assert metrics["kl"].mean == pytest.approx(4 / 3)
+
+
+@pytest.mark.parametrize(("estimator", "slope"), [("k1", lambda d: 1.0), ("k2", lambda d: -d), ("k3", lambda d: 1 - math.exp(d))])
+def test_gradients_of_the_term_equal_the_formula(estimator, slope):
+    """d = log pi_ref - log pi: d k1 = 1, d k2 = -d, d k3 = 1 - exp(d) with respect to log pi."""
+    rng = np.random.default_rng(6)
+    theirs = {"g/0": rng.normal(size=2), "g/1": rng.normal(size=3)}
+    made = batch(group(1, 0, lengths=[2, 3]), signals={LogProbs(player="reference"): theirs})
+    now = torch.from_numpy(rng.normal(size=5)).requires_grad_()
+    KL(coefficient=0.5, estimator=estimator).loss({LogProb(): now}, made)[0].backward()
+    gaps = [*theirs["g/0"], *theirs["g/1"]] - now.detach().numpy()
+    expected = [0.5 * slope(d) / (2 * n) for d, n in zip(gaps.tolist(), [2, 2, 3, 3, 3], strict=True)]
+    assert_close(now.grad, torch.tensor(expected).double())
+
+
+# What stands on the command line for each reference, and its weights after two updates that left the policy at w1 and w2, from w0.
+REFERENCES = {
+    "frozen": ([("players.reference.model", "Copy")], lambda w: w[0]),
+    "synced": ([("players.reference.model", "MovingAverage(decay=0.0, every=2)")], lambda w: w[2]),
+    "lagged": ([("players.reference.model", "Lagged"), ("players.reference.model.updates", "1")], lambda w: w[1]),
+    "average": ([("players.reference.model", "MovingAverage(decay=0.75)")], lambda w: 0.75**2 * w[0] + 0.75 * 0.25 * w[1] + 0.25 * w[2]),
+}
+PLACES = {
+    "loss": lambda estimator: [("objective.kl.estimator", estimator), ("objective.kl.coefficient", "0.1")],
+    "reward": lambda estimator: [
+        ("objective.kl", "none"),
+        ("credit", "Penalised"),
+        ("credit.estimator", estimator),
+        ("credit.coefficient", "0.1"),
+    ],
+}
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
+def test_every_place_estimator_and_reference_is_said_by_fields(estimator, place, reference):
+    fields, expected = REFERENCES[reference]
+    made = override_all(recipe("grpo"), [*fields, *PLACES[place](estimator)])
+    seen = []
+    run = train_toy(made, steps=3, watch=lambda run, metrics, groups: seen.append(copied(run)))
+    start = toy_run(made).players["policy"].policy.network.logits.detach()
+    policy = [start, *(s["policy"] for s in seen)]
+    assert_close(seen[1]["reference"], expected(policy), rtol=0, atol=1e-12)
+    without = override_all(made, [("credit.coefficient" if place == "reward" else "objective.kl.coefficient", "0.0")])
+    apart = train_toy(without, steps=3).players["policy"].policy.network.logits
+    assert not torch.equal(apart, run.players["policy"].policy.network.logits)  # the penalty reaches the weights
+
+
+def copied(run):
+    return {name: p.policy.network.logits.detach().clone() for name, p in run.players.items()}
