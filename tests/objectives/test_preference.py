@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.preference import Preference, pairs_of, preference_losses
+from gradus.objectives.preference import Logistic, Preference, Squared, pairs_of, preference_losses
+from gradus.types import UserError
 from gradus.types.signals import LogProb, LogProbs
 from tests.toy import batch, group
 
@@ -20,6 +21,15 @@ def test_pairs_are_found_by_reward():
 def test_losses_by_hand_and_far_out():
     losses = preference_losses(torch.tensor([3.0, 0.0, -1e6]), torch.tensor([1.0, 0.0, 1e6]), beta=0.5)
     assert_close(losses, torch.tensor([np.log1p(np.exp(-1.0)), np.log(2), 1e6], dtype=torch.float32))
+
+
+def test_links_by_hand():
+    better, worse = torch.tensor([3.0, 0.0]), torch.tensor([1.0, 2.0])
+    # beta 1/2: 1 - 0.5 and -1 - 0.5; squared: leads 2 and -2 against 1 / (2 * 1/2) = 1
+    assert_close(Logistic(margin=0.5).losses(better, worse, 0.5), torch.tensor([np.log1p(np.exp(-0.5)), np.log1p(np.exp(1.5))]).float())
+    assert Squared().losses(better, worse, 0.5).tolist() == [1, 9]
+    with pytest.raises(UserError, match=r"Logistic.margin is -1"):
+        Logistic(margin=-1)
 
 
 def test_swapping_better_and_worse_turns_the_gradient_round():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,11 +15,11 @@ from gradus.papers.bases.dpo import dpo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.acting import Acting
 from gradus.selection.filters import Everything
-from gradus.types import Frozen
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs
 from gradus.updates.minibatches import Minibatches, minibatches, unit_of
-from tests.toy import TOY, ToySource, gradients, group, train_toy
+from tests.papers.pairs import PAIRS
+from tests.toy import TOY, gradients, group, train_toy
 
 REFERENCE = LogProbs(player="reference")
 
@@ -28,16 +27,6 @@ REFERENCE = LogProbs(player="reference")
 def pair_batch(*groups, reference):
     credited = [g.but(trajectories=tuple(t.but(advantages=np.ones(t.actions)) for t in g.trajectories)) for g in groups]
     return make_batch(credited, {REFERENCE: reference}, dtype=torch.float64)
-
-
-class Pairs(ToySource):
-    """Problem i brings a better and a worse answer."""
-
-    def draw(self, indices, level, key):
-        return [replace(p, meta=Frozen(chosen=p.answer * 3, rejected="a" + p.answer)) for p in super().draw(indices, level, key)]
-
-
-PAIRS = replace(TOY, source=Pairs())
 
 
 def test_loss_and_gradient_by_hand():

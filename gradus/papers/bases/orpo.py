@@ -1,0 +1,28 @@
+"""ORPO: fine-tuning on the better answer with a small penalty on the odds of the worse one, in one stage and without a reference.
+
+loss = mean over pairs of [ -m_w + lambda * -log sigmoid(o_w - o_l) ], m = (1 / |y|) sum_t log pi(y_t), o = m - log(1 - exp m), lambda 0.1;
+with d = sigmoid(o_l - o_w) the gradient of the second part is -d (grad m_w / (1 - p_w) - grad m_l / (1 - p_l)), p = exp m.
+
+The likelihood of the better answer is what teaches; the odds only push the other one down, and less where it is unlikely already. Odds
+are infinite for a sure answer: m is held at -1e-7 at most. Pairs are those of the base: given, or best and worst of a group; where a
+step mixes both kinds, their means add up.
+
+Reference: Hong et al., ORPO: Monolithic Preference Optimization without Reference Model, arXiv:2403.07691, eq. 3 to 7; lambda 0.1 as for
+its Mistral model. Ours: every better answer counts alike in the likelihood (averaging by token:
+`objective.imitation_given.average TokenMean`).
+"""
+
+from gradus.objectives.preference import Preference
+from gradus.objectives.ranking import ImitationOfBest
+from gradus.objectives.scores import LogOdds
+from gradus.papers.bases.dpo import dpo
+
+orpo = dpo.derive(
+    "orpo",
+    "Likelihood of the better answer plus a logistic loss on the odds of the pair, without a reference.",
+    objective__imitation_sampled=ImitationOfBest(),
+    objective__imitation_given=ImitationOfBest(source="expert"),
+    objective__sampled=Preference(beta=1.0, score=LogOdds(), coefficient=0.1),
+    objective__given=Preference(beta=1.0, score=LogOdds(), coefficient=0.1, source="expert"),
+    players__reference=None,
+)

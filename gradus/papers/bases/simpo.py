@@ -1,0 +1,23 @@
+"""SimPO: the mean log-probability of an answer is its reward, so no reference is needed, and the better answer is to lead by a margin.
+
+loss = mean over pairs of -log sigmoid(beta (m_w - m_l) - gamma), m = (1 / |y|) sum_t log pi(y_t), beta 2, gamma 1;
+with g = sigmoid(gamma - beta (m_w - m_l)) the gradient of a pair is -beta g (grad log pi(y_w) / |y_w| - grad log pi(y_l) / |y_l|).
+
+Divided by its length an answer is judged by what generation maximises, and a longer one is not better for being long. Nothing holds the
+policy near its start but the learning rate, which the paper calls critical. Pairs are those of the base: given, or best and worst of a group.
+
+Reference: Meng et al., SimPO: Simple Preference Optimization with a Reference-Free Reward, arXiv:2405.14734, eq. 6; beta 2 and gamma / beta
+0.5 as for its Llama-3 base model (its ranges: beta 2 to 10, gamma 0.3 to 5).
+"""
+
+from gradus.objectives.preference import Logistic, Preference
+from gradus.objectives.scores import MeanLogProb
+from gradus.papers.bases.dpo import dpo
+
+simpo = dpo.derive(
+    "simpo",
+    "Pairs compared by mean log-probability with a target margin, without a reference.",
+    objective__sampled=Preference(beta=2.0, score=MeanLogProb(), link=Logistic(margin=1.0)),
+    objective__given=Preference(beta=2.0, score=MeanLogProb(), link=Logistic(margin=1.0), source="expert"),
+    players__reference=None,
+)
