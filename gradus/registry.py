@@ -22,6 +22,7 @@ TASKS: dict[str, str] = {
     "string_ops": "gradus.tasks.string_ops:string_ops",
     "knights_knaves": "gradus.tasks.knights_knaves:knights_knaves",
     "sorting": "gradus.tasks.sorting:sorting",
+    "graphs": "gradus.tasks.graphs:graphs",
     "gsm8k": "gradus.tasks.gsm8k:gsm8k",
     "frozen_lake": "gradus.tasks.frozen_lake:frozen_lake",
     "twenty_questions": "gradus.tasks.twenty_questions:twenty_questions",
