@@ -1,0 +1,84 @@
+"""KTO: single answers, each desirable or not, in place of pairs; what counts is whether an answer gains on the policy's drift as a whole.
+
+h = sum_t log pi(y_t) - log pi_ref(y_t);  z0 = max(0, mean over the mini-batch of sum_t log pi(y'_t) - log pi_ref(y'_t)), y' the same answers
+under the prompts of other problems, without gradient: an estimate of KL(pi || pi_ref).
+loss = mean over answers of  lambda_D (1 - sigmoid(beta (h - z0)))  if desirable,  lambda_U (1 - sigmoid(beta (z0 - h)))  if not;
+beta 0.1, lambda_D = lambda_U = 1. Gradient of an answer: -+ lambda beta s (1 - s) grad h, s the sigmoid: answers far from z0 on either side
+are let go.
+
+An answer is desirable where its reward is above `above` (one half). Both of a given pair count, one of each kind; otherwise the policy
+samples, and every sample counts, in groups of equal rewards too. Where one kind is rare its lambda should be raised so that
+lambda_D n_D / (lambda_U n_U) stays between 1 and 4/3 (`--objective.sampled.desirable`).
+
+Reference: Ethayarajh et al., KTO: Model Alignment as Prospect Theoretic Optimization, arXiv:2402.01306, eq. 8, z0 from mismatched pairs of the
+batch as in section 4.1; beta 0.1. Ours: z0 is read once a step, when the answers are sampled; the bound on desirable rewards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.scores import LogRatio, Score, trajectory_sums
+from gradus.papers.bases.dpo import dpo
+from gradus.rollouts.given import GivenPairs
+from gradus.rollouts.mismatched import STREAM, Mismatched
+from gradus.selection.filters import Everything
+from gradus.types import Frozen
+from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import LogProb, Signal, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+def prospect_losses(gains: Tensor, desirable: Tensor, *, beta: float, weights: tuple[float, float]) -> Tensor:
+    """lambda (1 - sigmoid(+-beta gain)) an answer, + where it is desirable.
+
+    Args: gains [N]: h - z0, nats, with gradient; desirable [N] bool; weights: lambda of desirable and of other answers.  Returns: [N].
+    """
+    check_same_shape(gains=gains, desirable=desirable)
+    sign, factor = (torch.where(desirable, *gains.new_tensor(pair)) for pair in ((1.0, -1.0), weights))
+    return factor * torch.sigmoid(-beta * sign * gains)
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """coefficient * mean over trajectories of lambda (1 - sigmoid(+-beta (score - z0))), z0 from the stream "mismatched" of the mini-batch."""
+
+    beta: float = 0.1
+    desirable: float = 1.0  # lambda of trajectories whose reward is above `above`
+    undesirable: float = 1.0  # lambda of the others
+    above: float = 0.5
+    score: Score = LogRatio()
+    coefficient: float = 1.0
+    source: str = "policy"
+    separable: ClassVar[bool] = False  # couples the actions of a trajectory, and z0 all of them
+    wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf)", desirable="[0, inf)", undesirable="[0, inf)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.score.needs
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        ids = batch.trajectory.unique()
+        scores = self.score.scores(outputs[LogProb()], batch).index_select(0, ids)
+        drift = trajectory_sums(batch.stream(STREAM), batch).index_select(0, ids).mean().clamp(min=0)
+        wanted = torch.tensor([batch.trajectories[int(i)].value > self.above for i in ids])
+        losses = prospect_losses(scores - drift, wanted, beta=self.beta, weights=(self.desirable, self.undesirable))
+        seen = {"drift": tally(drift), "gain/desirable": tally(scores[wanted]), "gain/undesirable": tally(scores[~wanted])}
+        return self.coefficient * losses.sum() / batch.counts[self.source].trajectories, seen
+
+
+kto = dpo.derive(
+    "kto",
+    "Single answers, desirable or not, weighed against the policy's drift as a whole; no pairs.",
+    rollout=Mismatched(GivenPairs()),
+    selection=Everything(),
+    objective=Frozen(sampled=Prospect(), given=Prospect(source="expert")),
+)
