@@ -88,3 +88,37 @@ class GAE:
             returns.append(advantages + values)
         flat = iter(zip(whiten(rows) if self.whitened else rows, returns, strict=True))
         return [[Credited(*next(flat)) for _ in g.trajectories] for g in groups]
+
+
+@dataclass(frozen=True)
+class LengthAdaptiveGAE:
+    """GAE whose lam grows with the answer, lam = max(0, 1 - 1 / (alpha * actions)): a longer answer passes its reward further back.
+
+    The weights of later errors then sum to about alpha * actions. Up to 1 / alpha actions lam is 0. VAPO, arXiv:2504.05118, eq. 7-8.
+    """
+
+    alpha: float = 0.05
+    gamma: float = 1.0
+    whitened: bool = True  # over all actions of the batch
+    critic: str = "critic"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, alpha="(0, inf)", gamma="[0, 1]")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (Values(player=self.critic),)
+
+    def lam(self, actions: int) -> float:
+        """lam for an answer of so many actions."""
+        return max(0.0, 1 - 1 / (self.alpha * actions))
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        trajectories = [t for g in groups for t in g.trajectories]
+        values = [signals[Values(player=self.critic)][t.id].astype(np.float64) for t in trajectories]
+        rows = [
+            gae(action_rewards(t), v, gamma=self.gamma, lam=self.lam(max(t.actions, 1))) for t, v in zip(trajectories, values, strict=True)
+        ]
+        returns = [a + v for a, v in zip(rows, values, strict=True)]
+        flat = iter(zip(whiten(rows) if self.whitened else rows, returns, strict=True))
+        return [[Credited(*next(flat)) for _ in g.trajectories] for g in groups]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from gradus.types.batch import Batch, segment_sum
+from gradus.types.batch import Batch, Counts, segment_sum
 
 
 class Average(Protocol):
@@ -67,3 +67,14 @@ class ConstantLength:
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / (max(batch.counts[source].trajectories, 1) * self.length))
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Another average that counts the actions and trajectories of all sources as one: terms of several sources then share one denominator."""
+
+    average: Average = TokenMean()
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        whole = Counts(*(sum(getattr(c, f.name) for c in batch.counts.values()) for f in fields(Counts)))
+        return self.average.coefficients(replace(batch, counts={source: whole}), source)

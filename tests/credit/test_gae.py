@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.credit.gae import GAE, action_rewards, discounted, gae, whiten
+from gradus.credit.gae import GAE, LengthAdaptiveGAE, action_rewards, discounted, gae, whiten
 from gradus.types.signals import LogProbs, Values
 from tests.toy import group, trajectory
 
@@ -90,3 +90,24 @@ def test_assigned_rows_are_those_of_each_trajectory():
     ((first, second),) = GAE(gamma=1.0, lam=0.0, whitened=False).assign([made], signals)
     assert (first.advantages.tolist(), first.returns.tolist()) == ([0.5], [1.0])
     assert (second.advantages.tolist(), second.returns.tolist()) == ([0.25, -0.5], [0.5, 0.0])
+
+
+def test_lam_grows_with_the_answer():
+    rule = LengthAdaptiveGAE(alpha=0.05)
+    assert [rule.lam(n) for n in (1, 20, 40, 200)] == [0, 0, 0.5, 0.9]  # 1 - 1/2, 1 - 1/10
+    # 40 tokens, reward 1 at the end, values 0: A_t = .5^(39 - t); with 20 tokens only the last one sees the reward
+    signals = {Values(player="critic"): {"g/0": np.zeros(40), "g/1": np.zeros(20)}}
+    ((long, short),) = LengthAdaptiveGAE(whitened=False).assign([group(1, 1, lengths=[40, 20])], signals)
+    np.testing.assert_allclose(long.advantages, 0.5 ** np.arange(39, -1, -1.0))
+    assert short.advantages.tolist() == [0.0] * 19 + [1.0]
+    assert short.returns.tolist() == short.advantages.tolist()
+
+
+def test_with_one_length_it_is_gae_with_that_lam():
+    rng = np.random.default_rng(2)
+    made = group(1, 0, lengths=[30, 30])
+    signals = {Values(player="critic"): {t.id: rng.normal(size=30) for t in made.trajectories}}
+    ours, plain = (rule.assign([made], signals)[0] for rule in (LengthAdaptiveGAE(), GAE(lam=1 - 1 / 1.5)))
+    for a, b in zip(ours, plain, strict=True):
+        np.testing.assert_allclose(a.advantages, b.advantages)
+        np.testing.assert_allclose(a.returns, b.returns)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.types import Group
 from tests.toy import batch, group, trajectory
 
@@ -32,7 +32,7 @@ def test_coefficients_by_hand(average, expected):
     assert_close(average.coefficients(three(), "policy"), torch.tensor(expected, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("average", ALL)
+@pytest.mark.parametrize("average", [*ALL, Joint(TokenMean())])
 def test_a_slice_has_the_coefficients_of_the_whole(average):
     whole = three()
     everything = average.coefficients(whole, "policy")
@@ -60,3 +60,16 @@ def test_every_context_counts_alike():
     assert_close(ContextMean().coefficients(whole, "policy"), expected)
     piece, rows = whole.slice([2, 1])
     assert torch.equal(ContextMean().coefficients(piece, "policy"), expected[rows])
+
+
+def test_sources_together_have_one_denominator():
+    # own answers of 1 and 3 tokens, a given one of 2: 6 tokens, 3 answers
+    mixed = group(1, 0, lengths=[1, 3])
+    given = trajectory([2, 2], name="e", source="expert")
+    made = batch(mixed.but(trajectories=(*mixed.trajectories, given)))
+    for source, rows in (("policy", 4), ("expert", 2)):
+        mine, _ = made.of(source)
+        assert Joint(TokenMean()).coefficients(mine, source).tolist() == [1 / 6] * rows
+        assert Joint(ConstantLength(10)).coefficients(mine, source).tolist() == [1 / 30] * rows
+    alone = three()
+    assert torch.equal(Joint(SequenceMean()).coefficients(alone, "policy"), SequenceMean().coefficients(alone, "policy"))

@@ -1,0 +1,31 @@
+"""LUFFY: a worked solution stands in every group beside the policy's own answers, and unlikely tokens of it are learned with more weight.
+
+A_i = R_i - mean R over the whole group, solution included;  Z = tokens of all answers of the mini-batch, own and given;
+loss = -1/Z [ sum over own tokens of min(rho A, clip(rho, 0.8, 1.2) A) + sum over the solution's tokens of f(pi(a_t)) A ] - 0.01 entropy,
+f(x) = x / (x + 0.1), so a token of the solution has the gradient pi 0.1 / (pi + 0.1)^2 A grad log pi, largest at pi = 0.1.
+
+The chances under which a solution was written are unknown and taken as 1: its ratio is pi(a_t) itself, never clipped. Where the policy's
+answers are all right too, the solution has advantage zero: guidance fades by itself. A solution that the verifier refuses has the advantage
+of a wrong answer. Of a group of 8 seven answers are sampled.
+
+Reference: Yan et al., Learning to Reason under Off-Policy Guidance, arXiv:2504.14945, eq. 4 (mixed group), 5 (Z) and 7 (shaping, gamma 0.1);
+as in its experiments the advantage is not divided by the deviation, there is no KL term, and the entropy bonus is 0.01, here over the
+policy's own tokens. Ours: Z counts the mini-batch, not each group.
+"""
+
+from gradus.objectives.averages import Joint, TokenMean
+from gradus.objectives.ratios import Probability
+from gradus.objectives.terms import EntropyBonus, Policy
+from gradus.objectives.trust import Shaped
+from gradus.papers.bases.dr_grpo import dr_grpo
+from gradus.rollouts.guided import WithSolution
+
+luffy = dr_grpo.derive(
+    "luffy",
+    "A worked solution stands in every group beside the policy's own answers, with a shaped importance weight.",
+    rollout=WithSolution(),
+    objective__policy__average=Joint(TokenMean()),
+    objective__expert=Policy(ratio=Probability(), trust=Shaped(0.1), average=Joint(TokenMean()), source="expert"),
+    objective__entropy=EntropyBonus(0.01),
+    requires=frozenset({"solution"}),
+)

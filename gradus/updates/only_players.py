@@ -1,0 +1,25 @@
+"""An update of some players alone: the others stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.types import Key
+from gradus.types.batch import Batch
+from gradus.updates.minibatches import Minibatches
+
+
+@dataclass(frozen=True)
+class OnlyPlayers:
+    """Moves the players named here by `update` and leaves all others."""
+
+    players: tuple[str, ...] = ("policy",)
+    update: Any = Minibatches()
+
+    def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
+        """The metrics of the players that moved."""
+        mine = {name: batch for name, batch in batches.items() if name in self.players}
+        moved: dict[str, float] = self.update.apply(players, mine, step, key)
+        return moved
