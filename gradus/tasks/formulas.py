@@ -1,0 +1,124 @@
+"""Formulas of propositional and first-order logic: how they are written, what they mean in a finite world, and how they are drawn.
+
+~ not, & and, | or, > implies, <> alike (of two truth values); Ax and Ex say "for all x" and "for some x", Px and Rxy that something holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+CONNECTIVES = ("&", "|", ">", "<>")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A sign and what it is put to: a letter ("p"), an atom ("P" of "x"), "~", a connective, or "A" and "E" of a variable and a formula."""
+
+    sign: str
+    parts: tuple[Formula, ...] = ()
+    variables: str = ""
+
+    def __str__(self) -> str:
+        if self.sign in CONNECTIVES:
+            return self.sign.join(f"({part})" if part.sign in CONNECTIVES else str(part) for part in self.parts)
+        inside = "".join(f"({part})" if part.sign in CONNECTIVES else str(part) for part in self.parts)
+        return f"{self.sign}{self.variables}{inside}"
+
+
+@dataclass(frozen=True)
+class World:
+    """Things 0 to size - 1, of which some are P, some are Q, and some pairs are in R and S."""
+
+    size: int
+    facts: Mapping[str, frozenset[tuple[int, ...]]]
+
+
+def letters(formula: Formula) -> str:
+    """The letters of a propositional formula, in order of first sight."""
+    own = "" if formula.parts else formula.sign
+    return "".join(dict.fromkeys(own + "".join(letters(part) for part in formula.parts)))
+
+
+def joined(sign: str, values: Sequence[bool]) -> bool:
+    """The value of a negation or connective, from the values of its parts."""
+    if sign == "~":
+        return not values[0]
+    a, b = values
+    return {"&": a and b, "|": a or b, ">": b or not a, "<>": a == b}[sign]
+
+
+def true_under(formula: Formula, values: Mapping[str, bool]) -> bool:
+    """The value of a propositional formula, given its letters' values."""
+    if not formula.parts:
+        return values[formula.sign]
+    return joined(formula.sign, [true_under(part, values) for part in formula.parts])
+
+
+def true_in(formula: Formula, world: World, things: Mapping[str, int]) -> bool:
+    """The value of a first-order formula in a world, given the things that its free variables stand for."""
+    if formula.sign in ("A", "E"):
+        (inside,) = formula.parts
+        values = (true_in(inside, world, {**things, formula.variables: thing}) for thing in range(world.size))
+        return all(values) if formula.sign == "A" else any(values)
+    if not formula.parts:
+        return tuple(things[v] for v in formula.variables) in world.facts[formula.sign]
+    return joined(formula.sign, [true_in(part, world, things) for part in formula.parts])
+
+
+def rows(names: str) -> list[dict[str, bool]]:
+    """All assignments to the letters, 00 before 01 before 10 before 11."""
+    return [dict(zip(names, row, strict=True)) for row in product((False, True), repeat=len(names))]
+
+
+def drawn(rng: random.Random, names: str, size: int) -> Formula:
+    """A formula with `size` connectives over the letters; each letter or part of it may be negated; neighbours differ."""
+    if size == 0:
+        return _negated(rng, Formula(rng.choice(names)), 0.25)
+    left = rng.randrange(size)
+    first, second = drawn(rng, names, left), drawn(rng, names, size - 1 - left)
+    while letters(first) == letters(second) and size == 1:  # p&p, p>~p say too little
+        second = drawn(rng, names, 0)
+    sign = rng.choices(CONNECTIVES, (3, 3, 3, 1))[0]
+    return _negated(rng, Formula(sign, (first, second)), 0.15)
+
+
+def _negated(rng: random.Random, formula: Formula, share: float) -> Formula:
+    return Formula("~", (formula,)) if rng.random() < share else formula
+
+
+def rewritten(rng: random.Random, formula: Formula, count: int) -> Formula:
+    """An equal formula: up to `count` laws applied at random places."""
+    for _ in range(count):
+        formula = _once(rng, formula)
+    return formula
+
+
+def _once(rng: random.Random, formula: Formula) -> Formula:
+    """One law at one place: swap, contraposition, > as |, De Morgan, <> as two >, two negations struck out or, with letters, put in."""
+    inner = [i for i, part in enumerate(formula.parts) if part.parts]
+    if inner and rng.random() < 0.5:
+        i = rng.choice(inner)
+        parts = tuple(_once(rng, part) if i == j else part for j, part in enumerate(formula.parts))
+        return Formula(formula.sign, parts)
+    if not formula.parts:
+        return formula
+    a, b = (*formula.parts, *formula.parts)[:2]
+    if formula.sign == "~":
+        flipped = {"&": "|", "|": "&"}.get(a.sign)
+        if flipped:
+            return Formula(flipped, tuple(negation(part) for part in a.parts))
+        return a.parts[0] if a.sign == "~" else formula
+    if formula.sign == ">":
+        return rng.choice((Formula(">", (negation(b), negation(a))), Formula("|", (negation(a), b))))
+    if formula.sign == "<>":
+        return rng.choice((Formula("<>", (b, a)), Formula("<>", (negation(a), negation(b)))))
+    other = "|" if formula.sign == "&" else "&"
+    return rng.choice((Formula(formula.sign, (b, a)), negation(Formula(other, (negation(a), negation(b))))))
+
+
+def negation(formula: Formula) -> Formula:
+    """Not the formula; two negations are none."""
+    return formula.parts[0] if formula.sign == "~" else Formula("~", (formula,))
