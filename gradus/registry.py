@@ -23,6 +23,7 @@ TASKS: dict[str, str] = {
     "knights_knaves": "gradus.tasks.knights_knaves:knights_knaves",
     "sorting": "gradus.tasks.sorting:sorting",
     "graphs": "gradus.tasks.graphs:graphs",
+    "planning": "gradus.tasks.planning:planning",
     "gsm8k": "gradus.tasks.gsm8k:gsm8k",
     "frozen_lake": "gradus.tasks.frozen_lake:frozen_lake",
     "twenty_questions": "gradus.tasks.twenty_questions:twenty_questions",
