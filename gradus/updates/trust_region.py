@@ -1,0 +1,166 @@
+"""The natural gradient with a bound on how far the policy moves: conjugate gradients on Fisher-vector products, then a backtracking search.
+
+A product with the Fisher matrix is J'(J v) / A, J the gradients of the A actions' log-probabilities: J v by a central difference, J' by one
+backward pass, micro-batch by micro-batch. It asks the network for log-probabilities alone, whatever they are computed by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.terms import Term, evaluate, wants_of
+from gradus.types import Key, UserError
+from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import LogProb
+from gradus.updates.minibatches import Minibatches, forward, gradient
+
+
+def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, *, iterations: int, tolerance: float = 1e-10) -> Tensor:
+    """x with product(x) = b for a symmetric positive product, after at most `iterations` steps from x = 0, or |b - product(x)|^2 <= tolerance |b|^2."""
+    x, residual = torch.zeros_like(b), b.clone()
+    direction, rest = residual.clone(), residual.dot(residual)
+    enough = tolerance * rest
+    for _ in range(iterations):
+        if rest <= enough:
+            break
+        along = product(direction)
+        step = rest / direction.dot(along)
+        x = x + step * direction
+        residual = residual - step * along
+        rest, before = residual.dot(residual), rest
+        direction = residual + (rest / before) * direction
+    return x
+
+
+def flat(tensors: Sequence[Tensor]) -> Tensor:
+    """All elements in one vector."""
+    return torch.cat([t.detach().reshape(-1) for t in tensors])
+
+
+def place(parameters: Sequence[Tensor], values: Tensor) -> None:
+    """Writes a vector into the parameters, in their order."""
+    with torch.no_grad():
+        for p, piece in zip(parameters, values.split([p.numel() for p in parameters]), strict=True):
+            p.copy_(piece.view_as(p))
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """One player's objective and its distance from where it stands, as functions of its parameters in one vector."""
+
+    player: Any
+    batch: Batch  # with the log-probabilities at the start
+    sampled: Tensor  # [A] 1 for the actions that the policy chose itself, which its Fisher matrix and its KL are made of
+    start: Tensor  # the parameters
+    key: Key
+
+    def at(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Objective and mean KL(start || there) over the sampled actions, in nats: the mean of r - 1 - log r, r = pi / pi_start."""
+        place(self.player.parameters, values)
+        wanted = tuple(dict.fromkeys((*wants_of(self.terms), LogProb())))
+        rows = forward(self.player.policy, self.batch, wanted, self.micro, self.key)
+        moved = rows[LogProb()] - self.batch.old[LogProb()]
+        kl = (self.sampled * (torch.expm1(moved) - moved)).sum() / self.sampled.sum()
+        return evaluate(self.terms, rows, self.batch)[0], kl
+
+    def fisher_product(self, vector: Tensor) -> Tensor:
+        """F v = mean over the sampled actions of (grad log pi . v) grad log pi, at the start."""
+        size = torch.finfo(vector.dtype).eps ** (1 / 3) * max(1.0, float(self.start.norm()))
+        step = (size / vector.norm()) * vector
+        ahead, behind = (self._logprobs(self.start + sign * step) for sign in (1, -1))
+        place(self.player.parameters, self.start)
+        slopes = self.sampled * (ahead - behind) * (vector.norm() / (2 * size)).to(ahead) / self.sampled.sum()
+        for chosen in self.player.policy.micro_batches(self.batch.contexts, self.micro):
+            piece, index = self.batch.slice(chosen)
+            logprobs = self.player.policy.evaluate(piece.contexts, (LogProb(),), key=self.key)[LogProb()]
+            torch.autograd.backward(logprobs, slopes[index].to(logprobs))
+        return self.taken_gradient()
+
+    def taken_gradient(self) -> Tensor:
+        """The gradient that stands in the network, which is then cleared."""
+        grads = flat([torch.zeros_like(p) if p.grad is None else p.grad for p in self.player.parameters])
+        self.player.zero_grad()
+        return grads
+
+    def _logprobs(self, values: Tensor) -> Tensor:
+        place(self.player.parameters, values)
+        return forward(self.player.policy, self.batch, (LogProb(),), self.micro, self.key)[LogProb()]
+
+    @property
+    def terms(self) -> Mapping[str, Term]:
+        terms: Mapping[str, Term] = self.player.spec.objective
+        return terms
+
+    @property
+    def micro(self) -> int:
+        return int(self.player.setting.micro_tokens)
+
+
+@dataclass(frozen=True)
+class TrustRegion:
+    """One step a batch along s = (F + damping)^-1 g, as long as sqrt(2 max_kl / s'(F + damping) s), then shortened until it holds.
+
+    It is taken where the objective improves and the mean KL an action stays within max_kl; where no length does the player stays. Learning
+    rate and optimiser of this player are not read. F and KL are those of the actions that the policy sampled.
+    """
+
+    max_kl: float = 0.01  # nats an action, from the policy at the start of the update
+    damping: float = 0.1  # added to the diagonal of F, which has no more rank than there are actions
+    iterations: int = 10  # of the conjugate gradient
+    shrink: float = 0.5  # of the step, each time that it fails
+    backtracks: int = 10  # lengths tried at most
+    player: str = "policy"
+    others: Any = Minibatches()  # moves every other player
+
+    def __post_init__(self) -> None:
+        check_ranges(self, max_kl="(0, inf)", damping="[0, inf)", shrink="(0, 1)", iterations="[1, inf)", backtracks="[1, inf)")
+
+    def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
+        """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""
+        out: dict[str, float] = self.others.apply(players, {n: b for n, b in batches.items() if n != self.player}, step, key)
+        batch, player = batches.get(self.player), players[self.player]
+        if batch is None or "policy" not in batch.counts or step % player.spec.every:
+            return out
+        seen = self.update(player, batch, key.fold("update", self.player))
+        return out | {metric if self.player == "policy" else f"{self.player}/{metric}": value for metric, value in seen.items()}
+
+    def update(self, player: Any, batch: Batch, key: Key) -> dict[str, float]:
+        """One step of a player. Metrics: update_kl and gain of the step taken, update_length the share of the longest step, skipped."""
+        if any(torch.finfo(p.dtype).bits < 32 for p in player.parameters):
+            raise UserError(f"TrustRegion needs the weights of {player.name} in float32 or float64; set --precision float32")
+        micro = player.setting.micro_tokens
+        batch = replace(batch, old=forward(player.policy, batch, (LogProb(),), micro, key))
+        own = torch.tensor([t.source == "policy" for t in batch.trajectories], dtype=batch.weight.dtype)
+        surface = Surface(player, batch, own.index_select(0, batch.trajectory), flat(player.parameters), key)
+        metrics = {name: t.mean for name, t in gradient(player.policy, batch, surface.terms, micro, key).items()}
+        down = -surface.taken_gradient()
+        norm = float(down.norm())
+        moved = self._search(surface, down) if norm > 0 and torch.isfinite(down).all() else None
+        if moved is None:
+            place(player.parameters, surface.start)
+            return {**metrics, "grad_norm": norm, "skipped": 1.0}
+        player.updates += 1
+        return {**metrics, "grad_norm": norm, "skipped": 0.0, **moved}
+
+    def _search(self, surface: Surface, down: Tensor) -> dict[str, float] | None:
+        """The longest step that holds, taken; None where none does."""
+
+        def product(v: Tensor) -> Tensor:
+            return surface.fisher_product(v) + self.damping * v
+
+        direction = conjugate_gradient(product, down, iterations=self.iterations)
+        curvature = direction.dot(product(direction))
+        longest = direction * (2 * self.max_kl / curvature).sqrt()
+        before, _ = surface.at(surface.start)
+        for count in range(self.backtracks):
+            length = self.shrink**count
+            loss, kl = surface.at(surface.start + length * longest)
+            if loss < before and kl <= self.max_kl:  # false for NaN, too
+                return {"update_kl": float(kl), "gain": float(before - loss), "update_length": length}
+        return None
