@@ -40,8 +40,9 @@ def prospect_losses(gains: Tensor, desirable: Tensor, *, beta: float, weights: t
     Args: gains [N]: h - z0, nats, with gradient; desirable [N] bool; weights: lambda of desirable and of other answers.  Returns: [N].
     """
     check_same_shape(gains=gains, desirable=desirable)
-    sign, factor = (torch.where(desirable, *gains.new_tensor(pair)) for pair in ((1.0, -1.0), weights))
-    return factor * torch.sigmoid(-beta * sign * gains)
+    first, second = gains.new_tensor(weights)
+    lost = torch.sigmoid(-beta * torch.where(desirable, gains, -gains))
+    return torch.where(desirable, first, second) * lost
 
 
 @dataclass(frozen=True)
