@@ -11,6 +11,8 @@ name of its class or as file.py:Class (--objective.policy.trust DualClip); --tas
 RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter in place of all weights (--players.policy.model.rank 16);
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
+SHELLS = ("bash", "zsh", "fish")
+
 COMMANDS = {
     "train": "train a policy by a recipe",
     "resume": "go on with a run from its last whole checkpoint",
@@ -20,6 +22,10 @@ COMMANDS = {
     "diff": "what turns one recipe into another",
     "tasks": "list the tasks",
     "export": "copy a run's model to a folder that loads in transformers",
+    "chat": "talk with a model or with a run's best one",
+    "doctor": "what this machine offers, and what is missing",
+    "cite": "the paper behind a recipe",
+    "completion": "a script that lets a shell complete what is typed",
 }
 
 
@@ -59,6 +65,12 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     made["export"].add_argument("folder", metavar="RUN")
     made["export"].add_argument("target", metavar="DIR", help="a folder that does not exist yet")
     made["export"].add_argument("--best", action="store_true", help="the best model on held-out problems, not the final one")
+    _chat_options(made["chat"])
+    made["doctor"].add_argument("--json", action="store_true", help="as JSON")
+    made["cite"].add_argument("recipe", metavar="KEY", nargs="?", help="a recipe's key, or file.py:name; left out: Gradus itself")
+    made["cite"].add_argument("--bibtex", action="store_true", help="as BibTeX")
+    made["completion"].add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
+    made["completion"].epilog = 'Once: eval "$(gradus completion bash)"; for good: put that line into ~/.bashrc.'
     return parser, made
 
 
@@ -86,6 +98,19 @@ def _eval_options(parser: Parser) -> None:
     add("--seed", type=int, default=0, metavar="S")
     add("--device", help="cpu, cuda, cuda:1; left out: the run's own, cpu for a model")
     add("--json", action="store_true", help="as JSON")
+
+
+def _chat_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL_OR_RUN", nargs="?", help="a model's folder, or a run's; left out: the built-in tiny model")
+    add("--task", metavar="T", help="its way of sampling, its system message and its held-out problems")
+    add("--problem", type=int, metavar="N", help="begin with this held-out problem of the task, counted from 0")
+    add("--system", metavar="TEXT", help="a system message")
+    add("--temperature", type=float, metavar="X", help="0 is greedy; left out: the task's, else 0.7")
+    add("--max-tokens", type=int, metavar="N", help="new tokens an answer; left out: the task's, else 512")
+    add("--seed", type=int, default=0, metavar="S")
+    add("--device", default="cpu", help="cpu, cuda, cuda:1")
+    add("--precision", default="float32", help="float32, bfloat16, float64")
 
 
 def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:

@@ -63,6 +63,11 @@ def told(error: Exception) -> str | None:
 
 def run(words: list[str]) -> int:
     """Finds the command and its options, and calls its function."""
+    if words[:2] == ["completion", "words"]:  # what the shells' scripts ask
+        from gradus.completion import candidates
+
+        print("\n".join(candidates(words[2:])))
+        return 0
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         from gradus.types.errors import unknown
 
@@ -84,6 +89,10 @@ def run(words: list[str]) -> int:
         "diff": diff,
         "tasks": tasks,
         "export": export,
+        "chat": chat,
+        "doctor": doctor,
+        "cite": cite,
+        "completion": completion,
     }
     options.fields = fields
     return functions[options.command](options)
@@ -285,6 +294,36 @@ def export(options: argparse.Namespace) -> int:
     from gradus.api import export as copy
 
     print(f"wrote {copy(options.folder, options.target, 'best' if options.best else 'final')}")
+    return 0
+
+
+def chat(options: argparse.Namespace) -> int:
+    from gradus.chat import run as talk
+
+    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
+    talk(options.model, **{name: getattr(options, name) for name in names})
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    from gradus.doctor import examine, told_of
+
+    found = examine()
+    print(json.dumps(found, indent=1) if options.json else told_of(found))
+    return 0
+
+
+def cite(options: argparse.Namespace) -> int:
+    from gradus.citation import cite as cited
+
+    print(cited(options.recipe, bibtex=options.bibtex))
+    return 0
+
+
+def completion(options: argparse.Namespace) -> int:
+    from gradus.completion import script
+
+    print(script(options.shell))
     return 0
 
 
