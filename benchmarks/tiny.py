@@ -16,8 +16,9 @@ from torch import Tensor
 
 from benchmarks.tiny_corpus import Dialogue, corpus, example
 from gradus.policies.config import DecoderConfig
+from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
-from gradus.policies.loading import config_json, save_weights, state_dict
+from gradus.policies.loading import save_weights, state_dict
 from gradus.types import Key
 
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>")

@@ -11,6 +11,8 @@ to leave the bits alone, sums over places must run in an order that does not dep
 - narrower types: scaled_dot_product_attention, which walks over the places in fixed blocks from the first; measured exact with one query
   row a head, and 3 times as fast there.
 
+Layers with a window read the same places, of which all but the last ones are masked for them.
+
 `stable_step` finds the finest step for which this holds on the machine (the tails of a library's kernels are its limit); where none does,
 whole slots are read, so that shapes never change.
 """
@@ -26,6 +28,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradus.policies.blocks import noise
+from gradus.policies.config import Rule
+from gradus.policies.elementwise import tanh
 
 STEPS = (16, 32, 64)
 PIECE = 256
@@ -38,10 +42,14 @@ Segment: TypeAlias = tuple[int, int, int]
 class Slots:
     """The cache of all layers, [layers, 2, slots, kv_heads, capacity, head_dim], and what of it is visible."""
 
-    def __init__(self, layers: int, slots: int, kv_heads: int, capacity: int, head_dim: int, like: Tensor) -> None:
+    def __init__(
+        self, layers: int, slots: int, kv_heads: int, capacity: int, head_dim: int, like: Tensor, window: int | None = None
+    ) -> None:
         # Zeros, not empty memory: a masked place has weight 0, and 0 times a NaN that was left there is NaN.
         self.kv = torch.zeros(layers, 2, slots, kv_heads, capacity, head_dim, dtype=like.dtype, device=like.device)
         self.mask = torch.full((slots, kv_heads, capacity), float("-inf"), dtype=like.dtype, device=like.device)
+        self.window = None if window is None or window >= capacity else window
+        self.near = self.mask.clone() if self.window else self.mask  # what layers with a window see
         self.first = torch.arange(slots * kv_heads, device=like.device) * capacity  # place 0 of every slot and head, flat
         self.kv_heads, self.capacity = kv_heads, capacity
 
@@ -49,22 +57,31 @@ class Slots:
         """Begin a sequence with keys and values [layers, 2, kv_heads, length, head_dim]."""
         length = kv.shape[-2]
         self.kv[:, :, slot, :, :length] = kv
-        self.mask[slot] = float("-inf")
+        self.clear(slot)
         self.mask[slot, :, :length] = 0
+        if self.window is not None:
+            self.near[slot, :, max(0, length - self.window) : length] = 0
 
     def clear(self, slot: int) -> None:
         """Nothing of the slot is visible any more."""
         self.mask[slot] = float("-inf")
+        self.near[slot] = float("-inf")
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy a sequence of a length to another slot."""
         self.kv[:, :, target, :, :length] = self.kv[:, :, source, :, :length]
         self.mask[target] = self.mask[source]
+        self.near[target] = self.near[source]
 
     def places(self, positions: Tensor) -> Tensor:
-        """Flat places of one position a slot, int64 [rows * kv_heads], which become visible."""
+        """Flat places of one position a slot, int64 [rows * kv_heads], which become visible; from windows another one goes."""
         places = self.first[: len(positions) * self.kv_heads] + positions.repeat_interleave(self.kv_heads)
         self.mask.view(-1).index_fill_(0, places, 0)
+        if self.window is not None:
+            # While a sequence is shorter than the window, what goes is a place after its end, which is not visible anyway.
+            gone = (positions - self.window).remainder_(self.capacity).repeat_interleave(self.kv_heads)
+            self.near.view(-1).index_fill_(0, self.first[: len(gone)] + gone, float("-inf"))
+            self.near.view(-1).index_fill_(0, places, 0)
         return places
 
     def write(self, layer: int, places: Tensor, k: Tensor, v: Tensor) -> None:
@@ -73,28 +90,38 @@ class Slots:
             flat = self.kv[layer, side].view(-1, new.shape[-1])
             flat.index_copy_(0, places, new.reshape(-1, new.shape[-1]))
 
-    def attend(self, layer: int, q: Tensor, segments: Sequence[Segment]) -> Tensor:
+    def attend(self, layer: int, q: Tensor, segments: Sequence[Segment], rule: Rule) -> Tensor:
         """What every slot's query [rows, heads, head_dim] reads from its visible places, same shape; 0 for slots of no segment."""
         keys, values = self.kv[layer, 0], self.kv[layer, 1]
+        mask = self.mask if rule.window is None else self.near
         read = [
-            attend(q[start:stop], keys[start:stop, :, :length], values[start:stop, :, :length], self.mask[start:stop, :, :length])
+            attend(q[start:stop], keys[start:stop, :, :length], values[start:stop, :, :length], mask[start:stop, :, :length], rule)
             for start, stop, length in segments
         ]
         rest = q.shape[0] - segments[-1][1]
         return torch.cat([*read, q.new_zeros(rest, *q.shape[1:])]) if rest or len(read) > 1 else read[0]
 
 
-def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) -> Tensor:
     """Attention of one query a row: q [rows, heads, d], keys and values [rows, kv_heads, T, d], additive mask [rows, kv_heads, T]."""
     rows, heads, d = q.shape
     kv_heads, length = mask.shape[1:]
-    if q.dtype not in (torch.float32, torch.float64):
-        out = F.scaled_dot_product_attention(q.unsqueeze(2), keys, values, attn_mask=mask[:, :1].unsqueeze(1), enable_gqa=kv_heads < heads)
+    exact = q.dtype in (torch.float32, torch.float64)
+    if not exact and rule.cap is None:
+        grouped = kv_heads < heads
+        out = F.scaled_dot_product_attention(
+            q.unsqueeze(2), keys, values, attn_mask=mask[:, :1].unsqueeze(1), enable_gqa=grouped, scale=rule.scale
+        )
         return out.squeeze(2)
     k, v = keys.flatten(0, 1), values.flatten(0, 1)
-    grouped = q.reshape(rows * kv_heads, heads // kv_heads, d)
-    p = torch.baddbmm(mask.flatten(0, 1).unsqueeze(1), grouped, k.transpose(1, 2), alpha=d**-0.5).softmax(-1)
-    piece = PIECE // (q.element_size() // 4)  # the library's blocks are so many bytes, not so many numbers
+    grouped_q = q.reshape(rows * kv_heads, heads // kv_heads, d)
+    if rule.cap is None:
+        p = torch.baddbmm(mask.flatten(0, 1).unsqueeze(1), grouped_q, k.transpose(1, 2), alpha=rule.scale).softmax(-1)
+    else:
+        scores = torch.bmm(grouped_q, k.transpose(1, 2))
+        soft = tanh((scores if exact else scores.float()).mul_(rule.scale / rule.cap)).mul_(rule.cap)
+        p = soft.add_(mask.flatten(0, 1).unsqueeze(1)).softmax(-1).to(q.dtype)
+    piece = PIECE // max(q.element_size() // 4, 1)  # the library's blocks are so many bytes, not so many numbers
     out = torch.bmm(p[:, :, :piece], v[:, :piece])
     for start in range(piece, length, piece):
         out.baddbmm_(p[:, :, start : start + piece], v[:, start : start + piece])
@@ -115,7 +142,9 @@ def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
 
 
 @lru_cache
-def stable_step(heads: int, kv_heads: int, head_dim: int, least: int, dtype: torch.dtype, device: torch.device, threads: int) -> int | None:
+def stable_step(
+    heads: int, kv_heads: int, head_dim: int, least: int, dtype: torch.dtype, device: torch.device, threads: int, rule: Rule
+) -> int | None:
     """The finest step of places with which a row reads the same bits however many places and rows (from `least`) are read with it."""
     rows, capacity = 2 * least, 2 * PIECE + 2 * STEPS[-1]
     like = torch.empty(0, dtype=dtype, device=device)
@@ -124,7 +153,7 @@ def stable_step(heads: int, kv_heads: int, head_dim: int, least: int, dtype: tor
     places, back = torch.arange(capacity, device=device), torch.arange(rows, device=device).view(-1, 1, 1)
 
     def read(count: int, length: int, mask: Tensor) -> Tensor:
-        return attend(q[:count], kv[0, :count, :, :length], kv[1, :count, :, :length], mask[:count, :, :length])[:least]
+        return attend(q[:count], kv[0, :count, :, :length], kv[1, :count, :, :length], mask[:count, :, :length], rule)[:least]
 
     def agrees(length: int, step: int) -> bool:
         """Sequences that end within the last step before `length`, read up to there, one step further, and to the end with more rows."""

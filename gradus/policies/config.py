@@ -8,32 +8,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradus.policies.families import FAMILIES, HARMLESS, OFF, READ, SIZES, Family
+from gradus.policies.fields import Unsupported, flag, number, optional_number, size
+from gradus.policies.rope import LongScaling, Rope, Scaling
+from gradus.policies.rope_config import read_ropes
 from gradus.types import UserError
 
-
-class Unsupported(Exception):
-    """A configuration that the decoder does not implement: the field and its value. The model then goes through `transformers`."""
-
-    def __init__(self, field: str, value: Any) -> None:
-        super().__init__(f"config.json has {field} = {value!r}, which the built-in decoder does not implement")
-        self.field, self.value = field, value
+ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_pytorch_tanh"}
 
 
 @dataclass(frozen=True)
-class Llama3Scaling:
-    """Rotary frequencies of Llama 3.1: under `low` turns in the original context divided by `factor`, over `high` kept, between blended."""
+class Experts:
+    """A mixture of experts in place of a layer's MLP: each token goes through those that its router gives the largest shares."""
 
-    factor: float
-    low_freq_factor: float
-    high_freq_factor: float
-    original_max_position_embeddings: int
+    count: int
+    chosen: int  # experts a token, 1 to count
+    width: int  # of one expert
+    normalise: bool  # the shares of the chosen ones add to 1
+    layers: tuple[bool, ...]  # which layers have it
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a layer attends: scores times `scale`, softened to cap tanh(score / cap), over the last `window` positions, its own among them."""
+
+    scale: float
+    cap: float | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The shape of a decoder: RMSNorm, rotary positions, grouped-query attention, gated MLP."""
+    """The shape of a decoder: RMSNorm, rotary positions, grouped-query attention, gated MLP; and the switches in which families differ."""
 
-    family: str  # llama, qwen2, qwen3
+    family: str  # a key of families.FAMILIES
     vocab_size: int
     hidden_size: int
     intermediate_size: int
@@ -41,10 +49,10 @@ class DecoderConfig:
     num_attention_heads: int
     num_key_value_heads: int
     head_dim: int
-    max_position_embeddings: int  # longest context, tokens
+    max_position_embeddings: int
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
-    rope_scaling: Llama3Scaling | None = None
+    rope_scaling: Scaling | None = None
     tie_word_embeddings: bool = False
     qkv_bias: bool = False
     output_bias: bool = False  # bias of o_proj
@@ -52,6 +60,19 @@ class DecoderConfig:
     qk_norm: bool = False  # RMSNorm over every head of q and k
     initializer_range: float = 0.02
     end_tokens: tuple[int, ...] = ()  # eos_token_id, one or several
+    activation: str = "silu"  # of the gate: silu, gelu, gelu_pytorch_tanh
+    rope_share: float = 1.0  # of a head's dimensions, from the first, that positions turn
+    local_rope: Rope | None = None  # of windowed layers; None: as the others
+    window: int | None = None  # positions that a windowed layer sees, its own among them
+    windowed: tuple[bool, ...] = ()  # which layers are; (): none
+    query_scalar: float | None = None  # scores are divided by its root; None: head_dim
+    attention_cap: float | None = None  # scores are cap tanh(score / cap)
+    logit_cap: float | None = None  # logits likewise
+    post_norms: bool = False  # what attention and MLP give is normed too
+    norm_offset: bool = False  # norms multiply by 1 + weight
+    scaled_embeddings: bool = False  # by sqrt(hidden_size)
+    fused_projections: bool = False  # qkv_proj, gate_up_proj
+    experts: Experts | None = None
 
     def __post_init__(self) -> None:
         if self.num_attention_heads % self.num_key_value_heads:
@@ -60,39 +81,34 @@ class DecoderConfig:
                 f"num_key_value_heads ({self.num_key_value_heads})"
             )
 
+    @property
+    def context(self) -> int:
+        """The longest sequence, tokens: up to it, angles are a function of the position alone."""
+        scaling = self.rope_scaling
+        original = scaling.original_max_position_embeddings if isinstance(scaling, LongScaling) else self.max_position_embeddings
+        return min(original, self.max_position_embeddings)
 
-_FAMILIES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
-_CONTEXT = {"llama": 2048, "qwen2": 32768, "qwen3": 32768}  # what transformers takes where max_position_embeddings is missing
-_SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
-_READ = {
-    "model_type",
-    *_SIZES,
-    *("num_key_value_heads", "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters"),
-    *("tie_word_embeddings", "attention_bias", "mlp_bias", "initializer_range", "eos_token_id"),
-}
-# They change nothing that the decoder computes: names, token ids that the tokenizer owns, storage, outputs, labels, unused windows.
-_HARMLESS = {
-    *("_name_or_path", "transformers_version", "transformers.js_config", "torch_dtype", "dtype", "use_cache", "is_llama_config"),
-    *("bos_token_id", "pad_token_id", "sep_token_id", "unk_token_id", "decoder_start_token_id"),
-    *("output_attentions", "output_hidden_states", "return_dict", "id2label", "label2id", "problem_type", "finetuning_task"),
-    *("max_window_layers", "sliding_window", "is_decoder", "torchscript", "keys_to_ignore_at_inference", "_attn_implementation_autoset"),
-}
-# Fields whose listed values mean "not in use"; any other value is not implemented.
-_OFF: dict[str, tuple[Any, ...]] = {
-    "hidden_act": ("silu", "swish"),
-    "attention_dropout": (0, None),
-    "pretraining_tp": (1, None),
-    "use_sliding_window": (False, None),
-    "rope_interleaved": (False, None),
-    "partial_rotary_factor": (1, None),
-    "is_encoder_decoder": (False,),
-    "add_cross_attention": (False,),
-    "cross_attention_hidden_size": (None,),
-    "chunk_size_feed_forward": (0,),
-    "pruned_heads": ({}, None),
-    "quantization_config": (None,),
-    "auto_map": (None,),
-}
+    @property
+    def ropes(self) -> tuple[Rope, ...]:
+        """The ways of turning that layers have: one, or that of full-attention layers and that of windowed ones."""
+        full = Rope(self.rope_theta, self.rope_scaling, self.rope_share)
+        return (full,) if self.local_rope is None else (full, self.local_rope)
+
+    def rope_of(self, layer: int) -> int:
+        """Which of `ropes` a layer has."""
+        return int(self.local_rope is not None and self.is_windowed(layer))
+
+    def is_windowed(self, layer: int) -> bool:
+        return bool(self.windowed) and self.windowed[layer]
+
+    def rule(self, layer: int) -> Rule:
+        """How a layer attends."""
+        scale = (self.query_scalar or self.head_dim) ** -0.5
+        return Rule(scale, self.attention_cap, self.window if self.is_windowed(layer) else None)
+
+    def is_mixture(self, layer: int) -> bool:
+        """Whether a layer has experts in place of its MLP."""
+        return self.experts is not None and self.experts.layers[layer]
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
@@ -117,70 +133,135 @@ def decoder_config(fields: Mapping[str, Any]) -> DecoderConfig:
 
     Raises: Unsupported with the field that the decoder lacks; UserError where a size is missing or is not a positive integer.
     """
-    family = fields.get("model_type")
-    if family not in _FAMILIES:
-        raise Unsupported("model_type", family)
+    name = fields.get("model_type")
+    family = FAMILIES.get(name) if isinstance(name, str) else None
+    if family is None or name is None:
+        raise Unsupported("model_type", name)
     _check_fields(fields, family)
-    sizes = {name: _size(fields, name) for name in _SIZES}
+    missing = family.missing
+    sizes: dict[str, Any] = {name: size(fields, name) for name in SIZES}
     heads = sizes["num_attention_heads"]
-    theta, scaling = _rope(fields)
-    bias = _flag(fields, "attention_bias")
-    default_head = 128 if family == "qwen3" else sizes["hidden_size"] // heads
-    return DecoderConfig(
-        family=family,
+    kv_heads = None if "num_key_value_heads" in fields else missing.get("num_key_value_heads")
+    rope, local = read_ropes(fields, name, missing)
+    window, windowed = _windows(fields, family, sizes["num_hidden_layers"])
+    bias = flag(fields, "attention_bias")
+    switches: dict[str, Any] = {"qkv_bias": bias, "output_bias": bias, "mlp_bias": flag(fields, "mlp_bias"), **family.fixed}
+    config = DecoderConfig(
+        family=name,
         **sizes,
-        num_key_value_heads=_size(fields, "num_key_value_heads", heads if family == "llama" else 32),
-        head_dim=_size(fields, "head_dim", default_head),
-        max_position_embeddings=_size(fields, "max_position_embeddings", _CONTEXT[family]),
-        rms_norm_eps=_number(fields, "rms_norm_eps", 1e-6),
-        rope_theta=theta,
-        rope_scaling=scaling,
-        tie_word_embeddings=_flag(fields, "tie_word_embeddings"),
-        qkv_bias=bias or family == "qwen2",
-        output_bias=bias and family != "qwen2",
-        mlp_bias=_flag(fields, "mlp_bias") and family == "llama",
-        qk_norm=family == "qwen3",
-        initializer_range=_number(fields, "initializer_range", 0.02),
-        end_tokens=end_tokens(fields, 2 if family == "llama" else None),
+        num_key_value_heads=size(fields, "num_key_value_heads", kv_heads or heads),
+        head_dim=size(fields, "head_dim", missing.get("head_dim") or sizes["hidden_size"] // heads),
+        max_position_embeddings=size(fields, "max_position_embeddings", missing["max_position_embeddings"]),
+        rms_norm_eps=number(fields, "rms_norm_eps", missing.get("rms_norm_eps", 1e-6)),
+        rope_theta=rope.theta,
+        rope_scaling=rope.scaling,
+        rope_share=rope.share,
+        local_rope=local,
+        tie_word_embeddings=flag(fields, "tie_word_embeddings", missing.get("tie_word_embeddings", False)),
+        initializer_range=number(fields, "initializer_range", 0.02),
+        end_tokens=end_tokens(fields, missing.get("eos_token_id")),
+        activation=_activation(fields, family),
+        window=window,
+        windowed=windowed,
+        query_scalar=optional_number(fields, "query_pre_attn_scalar", missing.get("query_pre_attn_scalar")),
+        attention_cap=optional_number(fields, "attn_logit_softcapping", missing.get("attn_logit_softcapping")),
+        logit_cap=optional_number(fields, "final_logit_softcapping", missing.get("final_logit_softcapping")),
+        experts=_experts(fields, family, sizes),
+        **switches,
     )
+    _check_factors(config)
+    return config
 
 
-def _check_fields(fields: Mapping[str, Any], family: str) -> None:
+def _check_fields(fields: Mapping[str, Any], family: Family) -> None:
+    off = {**OFF, **family.off}
     for name, value in fields.items():
-        if name in _OFF:
-            known = value in _OFF[name]
-        elif name == "architectures":
-            known = value is None or value == [_FAMILIES[family]]
-        elif name == "layer_types":
-            known = value is None or value == ["full_attention"] * len(value)
-        elif name in ("attention_bias", "mlp_bias") and family == "qwen2":
-            known = not value  # transformers' Qwen2 has fixed biases and never reads these fields
+        if name in READ | family.reads | HARMLESS | family.harmless:
+            known = name != "architectures" or value is None or value == [family.architecture]
         else:
-            known = name in _READ or name in _HARMLESS
+            known = name in off and value in off[name]
         if not known:
             raise Unsupported(name, value)
 
 
-def _size(fields: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    value = fields.get(name)
-    value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UserError(f"config.json: {name} is {value!r}; it must be a positive whole number")
-    return value
+def _activation(fields: Mapping[str, Any], family: Family) -> str:
+    name = family.activation
+    value = fields.get(name, family.missing.get(name, "silu"))
+    if not isinstance(value, str) or value not in ACTIVATIONS:
+        raise Unsupported(name, value)
+    if fields.get("hidden_act", value) != value:  # where another field names the activation, this one is an older name of it
+        raise Unsupported("hidden_act", fields["hidden_act"])
+    return ACTIVATIONS[value]
 
 
-def _number(fields: Mapping[str, Any], name: str, default: float) -> float:
-    value = fields.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UserError(f"config.json: {name} is {value!r}; it must be a number")
-    return float(value)
+def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[int | None, tuple[bool, ...]]:
+    """The window and which layers have it; (None, ()) where no layer has."""
+    width = fields.get("sliding_window", family.missing.get("sliding_window"))
+    if "use_sliding_window" in family.reads and not flag(fields, "use_sliding_window"):
+        width = None
+    if fields.get("sliding_window_size", width) != width:
+        raise Unsupported("sliding_window_size", fields["sliding_window_size"])
+    types = fields.get("layer_types")
+    named = family.windows == "named"
+    if types is not None and (not isinstance(types, list) or len(types) != layers or set(types) - {"full_attention", "sliding_attention"}):
+        raise Unsupported("layer_types", types)
+    if types is not None and not named and (width is not None or "sliding_attention" in types):  # a field that the family does not read
+        raise Unsupported("layer_types", types)
+    if types is None:
+        types = _types(fields, family, layers) if width is not None else []
+    windowed = tuple(kind == "sliding_attention" for kind in types)
+    if not any(windowed):
+        return None, ()
+    if width is None:
+        raise Unsupported("layer_types", types)
+    return size({"sliding_window": width}, "sliding_window"), windowed
 
 
-def _flag(fields: Mapping[str, Any], name: str) -> bool:
-    value = fields.get(name)
-    if value not in (None, True, False):
-        raise UserError(f"config.json: {name} is {value!r}; it must be true or false")
-    return bool(value)
+def _types(fields: Mapping[str, Any], family: Family, layers: int) -> list[str]:
+    """The layer types that a family has by default, a window being given."""
+    if family.windows == "all":
+        here = [True] * layers
+    elif "max_window_layers" in family.reads:
+        first = fields.get("max_window_layers", family.missing["max_window_layers"])
+        if isinstance(first, bool) or not isinstance(first, int):
+            raise UserError(f"config.json: max_window_layers is {first!r}; it must be a whole number")
+        here = [i >= first for i in range(layers)]
+    else:
+        every = size(fields, "sliding_window_pattern", family.missing.get("sliding_window_pattern", 1))
+        here = [(i + 1) % every != 0 for i in range(layers)]
+    return ["sliding_attention" if windowed else "full_attention" for windowed in here]
+
+
+def _experts(fields: Mapping[str, Any], family: Family, sizes: Mapping[str, int]) -> Experts | None:
+    if family.experts is None:
+        return None
+    name = "num_local_experts" if "num_local_experts" in fields else "num_experts"
+    other = fields.get("num_experts", fields.get(name))
+    if other != fields.get(name):
+        raise Unsupported("num_experts", other)
+    count = size(fields, name, family.missing.get("num_experts", family.missing.get("num_local_experts")))
+    chosen = size(fields, "num_experts_per_tok", family.missing["num_experts_per_tok"])
+    if chosen > count:
+        raise UserError(f"config.json: num_experts_per_tok is {chosen}, but there are {count} experts")
+    layers = sizes["num_hidden_layers"]
+    if "moe_intermediate_size" not in family.reads:
+        return Experts(count, chosen, sizes["intermediate_size"], True, (True,) * layers)
+    dense, every = fields.get("mlp_only_layers") or [], size(fields, "decoder_sparse_step", 1)
+    if not isinstance(dense, list) or any(isinstance(i, bool) or not isinstance(i, int) for i in dense):
+        raise UserError(f"config.json: mlp_only_layers is {dense!r}; it must be a list of whole numbers")
+    width = size(fields, "moe_intermediate_size", family.missing["moe_intermediate_size"])
+    here = tuple(i not in dense and (i + 1) % every == 0 for i in range(layers))
+    return Experts(count, chosen, width, flag(fields, "norm_topk_prob"), here)
+
+
+def _check_factors(config: DecoderConfig) -> None:
+    pairs = -(-int(config.head_dim * config.rope_share) // 2)
+    scaling = config.rope_scaling
+    if isinstance(scaling, LongScaling) and {len(scaling.short_factor), len(scaling.long_factor)} != {pairs}:
+        raise UserError(
+            f"config.json: short_factor and long_factor have {len(scaling.short_factor)} and {len(scaling.long_factor)} numbers; "
+            f"a head turns {pairs} pairs"
+        )
 
 
 def end_tokens(fields: Mapping[str, Any], default: int | None = None) -> tuple[int, ...]:
@@ -190,26 +271,3 @@ def end_tokens(fields: Mapping[str, Any], default: int | None = None) -> tuple[i
     if any(isinstance(i, bool) or not isinstance(i, int) for i in ids):
         raise UserError(f"eos_token_id is {value!r}; it must be a token id or a list of them")
     return tuple(ids)
-
-
-def _rope(fields: Mapping[str, Any]) -> tuple[float, Llama3Scaling | None]:
-    rope = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
-    field = "rope_parameters" if fields.get("rope_parameters") else "rope_scaling"
-    if not isinstance(rope, Mapping):
-        raise UserError(f"config.json: {field} is {rope!r}; it must be an object")
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    theta = _number(rope, "rope_theta", _number(fields, "rope_theta", 10000.0))
-    names = {"rope_type", "type", "rope_theta"}
-    scaling = None
-    if kind == "llama3":
-        keys = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-        names |= set(keys)
-        if any(key not in rope for key in keys):
-            raise Unsupported(field, rope)
-        factor, low, high = (_number(rope, key, 0) for key in keys[:3])
-        scaling = Llama3Scaling(factor, low, high, _size(rope, keys[3]))
-    elif kind != "default":
-        raise Unsupported(field, rope)
-    if rope.keys() - names - {"partial_rotary_factor"} or rope.get("partial_rotary_factor", 1.0) != 1.0:
-        raise Unsupported(field, rope)
-    return theta, scaling

@@ -6,43 +6,48 @@ them. Whoever calls decides how attention runs (packed with shared prefixes, ove
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gradus.policies.attention import causal
 from gradus.policies.config import DecoderConfig
+from gradus.policies.experts import Mixture
 from gradus.policies.fused import rms_norm, rotate
+from gradus.policies.rope import frequencies
 from gradus.types import Key
 
 Rotation: TypeAlias = tuple[Tensor, Tensor]
-"""cos and sin of the angle of every position, each [..., head_dim / 2]."""
+"""cos and sin of the angle of every position, each [..., pairs]."""
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x^2) + eps) * weight, over the last dimension; the mean in float32 at least."""
+    """x / sqrt(mean(x^2) + eps) * weight, over the last dimension; the mean in float32 at least. `offset`: times 1 + weight."""
 
-    def __init__(self, width: int, eps: float) -> None:
+    def __init__(self, width: int, eps: float, offset: bool = False) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.eps = eps
+        self.weight = nn.Parameter(torch.zeros(width) if offset else torch.ones(width))
+        self.eps, self.offset = eps, offset
 
     def forward(self, x: Tensor) -> Tensor:
-        return rms_norm(x, self.weight, self.eps)
+        return rms_norm(x, self.weight, self.eps, self.offset)
 
-
-def rotary_frequencies(config: DecoderConfig) -> Tensor:
-    """Angle per position of every pair of a head, radians, float32 [head_dim / 2]; Llama 3.1 scaling where the configuration has it."""
-    turns = 1.0 / config.rope_theta ** (torch.arange(0, config.head_dim, 2, dtype=torch.int64).float() / config.head_dim)
-    scaling = config.rope_scaling
-    if scaling is None:
-        return turns
-    # A wavelength shorter than the original context / high stays, one longer than context / low is stretched, between: a blend.
-    laps = scaling.original_max_position_embeddings * turns / (2 * math.pi)
-    keep = ((laps - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)).clamp(0, 1)
-    return keep * turns + (1 - keep) * turns / scaling.factor
+    @property
+    def factor(self) -> Tensor:
+        """What the normed vector is multiplied by; float32 at least where it is not the weight itself."""
+        if not self.offset:
+            return self.weight
+        return 1 + (self.weight if self.weight.dtype == torch.float64 else self.weight.float())
 
 
 class Attention(nn.Module):
@@ -51,51 +56,80 @@ class Attention(nn.Module):
     def __init__(self, c: DecoderConfig) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = c.num_attention_heads, c.num_key_value_heads, c.head_dim
-        self.q_proj = nn.Linear(c.hidden_size, self.heads * c.head_dim, bias=c.qkv_bias)
-        self.k_proj = nn.Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
-        self.v_proj = nn.Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
+        self.fused = c.fused_projections
+        if self.fused:
+            self.qkv_proj = nn.Linear(c.hidden_size, (self.heads + 2 * self.kv_heads) * c.head_dim, bias=c.qkv_bias)
+        else:
+            self.q_proj = nn.Linear(c.hidden_size, self.heads * c.head_dim, bias=c.qkv_bias)
+            self.k_proj = nn.Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
+            self.v_proj = nn.Linear(c.hidden_size, self.kv_heads * c.head_dim, bias=c.qkv_bias)
         self.o_proj = nn.Linear(self.heads * c.head_dim, c.hidden_size, bias=c.output_bias)
         if c.qk_norm:
-            self.q_norm = RMSNorm(c.head_dim, c.rms_norm_eps)
-            self.k_norm = RMSNorm(c.head_dim, c.rms_norm_eps)
+            self.q_norm = RMSNorm(c.head_dim, c.rms_norm_eps, c.norm_offset)
+            self.k_norm = RMSNorm(c.head_dim, c.rms_norm_eps, c.norm_offset)
         self.qk_norm = c.qk_norm
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x [..., hidden] to q [..., heads, head_dim], k and v [..., kv_heads, head_dim], before norms and rotation."""
+        if self.fused:
+            q, k, v = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim)).split([self.heads, self.kv_heads, self.kv_heads], -2)
+            return q, k, v
+        q = self.q_proj(x).unflatten(-1, (self.heads, self.head_dim))
+        k = self.k_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))
+        v = self.v_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))
+        return q, k, v
 
 
 class MLP(nn.Module):
-    """down(silu(gate(x)) * up(x))."""
+    """down(activation(gate(x)) * up(x))."""
 
     def __init__(self, c: DecoderConfig) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
-        self.up_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
+        self.fused = c.fused_projections
+        if self.fused:
+            self.gate_up_proj = nn.Linear(c.hidden_size, 2 * c.intermediate_size, bias=c.mlp_bias)
+        else:
+            self.gate_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
+            self.up_proj = nn.Linear(c.hidden_size, c.intermediate_size, bias=c.mlp_bias)
         self.down_proj = nn.Linear(c.intermediate_size, c.hidden_size, bias=c.mlp_bias)
+        self.activation = ACTIVATIONS[c.activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        gate, up = self.gate_up_proj(x).chunk(2, -1) if self.fused else (self.gate_proj(x), self.up_proj(x))
+        return self.down_proj(self.activation(gate) * up)
 
 
 class Layer(nn.Module):
-    def __init__(self, c: DecoderConfig) -> None:
+    def __init__(self, c: DecoderConfig, index: int) -> None:
         super().__init__()
-        self.self_attn = Attention(c)
-        self.mlp = MLP(c)
-        self.input_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
-        self.post_attention_layernorm = RMSNorm(c.hidden_size, c.rms_norm_eps)
 
-    def attn_inputs(self, x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor, Tensor]:
+        def norm() -> RMSNorm:
+            return RMSNorm(c.hidden_size, c.rms_norm_eps, c.norm_offset)
+
+        self.self_attn = Attention(c)
+        mixture = c.experts if c.is_mixture(index) else None
+        self.mlp: MLP | Mixture = MLP(c) if mixture is None else Mixture(c.hidden_size, mixture, ACTIVATIONS[c.activation])
+        self.input_layernorm, self.post_attention_layernorm = norm(), norm()
+        if c.post_norms:
+            self.pre_feedforward_layernorm, self.post_feedforward_layernorm = norm(), norm()
+        self.post_norms = c.post_norms
+        self.rule, self.rope = c.rule(index), c.rope_of(index)
+
+    def attn_inputs(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor, Tensor]:
         """x [..., hidden] and `Decoder.rotation(positions)` to rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
-        a = self.self_attn
-        x = self.input_layernorm(x)
-        q = a.q_proj(x).unflatten(-1, (a.heads, a.head_dim))
-        k = a.k_proj(x).unflatten(-1, (a.kv_heads, a.head_dim))
-        v = a.v_proj(x).unflatten(-1, (a.kv_heads, a.head_dim))
+        a, rotation = self.self_attn, rotations[self.rope]
+        q, k, v = a.project(self.input_layernorm(x))
         if a.qk_norm:
             q, k = a.q_norm(q), a.k_norm(k)
         return rotate(q, rotation), rotate(k, rotation), v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """The layer's output [..., hidden] from its input x and what attention gave, [..., heads, head_dim]."""
-        x = x + self.self_attn.o_proj(attended.flatten(-2))
+        y = self.self_attn.o_proj(attended.flatten(-2))
+        if self.post_norms:
+            x = x + self.post_attention_layernorm(y)
+            return x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
+        x = x + y
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -103,12 +137,12 @@ class Stack(nn.Module):
     def __init__(self, c: DecoderConfig) -> None:
         super().__init__()
         self.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size)
-        self.layers = nn.ModuleList(Layer(c) for _ in range(c.num_hidden_layers))
-        self.norm = RMSNorm(c.hidden_size, c.rms_norm_eps)
+        self.layers = nn.ModuleList(Layer(c, i) for i in range(c.num_hidden_layers))
+        self.norm = RMSNorm(c.hidden_size, c.rms_norm_eps, c.norm_offset)
 
 
 class Decoder(nn.Module):
-    """A Llama, Qwen2 or Qwen3 network. Its weights start undefined where built on the meta device, else as PyTorch makes them."""
+    """A network of one of `families.FAMILIES`. Its weights start undefined where built on the meta device, else as PyTorch makes them."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -136,34 +170,52 @@ class Decoder(nn.Module):
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Token ids [...] to vectors [..., hidden]. F.embedding, because its backward is deterministic and that of indexing is not."""
-        return F.embedding(tokens, self.model.embed_tokens.weight)
+        x = F.embedding(tokens, self.model.embed_tokens.weight)
+        return x if self.embedding_scale is None else x * self.embedding_scale
 
-    def rotation(self, positions: Tensor) -> Rotation:
-        """cos and sin at integer positions [...]; angles in float32 as transformers has them, then the weights' dtype."""
-        angles = positions.float().unsqueeze(-1) * rotary_frequencies(self.config).to(positions.device)
-        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+    @property
+    def embedding_scale(self) -> float | None:
+        """What embeddings are multiplied by: sqrt(hidden_size), rounded to the weights' type as transformers rounds it; None for 1."""
+        return float(torch.tensor(self.config.hidden_size**0.5).to(self.dtype)) if self.config.scaled_embeddings else None
+
+    def rotation(self, positions: Tensor) -> list[Rotation]:
+        """cos and sin at integer positions [...] for each of `config.ropes`; angles in float32 as transformers has them, then the weights' dtype."""
+        found: list[Rotation] = []
+        for rope in self.config.ropes:
+            turns, factor = frequencies(rope, self.config.head_dim)
+            angles = positions.float().unsqueeze(-1) * turns.to(positions.device)
+            cos, sin = (angles.cos(), angles.sin()) if factor == 1 else (angles.cos() * factor, angles.sin() * factor)
+            found.append((cos.to(self.dtype), sin.to(self.dtype)))
+        return found
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits [B, T, vocab] of right-padded tokens [B, T], causal attention: the plain form that the faster ones are tested against."""
-        return F.linear(self.hidden(tokens), self.head_weight)
+        return soften(F.linear(self.hidden(tokens), self.head_weight), self.config.logit_cap)
 
     def hidden(self, tokens: Tensor) -> Tensor:
         """Normed last hidden states [B, T, hidden] of right-padded tokens [B, T]."""
         rotation = self.rotation(torch.arange(tokens.shape[-1], device=tokens.device))
         x = self.embed(tokens)
         for layer in self.layers:
-            q, k, v = (t.transpose(-3, -2) for t in layer.attn_inputs(x, rotation))
-            attended = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-            x = layer.finish(x, attended.transpose(-3, -2))
+            x = layer.finish(x, causal(*layer.attn_inputs(x, rotation), layer.rule))
         return self.model.norm(x)
 
     @torch.no_grad()
     def initialise(self, key: Key) -> Decoder:
-        """Weights from the key: matrices normal with `initializer_range`, norms 1, biases 0."""
+        """Weights from the key: matrices normal with `initializer_range`, norms such that they multiply by 1, biases 0."""
+        unit = 0.0 if self.config.norm_offset else 1.0
         for name, parameter in self.named_parameters():
-            if parameter.ndim == 2:
+            if parameter.ndim > 1:
                 draws = torch.from_numpy(key.fold(name).normal(*parameter.shape))
                 parameter.copy_(draws * self.config.initializer_range)
             else:
-                parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+                parameter.fill_(0.0 if name.endswith("bias") else unit)
         return self
+
+
+def soften(logits: Tensor, cap: float | None) -> Tensor:
+    """cap tanh(logits / cap), in float32 at least; the logits themselves where there is no cap."""
+    if cap is None:
+        return logits
+    wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+    return torch.tanh(wide / cap) * cap

@@ -8,7 +8,7 @@ exact arithmetic element by element or a kernel that handles each row by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,27 +16,47 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gradus.policies.attention import causal
 from gradus.policies.blocks import MENU, cut, menu
 from gradus.policies.cache import Segment, Slots, stable_step
-from gradus.policies.decoder import Decoder, Layer
+from gradus.policies.config import Experts, Rule
+from gradus.policies.decoder import Decoder, Layer, Rotation
+from gradus.policies.elementwise import by_rows, tanh
+from gradus.policies.experts import Mixture, assign, choose
 
 _PROMPT_STEP = 32  # a prompt's own attention is padded to a multiple of this
-_GRAIN = 32768  # PyTorch gives an elementwise operation one more thread for every so many elements
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    router: Tensor  # [in, experts]
+    experts: Experts
 
 
 @dataclass(frozen=True)
 class _Weights:
     """One layer, its matrices [in, out] and contiguous: so stored, products of few rows are up to 1.7 times as fast as with [out, in]."""
 
-    layer: Layer
+    rule: Rule
+    rope: int  # which of the ways of turning it has
+    norms: tuple[Tensor | None, ...]  # factors before attention, after it, before the MLP, after it; None: no norm there
+    qk_norms: tuple[Tensor, Tensor] | None
     qkv: Tensor
     qkv_bias: Tensor | None
     output: Tensor
     output_bias: Tensor | None
-    gate_up: Tensor
+    gate_up: Tensor  # of a mixture [experts, in, out]
     gate_up_bias: Tensor | None
-    down: Tensor
+    down: Tensor  # likewise
     down_bias: Tensor | None
+    activation: Callable[[Tensor], Tensor]
+    mixture: _Mixture | None = None
+
+    @property
+    def matrices(self) -> list[Tensor]:
+        """One of every kind that rows are multiplied by."""
+        router = [] if self.mixture is None else [self.mixture.router]
+        return [self.qkv, self.output, self.gate_up[0] if router else self.gate_up, self.down[0] if router else self.down, *router]
 
 
 @dataclass(frozen=True)
@@ -53,33 +73,34 @@ class Fused:
     def __init__(self, decoder: Decoder, context: int) -> None:
         c = decoder.config
         self.heads, self.kv_heads, self.head_dim = c.num_attention_heads, c.num_key_value_heads, c.head_dim
-        self.vocab, self.eps = c.vocab_size, c.rms_norm_eps
-        self.embedding = decoder.model.embed_tokens.weight
-        self.norm = decoder.model.norm.weight
+        self.vocab, self.eps, self.window, self.logit_cap = c.vocab_size, c.rms_norm_eps, c.window, c.logit_cap
+        self.embedding, self.embedding_scale = decoder.model.embed_tokens.weight, decoder.embedding_scale
+        self.norm = decoder.model.norm.factor
         self.layers = [_fuse(layer) for layer in decoder.layers]
         self.head = decoder.head_weight.t().contiguous()
-        cos, sin = decoder.rotation(torch.arange(context, device=decoder.device))
-        self.turns = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)], 1).unsqueeze(2)  # [context, 2, 1, head_dim]
-        one = self.layers[0]
-        self.sizes = menu([one.qkv, one.output, one.gate_up, one.down, self.head])
+        rotations = decoder.rotation(torch.arange(context, device=decoder.device))
+        self.turns = [_turns(rotation, self.head_dim) for rotation in rotations]
+        self.partner = _partner(rotations[0][0].shape[-1], self.head_dim, decoder.device)
+        shaped = {w.shape[-2:]: w for layer in self.layers for w in layer.matrices}  # sizes hang on shapes alone
+        self.sizes = menu([*shaped.values(), self.head])
         self.blocks: dict[int, list[int]] = {}
         self.least = MENU[0]  # every size is a multiple of it; attention is given at least so many rows
         shape = (self.heads, self.kv_heads, self.head_dim, self.least)
-        self.place_step = stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads())
+        self.place_step = stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads(), self.layers[0].rule)
 
     def slots(self, count: int, capacity: int) -> Slots:
         """An empty cache."""
-        return Slots(len(self.layers), count, self.kv_heads, capacity, self.head_dim, self.embedding)
+        return Slots(len(self.layers), count, self.kv_heads, capacity, self.head_dim, self.embedding, self.window)
 
     def step(self, slots: Slots, tokens: Tensor, positions: Tensor, segments: Sequence[Segment]) -> Tensor:
         """Logits [rows, vocab] after one more token a slot, int64 tokens [rows] at int64 positions [rows]; rows is an agreed block size."""
-        x = F.embedding(tokens, self.embedding)
-        turns = self.turns[positions].unbind(1)
+        x = self._embed(tokens)
+        turns = [table[positions].unbind(1) for table in self.turns]
         places = slots.places(positions)
         for index, w in enumerate(self.layers):
-            q, k, v = self._inputs(w, x, turns)
+            q, k, v = self._inputs(w, x, turns[w.rope])
             slots.write(index, places, k, v)
-            self._finish(w, x, slots.attend(index, q, segments))
+            self._finish(w, x, slots.attend(index, q, segments, w.rule))
         return self._logits(x)
 
     def read(self, prefixes: Sequence[np.ndarray]) -> list[Prompt]:
@@ -91,23 +112,26 @@ class Fused:
         for i, prefix in enumerate(prefixes):
             tokens[i * length : i * length + len(prefix)] = prefix
         device = self.embedding.device
-        turns = self.turns[torch.arange(rows, device=device).remainder_(length).clamp_(max=len(self.turns) - 1)].unbind(1)
+        positions = torch.arange(rows, device=device).remainder_(length).clamp_(max=len(self.turns[0]) - 1)
+        turns = [table[positions].unbind(1) for table in self.turns]
         ends = torch.tensor([i * length + n - 1 for i, n in enumerate(lengths)], device=device)
         ends = F.pad(ends, (0, sum(cut(count, self.sizes)) - count))
-        x = F.embedding(torch.from_numpy(tokens).to(device), self.embedding)
+        x = self._embed(torch.from_numpy(tokens).to(device))
         kv = x.new_empty(len(self.layers), 2, count, self.kv_heads, length, self.head_dim)
         for index, w in enumerate(self.layers):
-            q, k, v = self._inputs(w, x, turns)
-            q, k, v = (t[: count * length].unflatten(0, (count, length)).transpose(1, 2) for t in (q, k, v))
-            kv[index, 0], kv[index, 1] = k, v
-            read = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.kv_heads < self.heads)
+            q, k, v = (t[: count * length].unflatten(0, (count, length)) for t in self._inputs(w, x, turns[w.rope]))
+            kv[index, 0], kv[index, 1] = k.transpose(1, 2), v.transpose(1, 2)
             attended = x.new_zeros(rows, self.heads, self.head_dim)
-            attended[: count * length] = read.transpose(1, 2).flatten(0, 1)
+            attended[: count * length] = _prompts(q, k, v, w.rule).flatten(0, 1)
             if w is self.layers[-1]:  # of the last layer only the last tokens' outputs are wanted
                 x, attended = x[ends], attended[ends]
             self._finish(w, x, attended)
         logits = self._logits(x)
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        x = F.embedding(tokens, self.embedding)
+        return x if self.embedding_scale is None else x.mul_(self.embedding_scale)
 
     def _product(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         rows = x.shape[0]
@@ -116,27 +140,52 @@ class Fused:
         return y if bias is None else y.add_(bias)
 
     def _inputs(self, w: _Weights, x: Tensor, turns: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        joint = self._product(normed(x, w.layer.input_layernorm.weight, self.eps), w.qkv, w.qkv_bias).unflatten(-1, (-1, self.head_dim))
+        joint = self._product(self._normed(x, w.norms[0]), w.qkv, w.qkv_bias).unflatten(-1, (-1, self.head_dim))
         both = self.heads + self.kv_heads
         qk, v = joint[:, :both], joint[:, both:]
-        if w.layer.self_attn.qk_norm:
-            a = w.layer.self_attn
-            qk = torch.cat(
-                [normed(qk[:, : self.heads], a.q_norm.weight, self.eps), normed(qk[:, self.heads :], a.k_norm.weight, self.eps)], 1
-            )
+        if w.qk_norms is not None:
+            of_q, of_k = w.qk_norms
+            qk = torch.cat([normed(qk[:, : self.heads], of_q, self.eps), normed(qk[:, self.heads :], of_k, self.eps)], 1)
         cos, sin = turns
         # Three operations of one rounding each: a fused multiply-add rounds differently in a kernel's vector part and in its tail.
-        turned = (qk * cos).add_(torch.roll(qk, self.head_dim // 2, -1).mul_(sin))
+        partners = torch.roll(qk, self.head_dim // 2, -1) if self.partner is None else qk.index_select(-1, self.partner)
+        turned = (qk * cos).add_(partners.mul_(sin))
         return turned[:, : self.heads], turned[:, self.heads :], v
 
     def _finish(self, w: _Weights, x: Tensor, attended: Tensor) -> None:
         """Adds the layer's output to x, in place."""
-        x.add_(self._product(attended.flatten(1), w.output, w.output_bias))
-        gate, up = self._product(normed(x, w.layer.post_attention_layernorm.weight, self.eps), w.gate_up, w.gate_up_bias).chunk(2, -1)
-        x.add_(self._product(silu(gate).mul_(up), w.down, w.down_bias))
+        x.add_(self._normed(self._product(attended.flatten(1), w.output, w.output_bias), w.norms[1]))
+        x.add_(self._normed(self._mlp(w, self._normed(x, w.norms[2])), w.norms[3]))
+
+    def _mlp(self, w: _Weights, x: Tensor) -> Tensor:
+        if w.mixture is None:
+            gate, up = self._product(x, w.gate_up, w.gate_up_bias).chunk(2, -1)
+            return self._product(by_rows(w.activation, gate).mul_(up), w.down, w.down_bias)
+        shares, indices = choose(self._product(x, w.mixture.router), w.mixture.experts)
+        rows, places, counts = assign(indices, w.mixture.experts.count)
+        found = [self._expert(w, e, x.index_select(0, mine)) for e, mine in enumerate(rows.split(counts)) if len(mine)]
+        each = torch.cat(found).index_select(0, places).unflatten(0, shares.shape).unbind(1)
+        out = each[0] * shares[:, :1]
+        for rank in range(1, len(each)):  # one rounding an operation, always in this order
+            out = out.add_(each[rank] * shares[:, rank : rank + 1])
+        return out.to(x.dtype)
+
+    def _expert(self, w: _Weights, index: int, x: Tensor) -> Tensor:
+        """What one expert makes of rows [n, hidden], in blocks of agreed sizes: a row's bits do not hang on who else chose the expert."""
+        count = len(x)
+        padded_x = F.pad(x, (0, 0, 0, sum(cut(count, self.sizes)) - count))
+        gate, up = self._product(padded_x, w.gate_up[index]).chunk(2, -1)
+        return self._product(by_rows(w.activation, gate).mul_(up), w.down[index])[:count]
+
+    def _normed(self, x: Tensor, factor: Tensor | None) -> Tensor:
+        return x if factor is None else normed(x, factor, self.eps)
 
     def _logits(self, x: Tensor) -> Tensor:
-        return self._product(normed(x, self.norm, self.eps), self.head)
+        logits = self._product(normed(x, self.norm, self.eps), self.head)
+        if self.logit_cap is None:
+            return logits
+        wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+        return tanh(wide.div_(self.logit_cap)).mul_(self.logit_cap)
 
 
 def padded(length: int) -> int:
@@ -144,28 +193,49 @@ def padded(length: int) -> int:
     return -(-length // _PROMPT_STEP) * _PROMPT_STEP
 
 
-def normed(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight over the last dimension, the mean in float32 at least: as `decoder.RMSNorm`."""
+def normed(x: Tensor, factor: Tensor, eps: float) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * factor over the last dimension, the mean in float32 at least: as `decoder.RMSNorm` with its `factor`."""
     wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
-    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True).add_(eps))).to(x.dtype).mul_(weight)
+    scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True).add_(eps))
+    return scaled.mul_(factor).to(x.dtype) if factor.dtype == wide.dtype else scaled.to(x.dtype).mul_(factor)
 
 
-def silu(gate: Tensor) -> Tensor:
-    """x sigmoid(x) of rows of a wider matrix [rows, width], each row by the same instructions.
+def _prompts(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
+    """Attention within prompts [count, length, heads, d], each of the same bits however many there are."""
+    if rule.cap is None:
+        return causal(q, k, v, rule)
+    return torch.cat([causal(*one, rule) for one in zip(q.split(1), k.split(1), v.split(1), strict=True)])
 
-    The kernel's vector part and its tail take exp from different functions. Row by row the tail falls on the same columns, unless a thread's
-    share begins inside a row; then the rows are handed over in pieces small enough for one thread.
-    """
-    rows, width = gate.shape
-    if gate.device.type != "cpu" or rows % min(torch.get_num_threads(), -(-rows * width // _GRAIN)) == 0:
-        return F.silu(gate)
-    return torch.cat([F.silu(piece) for piece in gate.split(max(1, (_GRAIN - 1) // width))])
+
+def _turns(rotation: Rotation, head_dim: int) -> Tensor:
+    """Factors of a head's dimensions and of their partners [context, 2, 1, head_dim]; those that are not turned are kept as they are."""
+    cos, sin = rotation
+    rest = head_dim - 2 * cos.shape[-1]
+    return torch.stack([F.pad(torch.cat([cos, cos], -1), (0, rest), value=1.0), F.pad(torch.cat([-sin, sin], -1), (0, rest))], 1).unsqueeze(
+        2
+    )
+
+
+def _partner(pairs: int, head_dim: int, device: torch.device) -> Tensor | None:
+    """The dimension that each is turned with; None where that is the one half a head away."""
+    if 2 * pairs == head_dim:
+        return None
+    return torch.cat([torch.arange(2 * pairs).roll(pairs), torch.arange(2 * pairs, head_dim)]).to(device)
 
 
 def _fuse(layer: Layer) -> _Weights:
     a, m = layer.self_attn, layer.mlp
-    qkv, gate_up = (a.q_proj, a.k_proj, a.v_proj), (m.gate_proj, m.up_proj)
-    return _Weights(layer, *_join(*qkv), *_join(a.o_proj), *_join(*gate_up), *_join(m.down_proj))
+    qkv, output = _join(*([a.qkv_proj] if a.fused else [a.q_proj, a.k_proj, a.v_proj])), _join(a.o_proj)
+    after = layer.post_attention_layernorm
+    inner = (after, layer.pre_feedforward_layernorm, layer.post_feedforward_layernorm) if layer.post_norms else (None, after, None)
+    norms = tuple(None if norm is None else norm.factor for norm in (layer.input_layernorm, *inner))
+    qk_norms = (a.q_norm.factor, a.k_norm.factor) if a.qk_norm else None
+    if isinstance(m, Mixture):
+        gate_up, down = (w.transpose(1, 2).contiguous() for w in (m.experts.gate_up_proj, m.experts.down_proj))
+        mixture = _Mixture(m.gate.weight.t().contiguous(), m.gate.experts)
+        return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, gate_up, None, down, None, m.activation, mixture)
+    joint = _join(*([m.gate_up_proj] if m.fused else [m.gate_proj, m.up_proj]))
+    return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, *joint, *_join(m.down_proj), m.activation)
 
 
 def _join(*linears: torch.nn.Linear) -> tuple[Tensor, Tensor | None]:

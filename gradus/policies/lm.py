@@ -15,9 +15,11 @@ from torch import Tensor, nn
 
 from gradus.policies.adapter import Foreign, load_foreign
 from gradus.policies.config import Unsupported, end_tokens, read_json
+from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
+from gradus.policies.expert_files import to_files
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
-from gradus.policies.loading import check_folder, config_json, load_decoder, save_weights
+from gradus.policies.loading import check_folder, load_decoder, save_weights
 from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
@@ -69,6 +71,9 @@ class LanguageModel:
     shared: bool = False  # the trunk belongs to another player, and gets no gradient from the head
     lora: LoRA | None = None
     note: str | None = None  # why the model runs through transformers, where it does
+    recompute: bool = (
+        False  # the update keeps a layer's input and computes the rest again in backward: less memory, more time, the same result
+    )
 
     @classmethod
     def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:
@@ -105,7 +110,7 @@ class LanguageModel:
         if isinstance(self.trunk, Foreign):
             self.trunk.inner.save_pretrained(path)
         else:
-            weights = merged_weights(self.trunk)
+            weights = to_files(merged_weights(self.trunk), self.trunk.config)
             save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
         if self.folder.generation is not None:
@@ -140,7 +145,7 @@ class LanguageModel:
     @property
     def context_length(self) -> int:
         """The longest sequence, tokens."""
-        return self.trunk.config.max_position_embeddings if isinstance(self.trunk, Decoder) else self.trunk.context_length
+        return self.trunk.config.context if isinstance(self.trunk, Decoder) else self.trunk.context_length
 
     # text
 
@@ -208,12 +213,15 @@ class LanguageModel:
 
     def _packed_rows(self, contexts: Sequence[Context], kinds: frozenset[str], temperature: Tensor) -> dict[str, Tensor]:
         assert isinstance(self.trunk, Decoder)
-        packed = pack(contexts, self.trunk.device, self.trunk.dtype)
-        hidden = forward(self.trunk, packed)
+        trunk, with_entropy = self.trunk, "entropy" in kinds
+        packed = pack(contexts, trunk.device, trunk.dtype, trunk.config.window)
+        hidden = forward(trunk, packed, recompute=self.recompute)
         found = {"hidden": hidden, "source": packed.source}
         if kinds & {"logprob", "entropy"}:
             before = take_rows(hidden, packed.source)
-            logprobs, entropy = token_logprobs(before, self.trunk.head_weight, packed.targets, temperature, entropy="entropy" in kinds)
+            logprobs, entropy = token_logprobs(
+                before, trunk.head_weight, packed.targets, temperature, entropy=with_entropy, cap=trunk.config.logit_cap
+            )
             found["logprob"] = logprobs
             if entropy is not None:
                 found["entropy"] = entropy

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from gradus.policies.config import DecoderConfig, decoder_config, read_json
+from gradus.policies.config import decoder_config, read_json
 from gradus.policies.decoder import Decoder
+from gradus.policies.expert_files import from_files, to_files
 from gradus.types import UserError
 
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-_SAME_NAME = (
-    *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
-    *("max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "initializer_range"),
-)
 
 
 def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Decoder:
@@ -34,7 +30,7 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
         raise UserError(f"{folder / 'config.json'}: {text}; mend it, or copy the model again") from None
     with torch.device("meta"):
         decoder = Decoder(config)
-    fill(decoder, read_weights(folder, device), folder, dtype)
+    fill(decoder, from_files(read_weights(folder, device), config, folder), folder, dtype)
     return decoder
 
 
@@ -112,7 +108,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 def state_dict(decoder: Decoder) -> dict[str, Tensor]:
     """Names and tensors as they are written to disk: detached, contiguous, on the CPU."""
-    return {name: p.detach().to("cpu").contiguous() for name, p in decoder.named_parameters()}
+    return to_files({name: p.detach().to("cpu").contiguous() for name, p in decoder.named_parameters()}, decoder.config)
 
 
 def save_weights(weights: Mapping[str, Tensor], folder: Path) -> None:
@@ -122,25 +118,3 @@ def save_weights(weights: Mapping[str, Tensor], folder: Path) -> None:
     part = folder / "model.safetensors.part"
     save_file(dict(weights), part, metadata={"format": "pt"})
     part.replace(folder / "model.safetensors")
-
-
-def config_json(config: DecoderConfig, dtype: torch.dtype) -> str:
-    """A config.json for a decoder that was not read from a folder, in the form that transformers reads."""
-    names = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
-    rope: dict[str, object] = {"rope_type": "default", "rope_theta": config.rope_theta}
-    if config.rope_scaling is not None:
-        rope.update(vars(config.rope_scaling), rope_type="llama3")
-    fields: dict[str, object] = {
-        "architectures": [names[config.family]],
-        "model_type": config.family,
-        "hidden_act": "silu",
-        "rope_parameters": rope,
-        "dtype": str(dtype).removeprefix("torch."),
-        "eos_token_id": list(config.end_tokens) or None,
-    }
-    if config.family != "qwen2":
-        fields["attention_bias"] = config.qkv_bias
-    if config.family == "llama":
-        fields["mlp_bias"] = config.mlp_bias
-    fields.update({name: getattr(config, name) for name in _SAME_NAME})
-    return json.dumps(dict(sorted(fields.items())), indent=2) + "\n"

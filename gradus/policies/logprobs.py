@@ -12,16 +12,23 @@ _CELLS = 1 << 22  # logits held at a time (16 MiB in float32)
 
 
 def token_logprobs(
-    hidden: Tensor, weight: Tensor, targets: Tensor, temperature: Tensor, *, entropy: bool = True, cells: int = _CELLS
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    temperature: Tensor,
+    *,
+    entropy: bool = True,
+    cells: int = _CELLS,
+    cap: float | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """log p(target) and entropy of p = softmax(weight @ hidden / temperature), nats.
+    """log p(target) and entropy of p = softmax(weight @ hidden / temperature), nats; with a cap, of logits cap tanh(weight @ hidden / cap).
 
     Args: hidden [A, d]; weight [V, d]; targets int64 [A]; temperature [A] > 0; `entropy` False leaves it out; `cells` logits are held at
     once, and computed again in backward.
     Returns: two tensors [A] (the second None without entropy), float32 (float64 for float64 hidden states), with gradient to hidden and
     weight.
     """
-    logprobs, found = _TokenLogProbs.apply(hidden, weight, targets, temperature, entropy, max(1, cells // weight.shape[0]))
+    logprobs, found = _TokenLogProbs.apply(hidden, weight, targets, temperature, entropy, max(1, cells // weight.shape[0]), cap)
     return logprobs, found if entropy else None
 
 
@@ -34,22 +41,24 @@ def logits_logprobs(logits: Tensor, targets: Tensor, temperature: Tensor) -> tup
     return logp.gather(1, targets.unsqueeze(1)).squeeze(1), entropy
 
 
-def _tempered(hidden: Tensor, weight: Tensor, temperature: Tensor) -> Tensor:
+def _logits(hidden: Tensor, weight: Tensor, cap: float | None) -> Tensor:
     logits = hidden @ weight.T
     wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
-    return wide.div_(temperature.unsqueeze(1))
+    return wide if cap is None else wide.div_(cap).tanh_().mul_(cap)
 
 
 class _TokenLogProbs(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: Tensor, with_entropy: bool, chunk: int) -> Any:
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: Tensor, with_entropy: bool, chunk: int, cap: float | None
+    ) -> Any:
         ctx.set_materialize_grads(False)
         wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         temperature = temperature.to(wide)
         logprobs, log_z, entropy = (torch.zeros(len(hidden), dtype=wide, device=hidden.device) for _ in range(3))
         for at in range(0, len(hidden), chunk):
             part = slice(at, at + chunk)
-            logits = _tempered(hidden[part], weight, temperature[part])
+            logits = _logits(hidden[part], weight, cap).div_(temperature[part].unsqueeze(1))
             z = logits.logsumexp(1)
             logprobs[part] = logits.gather(1, targets[part].unsqueeze(1)).squeeze(1) - z
             log_z[part] = z
@@ -57,13 +66,16 @@ class _TokenLogProbs(torch.autograd.Function):
                 logp = logits.sub_(z.unsqueeze(1)).clamp_(min=torch.finfo(wide).min)  # -inf times 0 would be NaN
                 entropy[part] = -(logp.exp() * logp).sum(1)
         ctx.save_for_backward(hidden, weight, targets, temperature, entropy, log_z)
-        ctx.chunk = chunk
+        ctx.chunk, ctx.cap = chunk, cap
         return logprobs, entropy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_logprobs: Tensor | None, grad_entropy: Tensor | None) -> Any:
-        """d log p(t) / d logit_v = [v = t] - p_v;  d H / d logit_v = -p_v (log p_v + H); both divided by the temperature."""
+        """d log p(t) / d logit_v = [v = t] - p_v;  d H / d logit_v = -p_v (log p_v + H); both divided by the temperature.
+
+        With a cap, times d (cap tanh(x / cap)) / dx = 1 - (logit / cap)^2.
+        """
         hidden, weight, targets, temperature, entropy, log_z = ctx.saved_tensors
         if grad_logprobs is None:
             grad_logprobs = torch.zeros_like(log_z)
@@ -71,7 +83,9 @@ class _TokenLogProbs(torch.autograd.Function):
         grad_weight = torch.zeros(weight.shape, dtype=log_z.dtype, device=weight.device)
         for at in range(0, len(hidden), ctx.chunk):
             part = slice(at, at + ctx.chunk)
-            logp = _tempered(hidden[part], weight, temperature[part]).sub_(log_z[part].unsqueeze(1))
+            logits = _logits(hidden[part], weight, ctx.cap)
+            slack = None if ctx.cap is None else logits.div(ctx.cap).square_().neg_().add_(1)
+            logp = logits.div_(temperature[part].unsqueeze(1)).sub_(log_z[part].unsqueeze(1))
             p, up = logp.exp(), grad_logprobs[part].unsqueeze(1)
             if grad_entropy is None:
                 grad = p.mul_(-up)
@@ -79,7 +93,8 @@ class _TokenLogProbs(torch.autograd.Function):
                 slope = logp.clamp_(min=torch.finfo(logp.dtype).min).add_(entropy[part].unsqueeze(1))
                 grad = p.mul_(slope.mul_(grad_entropy[part].unsqueeze(1)).add_(up)).neg_()
             grad.scatter_add_(1, targets[part].unsqueeze(1), up)  # one column a row, so nothing is added twice
-            grad = grad.div_(temperature[part].unsqueeze(1)).to(hidden.dtype)
+            grad = grad.div_(temperature[part].unsqueeze(1))
+            grad = (grad if slack is None else grad.mul_(slack)).to(hidden.dtype)
             torch.mm(grad, weight, out=grad_hidden[part])
             grad_weight += grad.T @ hidden[part]
-        return grad_hidden, grad_weight.to(weight.dtype), None, None, None, None
+        return grad_hidden, grad_weight.to(weight.dtype), None, None, None, None, None

@@ -19,7 +19,7 @@ from gradus.policies.config import read_json
 from gradus.policies.decoder import Decoder
 from gradus.types import Key, UserError
 
-ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "qkv_proj", "gate_up_proj")
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 
@@ -71,6 +71,8 @@ class LoRALinear(nn.Module):
 def adapt(decoder: Decoder, lora: LoRA, key: Key) -> Decoder:
     """A decoder whose weights are those of `decoder`, frozen and in the same memory, with a new adapter on its linear layers.
 
+    Experts and routers of a mixture stay as they are.
+
     Raises: UserError where `decoder` has an adapter already.
     """
     if any(isinstance(m, LoRALinear) for m in decoder.modules()):
@@ -120,8 +122,9 @@ def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None)
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {}
+    tensors, leaves = {}, set()
     for name, module in adapters(decoder):
+        leaves.add(name.rpartition(".")[2])
         tensors[f"{_PREFIX}{name}.lora_A.weight"] = module.lora_A.detach().cpu().contiguous()
         tensors[f"{_PREFIX}{name}.lora_B.weight"] = module.lora_B.detach().cpu().contiguous()
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
@@ -131,7 +134,7 @@ def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None)
         "base_model_name_or_path": base,
         "r": lora.rank,
         "lora_alpha": lora.alpha,
-        "target_modules": list(lora.targets),
+        "target_modules": [leaf for leaf in lora.targets if leaf in leaves],
         "use_rslora": lora.root,
         "lora_dropout": 0.0,
         "bias": "none",

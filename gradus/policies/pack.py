@@ -2,7 +2,8 @@
 
 Contexts with the same prefix form a block. The rows of a block are its prefix, then the suffix of each context; linear layers see rows
 only. For attention, blocks with prefixes of similar length make a tile, and their suffixes run in batches of similar length; each attends
-to the keys of its prefix and to its own. Rows that neither predict an action nor are seen by a later one are left out.
+to the keys of its prefix and to its own. Windows count positions of the sequence, wherever its rows are. Rows that neither predict an action
+nor are seen by a later one are left out.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-from gradus.policies.decoder import Decoder
+from gradus.policies.attention import attention, causal, seen
+from gradus.policies.config import Rule
+from gradus.policies.decoder import Decoder, Layer, Rotation
 from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
 from gradus.policies.sharing import families
 from gradus.types import Context, UserError
@@ -53,7 +56,8 @@ class Suffixes:
 
     rows: Ragged
     owner: Tensor  # int64 [R] index into the prefixes of the tile
-    mask: Tensor | None  # 0 or -inf, [S, P + S] or [R, 1, S, P + S]; None: no prefix, plainly causal
+    mask: Tensor | None  # 0 or -inf, [S, P + S] or [R, 1, S, P + S]; None: no prefix
+    near: Tensor | None  # the same for layers with a window
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,10 @@ class _Block:
     suffixes: tuple[tuple[int, np.ndarray], ...]
 
 
-def pack(contexts: Sequence[Context], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Packed:
-    """Rows and layout for one forward pass over the actions of these contexts; `dtype` is that of the attention masks.
+def pack(
+    contexts: Sequence[Context], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, window: int | None = None
+) -> Packed:
+    """Rows and layout for one forward pass over the actions of these contexts; `dtype` is that of the attention masks, `window` the decoder's.
 
     Raises: UserError where an action has no token before it.
     """
@@ -106,7 +112,7 @@ def pack(contexts: Sequence[Context], device: torch.device | str = "cpu", dtype:
             tokens.append(suffix)
             positions.append(np.arange(shared, shared + len(suffix)))
             row += len(suffix)
-        tiles.append(_tile(prefixes, [(owner, len(s)) for _, owner, s in members], device, dtype))
+        tiles.append(_tile(prefixes, [(owner, len(s)) for _, owner, s in members], device, dtype, window))
     rows = [_prediction_rows(c, *start[i]) for i, c in enumerate(contexts) if c.actions]
     read, source = np.unique(_joined(rows), return_inverse=True)
     return Packed(
@@ -120,20 +126,34 @@ def pack(contexts: Sequence[Context], device: torch.device | str = "cpu", dtype:
     )
 
 
-def forward(decoder: Decoder, packed: Packed) -> Tensor:
-    """Normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`."""
+def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Tensor:
+    """Normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
+
+    `recompute`: of each layer only the input is kept for the backward pass, the rest is computed again there.
+    """
+    rotations = decoder.rotation(packed.positions)
+
+    def run(layer: Layer, x: Tensor, read: Tensor | None) -> Tensor:
+        if recompute and torch.is_grad_enabled():
+            return checkpoint(_layer, layer, x, rotations, packed.tiles, read, use_reentrant=False, preserve_rng_state=False)
+        return _layer(layer, x, rotations, packed.tiles, read)
+
     x = decoder.embed(packed.tokens)
-    rotation = decoder.rotation(packed.positions)
     *inner, last = decoder.layers
     for layer in inner:
-        x = layer.finish(x, attend(layer.attn_inputs(x, rotation), packed.tiles))
-    # Only the rows that are read go through the second half of the last layer.
-    attended = attend(last.attn_inputs(x, rotation), packed.tiles)
-    x = last.finish(unpad_rows(x, packed.read), unpad_rows(attended, packed.read))
-    return decoder.model.norm(x)
+        x = run(layer, x, None)
+    return decoder.model.norm(run(last, x, packed.read))
 
 
-def attend(qkv: tuple[Tensor, Tensor, Tensor], tiles: Sequence[Tile]) -> Tensor:
+def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], tiles: Sequence[Tile], read: Tensor | None) -> Tensor:
+    """The layer's output at all rows, or, with `read`, at those alone: in the last layer only they go through the second half."""
+    attended = attend(layer.attn_inputs(x, rotations), tiles, layer.rule)
+    if read is not None:
+        x, attended = unpad_rows(x, read), unpad_rows(attended, read)
+    return layer.finish(x, attended)
+
+
+def attend(qkv: tuple[Tensor, Tensor, Tensor], tiles: Sequence[Tile], rule: Rule) -> Tensor:
     """Attention of every row [N, heads, head_dim] to its prefix and to its own earlier rows."""
     pieces = [ragged for tile in tiles for ragged in (tile.prefix, *(s.rows for s in tile.suffixes))]
     parts = iter(zip(*(t.split([ragged.rows for ragged in pieces]) for t in qkv), strict=True))
@@ -141,18 +161,16 @@ def attend(qkv: tuple[Tensor, Tensor, Tensor], tiles: Sequence[Tile]) -> Tensor:
     for tile in tiles:
         q, k, v = (tile.prefix.spread(t) for t in next(parts))
         if tile.prefix.rows:
-            out.append(tile.prefix.gather(_attention(q, k, v, mask=None)))
+            out.append(tile.prefix.gather(causal(q, k, v, rule)))
         for suffixes in tile.suffixes:
             own_q, own_k, own_v = (suffixes.rows.spread(t) for t in next(parts))
-            if tile.prefix.rows:
-                own_k, own_v = join_prefix(k, suffixes.owner, own_k), join_prefix(v, suffixes.owner, own_v)
-            out.append(suffixes.rows.gather(_attention(own_q, own_k, own_v, mask=suffixes.mask)))
+            if not tile.prefix.rows:
+                out.append(suffixes.rows.gather(causal(own_q, own_k, own_v, rule)))
+                continue
+            own_k, own_v = join_prefix(k, suffixes.owner, own_k), join_prefix(v, suffixes.owner, own_v)
+            mask = suffixes.mask if rule.window is None else suffixes.near
+            out.append(suffixes.rows.gather(attention(own_q, own_k, own_v, rule, mask)))
     return torch.cat(out)
-
-
-def _attention(q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None) -> Tensor:
-    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True).transpose(1, 2)
 
 
 def _blocks(contexts: Sequence[Context]) -> list[_Block]:
@@ -186,26 +204,37 @@ def _similar(lengths: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(cuts, [*cuts[1:], len(lengths)], strict=True)) if lengths else []
 
 
-def _tile(prefixes: Sequence[np.ndarray], members: Sequence[tuple[int, int]], device: torch.device | str, dtype: torch.dtype) -> Tile:
+def _tile(
+    prefixes: Sequence[np.ndarray],
+    members: Sequence[tuple[int, int]],
+    device: torch.device | str,
+    dtype: torch.dtype,
+    window: int | None,
+) -> Tile:
     prefix = _ragged([len(p) for p in prefixes], device)
     suffixes = []
     for start, end in _similar([length for _, length in members]):
         rows = _ragged([length for _, length in members[start:end]], device)
         owner = torch.tensor([owner for owner, _ in members[start:end]])
         if rows.rows:
-            seen = torch.tensor(prefix.lengths)[owner]
-            mask = _mask(seen, prefix.length, rows.length).to(device, dtype) if prefix.rows else None
-            suffixes.append(Suffixes(rows, owner.to(device), mask))
+            mask = near = None
+            if prefix.rows:
+                shared = torch.tensor(prefix.lengths)[owner]
+                mask = near = _mask(shared, prefix.length, rows.length, None).to(device, dtype)
+                if window is not None and prefix.length + rows.length > window:
+                    near = _mask(shared, prefix.length, rows.length, window).to(device, dtype)
+            suffixes.append(Suffixes(rows, owner.to(device), mask, near))
     return Tile(prefix, tuple(suffixes))
 
 
-def _mask(seen: Tensor, prefix: int, suffix: int) -> Tensor:
-    """What a suffix may see: the first `seen` keys of its prefix, and its own up to itself."""
-    future = torch.full((suffix, suffix), -torch.inf).triu(1)
-    if bool((seen == prefix).all()):
-        return torch.cat([torch.zeros(suffix, prefix), future], 1)
-    padding = torch.zeros(len(seen), 1, 1, prefix).masked_fill(torch.arange(prefix) >= seen.view(-1, 1, 1, 1), -torch.inf)
-    return torch.cat([padding.expand(-1, -1, suffix, -1), future.expand(len(seen), 1, -1, -1)], -1)
+def _mask(shared: Tensor, prefix: int, suffix: int, window: int | None) -> Tensor:
+    """What a suffix may see: the first `shared` keys of its prefix and its own up to itself, as far back as the window reaches."""
+    keys, own = torch.arange(prefix), torch.arange(suffix)
+    after = seen(own, own, window)
+    if bool((shared == prefix).all()):
+        return torch.cat([seen(prefix + own, keys, window), after], 1)
+    before = seen(shared.unsqueeze(1) + own, keys, window).masked_fill_(keys >= shared.view(-1, 1, 1), -torch.inf)
+    return torch.cat([before, after.expand(len(shared), -1, -1)], -1).unsqueeze(1)
 
 
 def _ragged(lengths: Sequence[int], device: torch.device | str) -> Ragged:

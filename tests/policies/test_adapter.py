@@ -27,9 +27,9 @@ def gpt2(saved):
 def test_the_reason_is_named(gpt2, saved):
     assert isinstance(gpt2.trunk, Foreign)
     assert "model_type = 'gpt2'" in gpt2.note
-    scaled = LanguageModel.load(saved("llama", rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}))
-    assert isinstance(scaled.trunk, Foreign)
-    assert "rope_parameters" in scaled.note
+    partly = LanguageModel.load(saved("llama", rope_parameters={"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 1e4}))
+    assert isinstance(partly.trunk, Foreign)
+    assert "rope_parameters" in partly.note
     assert LanguageModel.load(saved("llama")).note is None
 
 

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from gradus.policies import cache
 from gradus.policies.cache import PIECE, ROWS, STEPS, Slots, attend, segments, stable_step
+from gradus.policies.config import Rule
 
 CPU = torch.device("cpu")
+RULE = Rule(8**-0.5)
 
 
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 3e-2)])
@@ -28,7 +30,7 @@ def test_slots_read_what_the_formula_says(dtype: torch.dtype, near: float, heads
     k, v = torch.randn(2, len(lengths), kv_heads, d).to(dtype)
     slots.write(1, slots.places(torch.tensor(lengths)), k, v)
     q = torch.randn(len(lengths), heads, d).to(dtype)
-    found = slots.attend(1, q, [(0, 1, 16), (1, 4, capacity)])
+    found = slots.attend(1, q, [(0, 1, 16), (1, 4, capacity)], Rule(d**-0.5))
     for i, prompt in enumerate(kv):
         keys = torch.cat([prompt[1, 0], k[i].unsqueeze(1)], 1).double().repeat_interleave(heads // kv_heads, 0)
         values = torch.cat([prompt[1, 1], v[i].unsqueeze(1)], 1).double().repeat_interleave(heads // kv_heads, 0)
@@ -36,15 +38,43 @@ def test_slots_read_what_the_formula_says(dtype: torch.dtype, near: float, heads
         assert (p.unsqueeze(1) @ values).squeeze(1).sub(found[i]).abs().max() < near
 
 
+def test_windows_and_caps_by_the_formula():
+    torch.manual_seed(0)
+    d, window, cap, lengths = 8, 5, 2.0, [3, 5, 20, 11]
+    slots = Slots(1, len(lengths), 1, 32, d, torch.empty(0, dtype=torch.float64), window)
+    kv = [torch.randn(1, 2, 1, n, d).double() for n in lengths]
+    for slot, prompt in enumerate(kv):
+        slots.fill(slot, prompt)
+    rules = [Rule(0.5, None, window), Rule(0.5, cap, window), Rule(0.5, cap)]
+    for added in range(8):  # past the window's length, for the short ones too
+        positions = torch.tensor([n + added for n in lengths])
+        k, v = torch.randn(2, len(lengths), 1, d).double()
+        kv = [torch.cat([old, torch.stack([k[i], v[i]])[None, :, :, None]], 3) for i, old in enumerate(kv)]
+        slots.write(0, slots.places(positions), k, v)
+        q = torch.randn(len(lengths), 2, d).double()
+        for rule in rules:
+            found = slots.attend(0, q, [(0, 4, 32)], rule)
+            for i, whole in enumerate(kv):
+                keys, values = whole[0, :, 0, -(rule.window or 99) :]
+                scores = keys @ q[i].T * rule.scale
+                p = (scores if rule.cap is None else rule.cap * (scores / rule.cap).tanh()).softmax(0)
+                assert (p.T @ values).sub(found[i]).abs().max() < 1e-12
+        slots.move(3, 1, lengths[3] + added + 1)  # windows move with their sequence
+        slots.clear(3)
+        slots.fill(3, kv[1])
+        kv[1], kv[3] = kv[3], kv[1]
+        lengths[1], lengths[3] = lengths[3], lengths[1]
+
+
 def test_a_moved_sequence_reads_the_same_bits():
     torch.manual_seed(0)
     slots = Slots(1, ROWS, 2, 64, 8, torch.empty(0))
     slots.fill(9, torch.randn(1, 2, 2, 21, 8))
     q = torch.randn(1, 4, 8).expand(ROWS, 4, 8).contiguous()
-    before = slots.attend(0, q, [(0, ROWS, 32)])[9]
+    before = slots.attend(0, q, [(0, ROWS, 32)], RULE)[9]
     slots.move(9, 2, 21)
     slots.clear(9)
-    after = slots.attend(0, q, [(0, ROWS, 64)])
+    after = slots.attend(0, q, [(0, ROWS, 64)], RULE)
     assert torch.equal(before, after[2])
     assert bool(after[9].isnan().all())  # nothing is visible there
 
@@ -59,16 +89,17 @@ def test_segments_by_hand():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(4, 4, 32), (4, 2, 16), (7, 1, 64)])
-def test_attention_is_stable_on_this_machine(heads: int, kv_heads: int, head_dim: int, dtype: torch.dtype):
-    assert stable_step(heads, kv_heads, head_dim, 8, dtype, CPU, torch.get_num_threads()) in STEPS
+@pytest.mark.parametrize("cap", [None, 5.0])
+def test_attention_is_stable_on_this_machine(heads: int, kv_heads: int, head_dim: int, dtype: torch.dtype, cap: float | None):
+    assert stable_step(heads, kv_heads, head_dim, 8, dtype, CPU, torch.get_num_threads(), Rule(head_dim**-0.5, cap)) in STEPS
 
 
 def _with(change: Any, monkeypatch: pytest.MonkeyPatch) -> int | None:
-    def changed(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        return attend(q, keys, values, mask) * (1 + 1e-6 * change(*mask.shape))
+    def changed(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) -> Tensor:
+        return attend(q, keys, values, mask, rule) * (1 + 1e-6 * change(*mask.shape))
 
     monkeypatch.setattr(cache, "attend", changed)
-    return stable_step.__wrapped__(2, 2, 16, 8, torch.float32, CPU, 1)
+    return stable_step.__wrapped__(2, 2, 16, 8, torch.float32, CPU, 1, RULE)
 
 
 def test_attention_that_hangs_on_length_or_rows_is_refused(monkeypatch: pytest.MonkeyPatch):

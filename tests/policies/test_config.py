@@ -37,11 +37,10 @@ def test_rope_of_new_and_old_files():
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("hidden_act", "gelu"),
+        ("hidden_act", "gelu_new"),
         ("attention_dropout", 0.1),
-        ("use_sliding_window", True),
         ("layer_types", ["sliding_attention"]),
-        ("rope_scaling", {"type": "linear", "factor": 2.0}),
+        ("rope_scaling", {"type": "proportional", "factor": 2.0}),
         ("rope_parameters", {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}),
         ("rope_parameters", {"rope_type": "llama3", "factor": 8.0}),
         ("architectures", ["Qwen2ForSequenceClassification"]),

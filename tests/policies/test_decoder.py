@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.policies.config import DecoderConfig, Llama3Scaling
-from gradus.policies.decoder import Decoder, RMSNorm, rotary_frequencies
+from gradus.policies.config import DecoderConfig
+from gradus.policies.decoder import Decoder, RMSNorm, soften
 from gradus.policies.loading import load_decoder
 from gradus.types import Key
 
@@ -72,20 +70,18 @@ def test_rms_norm_by_hand():
     norm.weight.data = torch.tensor([1.0, 10.0])
     # mean of squares of (3, 4) is 12.5: 3 / sqrt(12.5) = 0.848528, 10 * 4 / sqrt(12.5) = 11.31371
     assert_close(norm(torch.tensor([[3.0, 4.0]])), torch.tensor([[0.848528, 11.31371]]))
+    offset = RMSNorm(2, 0.0, offset=True)
+    offset.weight.data = torch.tensor([1.0, 10.0])
+    # by 1 + weight: twice 0.848528, eleven times 1.131371
+    assert_close(offset(torch.tensor([[3.0, 4.0]])), torch.tensor([[1.697056, 12.445081]]))
+    assert_close(offset.factor, torch.tensor([2.0, 11.0]))
 
 
-def test_llama3_frequencies_by_hand():
-    scaling = Llama3Scaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=1024)
-    plain = rotary_frequencies(replace(CONFIG, head_dim=16))
-    scaled = rotary_frequencies(replace(CONFIG, head_dim=16, rope_scaling=scaling))
-    laps = 1024 * plain / (2 * torch.pi)
-    assert (laps > 4).sum() > 0  # fast ones stay as they are
-    assert_close(scaled[laps > 4], plain[laps > 4])
-    assert (laps < 1).sum() > 0  # slow ones are 8 times slower
-    assert_close(scaled[laps < 1], plain[laps < 1] / 8)
-    # frequency 10000^(-8/16) = 0.01 turns 1024 * 0.01 / 2 pi = 1.62975 times: kept share (1.62975 - 1) / 3 = 0.209916,
-    # so 0.01 * 0.209916 + 0.01 / 8 * 0.790084 = 0.0030867655
-    assert_close(scaled[4], torch.tensor(0.0030867655))
+def test_softened_logits_by_hand():
+    # 2 tanh(1 / 2) = 0.924234; 2 tanh(50) = 2
+    assert_close(soften(torch.tensor([1.0, 100.0, 0.0]), 2.0), torch.tensor([0.924234, 2.0, 0.0]))
+    logits = torch.tensor([3.0])
+    assert soften(logits, None) is logits
 
 
 def test_weights_follow_from_the_key():

@@ -1,0 +1,55 @@
+"""Attention of many queries, by a layer's rule: windows, softened scores, causal order."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gradus.policies.config import Rule
+
+_BLOCK = 256  # queries of a windowed sequence that read their keys together, at least
+
+
+def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
+    """Attention within sequences: q [B, T, heads, d], k and v [B, T, kv_heads, d] to [B, T, heads, d]; positions count from the first row."""
+    length, window = q.shape[1], rule.window
+    if window is None or length <= window:
+        return attention(q, k, v, rule)
+    # A block of queries is given the keys that one of them sees: work and masks grow with the length, not with its square.
+    size, pieces = max(window, _BLOCK), []
+    for start in range(0, length, size):
+        stop, first = min(start + size, length), max(0, start - window + 1)
+        mask = seen(torch.arange(start, stop), torch.arange(first, stop), window).to(q.device, q.dtype)
+        pieces.append(attention(q[:, start:stop], k[:, first:stop], v[:, first:stop], rule, mask))
+    return torch.cat(pieces, 1)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None = None) -> Tensor:
+    """Attention of q [B, S, heads, d] to k and v [B, T, kv_heads, d] by an additive mask [S, T] or [B, 1, S, T]; without one, plainly causal."""
+    q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    if rule.cap is not None:
+        return _capped(q, k, v, rule, mask).transpose(1, 2)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True, scale=rule.scale)
+    return out.transpose(1, 2)
+
+
+def seen(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
+    """0 where a query at a position sees a key at a position, else -inf, float32 [..., queries, keys]: no later one, none out of the window."""
+    back = queries.unsqueeze(-1) - keys.unsqueeze(-2)
+    hidden = (back < 0) if window is None else (back < 0) | (back >= window)
+    return torch.zeros(hidden.shape, device=back.device).masked_fill_(hidden, -torch.inf)
+
+
+def _capped(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None) -> Tensor:
+    """softmax(cap tanh(scores / cap) + mask) v with all scores in memory: no library kernel on the CPU softens them."""
+    assert rule.cap is not None
+    kv_heads, (queries, keys) = k.shape[1], (q.shape[2], k.shape[2])
+    if mask is None:
+        mask = seen(torch.arange(queries), torch.arange(keys), None).to(q.device)
+    grouped = q.unflatten(1, (kv_heads, -1)).flatten(2, 3)  # [B, kv_heads, group * S, d]: keys are not repeated
+    scores = grouped @ k.transpose(-1, -2)
+    wide = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
+    soft = rule.cap * torch.tanh(wide * (rule.scale / rule.cap))
+    masked = soft.unflatten(2, (-1, queries)) + (mask if mask.ndim == 2 else mask.unsqueeze(2)).to(wide.dtype)
+    return (masked.softmax(-1).to(v.dtype).flatten(2, 3) @ v).unflatten(2, (-1, queries)).flatten(1, 2)

@@ -1,0 +1,79 @@
+"""A mixture of experts: a router gives every token to a few of many small MLPs.
+
+Gradients reach the router through the shares of the experts it chose. The loss that balances experts in pre-training is not added: a policy's
+objective is the recipe's alone. Rollout and update may choose differently where two shares are within rounding of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gradus.policies.config import Experts
+from gradus.policies.rows import take_rows, unpad_rows
+
+
+class Router(nn.Module):
+    """The shares of the chosen experts, float32 at least."""
+
+    def __init__(self, width: int, experts: Experts) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(experts.count, width))
+        self.experts = experts
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x [N, width] to shares [N, chosen] and indices int64 [N, chosen], the largest first."""
+        return choose(F.linear(x, self.weight), self.experts)
+
+
+class Weights(nn.Module):
+    """The matrices of all experts, each [out, in]."""
+
+    def __init__(self, width: int, experts: Experts) -> None:
+        super().__init__()
+        self.gate_up_proj = nn.Parameter(torch.empty(experts.count, 2 * experts.width, width))
+        self.down_proj = nn.Parameter(torch.empty(experts.count, width, experts.width))
+
+
+class Mixture(nn.Module):
+    """Sum over the chosen experts of share * down(activation(gate(x)) * up(x))."""
+
+    def __init__(self, width: int, experts: Experts, activation: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.gate = Router(width, experts)
+        self.experts = Weights(width, experts)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = x.flatten(0, -2)
+        shares, indices = self.gate(flat)
+        rows, places, counts = assign(indices, self.gate.experts.count)
+        pieces = take_rows(flat, rows).split(counts)
+        found = torch.cat([self._expert(e, piece) for e, piece in enumerate(pieces) if len(piece)])
+        each = unpad_rows(found, places).unflatten(0, shares.shape)  # [N, chosen, width]
+        return (each * shares.unsqueeze(-1)).sum(1).to(x.dtype).view_as(x)
+
+    def _expert(self, index: int, x: Tensor) -> Tensor:
+        gate, up = F.linear(x, self.experts.gate_up_proj[index]).chunk(2, -1)
+        return F.linear(self.activation(gate) * up, self.experts.down_proj[index])
+
+
+def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
+    """Shares and indices [N, chosen] of the experts with the largest softmax of the router's scores [N, count]."""
+    wide = scores if scores.dtype == torch.float64 else scores.float()
+    shares, indices = wide.softmax(-1).topk(experts.chosen, -1)
+    return (shares / shares.sum(-1, keepdim=True) if experts.normalise else shares), indices
+
+
+def assign(indices: Tensor, count: int) -> tuple[Tensor, Tensor, list[int]]:
+    """Which rows go to which expert, from choices [N, chosen].
+
+    Returns: rows int64 [N * chosen], those of expert 0 first, in order; for every choice (row by row) its place among them; rows of each expert.
+    """
+    flat = indices.flatten()
+    order = flat.argsort(stable=True)
+    places = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    return order // indices.shape[1], places, torch.bincount(flat, minlength=count).tolist()

@@ -1,0 +1,46 @@
+"""Values of config.json, each read as what it must be; and the error that names a field which the decoder does not implement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradus.types import UserError
+
+
+class Unsupported(Exception):
+    """A configuration that the decoder does not implement: the field and its value. The model then goes through `transformers`."""
+
+    def __init__(self, field: str, value: Any) -> None:
+        super().__init__(f"config.json has {field} = {value!r}, which the built-in decoder does not implement")
+        self.field, self.value = field, value
+
+
+def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """A positive whole number; the default where the field is missing or null. Raises UserError for anything else."""
+    value = fields.get(name)
+    value = default if value is None else value
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UserError(f"config.json: {name} is {value!r}; it must be a positive whole number")
+    return value
+
+
+def number(fields: Mapping[str, Any], name: str, default: float) -> float:
+    """A number; the default where the field is missing. Raises UserError for anything else."""
+    value = fields.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UserError(f"config.json: {name} is {value!r}; it must be a number")
+    return float(value)
+
+
+def optional_number(fields: Mapping[str, Any], name: str, default: float | None) -> float | None:
+    """A number or null."""
+    return None if fields.get(name, default) is None else number(fields, name, default or 0.0)
+
+
+def flag(fields: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    """True or false; the default where the field is missing. Raises UserError for anything else."""
+    value = fields.get(name, default)
+    if value not in (None, True, False):
+        raise UserError(f"config.json: {name} is {value!r}; it must be true or false")
+    return bool(value)

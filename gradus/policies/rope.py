@@ -1,0 +1,122 @@
+"""Rotary positions: the angle of every pair of a head, and the ways in which contexts are stretched.
+
+Everything here is a function of the position alone. Two kinds of scaling are defined by the length of the longest sequence in a batch
+(`DynamicScaling`, `LongScaling`); a sequence's tokens would then depend on its company. They are implemented up to the length at which that
+begins, and `LongScaling` shortens the context to it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LinearScaling:
+    """Every frequency divided by `factor`."""
+
+    factor: float
+
+
+@dataclass(frozen=True)
+class DynamicScaling:
+    """The base grows with sequences longer than max_position_embeddings, where ours end; up to there nothing is scaled."""
+
+    factor: float
+
+
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Rotary frequencies of Llama 3.1: under `low` turns in the original context divided by `factor`, over `high` kept, between blended."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: int
+
+
+@dataclass(frozen=True)
+class YarnScaling:
+    """Pairs that turn more than `beta_fast` times in the original context are kept, under `beta_slow` times divided by `factor`, between blended.
+
+    Reference: Peng et al., YaRN: Efficient Context Window Extension of Large Language Models, arXiv:2309.00071, section 3.
+    """
+
+    factor: float
+    original_max_position_embeddings: int
+    attention_factor: float  # of cos and sin
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True  # the bounds of the blend rounded outwards to whole pairs
+
+
+@dataclass(frozen=True)
+class LongScaling:
+    """Every frequency divided by a factor of its own, those of short sequences: longer ones than the original context are not offered.
+
+    Reference: Ding et al., LongRoPE, arXiv:2402.13753. The factors of long sequences belong to all positions of a sequence at once, also to
+    those that were sampled before it grew long, so a rollout could not be scored again as it was sampled.
+    """
+
+    short_factor: tuple[float, ...]
+    long_factor: tuple[float, ...]
+    original_max_position_embeddings: int
+    attention_factor: float  # of cos and sin
+
+
+Scaling: TypeAlias = LinearScaling | DynamicScaling | Llama3Scaling | YarnScaling | LongScaling
+
+
+@dataclass(frozen=True)
+class Rope:
+    """How positions turn the heads of a layer: the first `share` of each head's dimensions, the others not at all."""
+
+    theta: float = 10000.0
+    scaling: Scaling | None = None
+    share: float = 1.0
+
+
+def frequencies(rope: Rope, head_dim: int) -> tuple[Tensor, float]:
+    """Angle per position of every turned pair, radians, float32 [pairs], and the factor of cos and sin."""
+    import torch
+
+    width = int(head_dim * rope.share)
+    turns = 1.0 / rope.theta ** (torch.arange(0, width, 2, dtype=torch.int64).float() / width)
+    match rope.scaling:
+        case LinearScaling(factor):
+            return turns / factor, 1.0
+        case Llama3Scaling():
+            return _llama3(turns, rope.scaling), 1.0
+        case YarnScaling():
+            return _yarn(turns, rope.scaling, rope.theta, width), rope.scaling.attention_factor
+        case LongScaling(short):
+            return turns / torch.tensor(short, dtype=torch.float32), rope.scaling.attention_factor
+        case _:
+            return turns, 1.0
+
+
+def _llama3(turns: Tensor, scaling: Llama3Scaling) -> Tensor:
+    # A wavelength shorter than the original context / high stays, one longer than context / low is stretched, between: a blend.
+    laps = scaling.original_max_position_embeddings * turns / (2 * math.pi)
+    keep = ((laps - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)).clamp(0, 1)
+    return keep * turns + (1 - keep) * turns / scaling.factor
+
+
+def _yarn(turns: Tensor, scaling: YarnScaling, theta: float, width: int) -> Tensor:
+    import torch
+
+    def pair(laps: float) -> float:
+        """The pair, counted from the fastest, that turns so many times in the original context."""
+        return width * math.log(scaling.original_max_position_embeddings / (laps * 2 * math.pi)) / (2 * math.log(theta))
+
+    low, high = pair(scaling.beta_fast), pair(scaling.beta_slow)
+    if scaling.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, width - 1)
+    span = high - low if high != low else 0.001
+    stretch = ((torch.arange(len(turns), dtype=torch.float32) - low) / span).clamp(0, 1)
+    return turns / scaling.factor * stretch + turns * (1 - stretch)
