@@ -1,0 +1,133 @@
+"""Answers in flight: who chose which token, that a step is full and nothing is lost, state, stops across chunks."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gradus.environments.frozen_lake import FrozenLake
+from gradus.papers.bases.reinforce import reinforce
+from gradus.rollouts.acting import Acting
+from gradus.rollouts.in_flight import InFlight
+from gradus.types import Ended, Key, Request, Sampling, UserError
+from tests.papers.checks import stored
+from tests.scripted import scripted_world
+from tests.toy import TOY, toy_run, train_toy
+
+FLYING = reinforce.but(rollout=InFlight(parts=3))
+
+
+def test_every_token_has_the_version_and_the_chances_of_the_weights_that_chose_it():
+    tables, seen = {0: toy_run(FLYING).players["policy"].policy.network.logits.detach().log_softmax(-1).numpy()}, []
+
+    def watch(run, metrics, groups):
+        seen.append((metrics, groups))
+        player = run.players["policy"]
+        tables[player.updates] = player.policy.network.logits.detach().log_softmax(-1).numpy()
+
+    train_toy(FLYING, steps=6, watch=watch)
+    mixed = 0
+    for _, groups in seen:
+        for (c,) in (t.contexts for g in groups for t in g.trajectories):
+            expected = [tables[v][a, b] for v, (a, b) in zip(c.versions, pairwise(c.sequence[-c.actions - 1 :]), strict=True)]
+            np.testing.assert_allclose(c.logprobs, expected, rtol=1e-6)
+            assert (np.diff(c.versions) >= 0).all()
+            mixed += len(set(c.versions.tolist())) > 1
+    assert mixed > 5
+    assert max(m.get("versions", 0) for m, _ in seen) > 1
+
+
+def test_every_group_comes_back_within_its_parts_and_nothing_is_lost():
+    seen, launched = [], {}
+
+    def watch(run, metrics, groups):
+        flying = [f["request"]["problem"]["id"] for f in run.memory.states["rollout"]["state"]["flights"]]
+        assert metrics["in_flight"] == len(flying)
+        step = len(seen)
+        seen.append(groups)
+        launched.update({f"toy/{i}": step for i in range(4 * step, 4 * step + 4)})
+        done = {g.trajectories[0].problem.id for groups in seen for g in groups}
+        assert sorted([*done, *flying]) == sorted(launched)
+        assert all(step - launched[g.trajectories[0].problem.id] <= 2 for g in groups)
+
+    train_toy(FLYING, steps=9, watch=watch)
+    assert len(seen[0]) < 4
+    assert sum(len(groups) for groups in seen) >= 7 * 4
+    trajectories = [t for groups in seen for g in groups for t in g.trajectories]
+    assert all(t.ended is Ended.STOP or t.actions == 6 for t in trajectories)
+    assert len({t.id for t in trajectories}) == len(trajectories)
+
+
+def test_a_step_without_a_finished_group_moves_nothing():
+    endless = replace(TOY, sampling=Sampling(max_tokens=30))
+    run = train_toy(reinforce.but(rollout=InFlight(parts=30)), steps=1, task=endless, group=8)
+    assert run.players["policy"].updates == 0
+    assert run.metrics[0]["reward"] is None
+
+
+def test_in_one_part_it_is_sampling_in_one_go():
+    requests = [Request(p, count=3) for p in TOY.source.draw(range(3), None, Key())]
+    plain = asyncio.run(Acting().run(requests, toy_run(FLYING).at(0)[1]))
+    rollout = InFlight(parts=1)
+    groups, state = asyncio.run(rollout.run(requests, toy_run(FLYING).at(0)[1], rollout.start()))
+    assert state == {"flights": []}
+    for ours, theirs in zip(groups, plain, strict=True):
+        assert (ours.key, ours.pool) == (theirs.key, theirs.pool)
+        for a, b in zip(ours.trajectories, theirs.trajectories, strict=True):
+            assert (a.id, a.completion, a.ended, a.value) == (b.id, b.completion, b.ended, b.value)
+            assert a.contexts[0].sequence.tolist() == b.contexts[0].sequence.tolist()
+            assert a.contexts[0].logprobs.tolist() == b.contexts[0].logprobs.tolist()
+
+
+def test_a_stored_state_goes_on_alike():
+    def played(keep):
+        run, rollout, state, out = toy_run(FLYING), FLYING.rollout, FLYING.rollout.start(), []
+        for step in range(4):
+            run.step = step
+            _, world = run.at(step)
+            requests = asyncio.run(world.more(2))
+            groups, state = asyncio.run(rollout.run(requests, world, keep(state)))
+            out += [(t.id, t.completion, t.value, t.problem) for g in groups for t in g.trajectories]
+        return out
+
+    assert played(stored) == played(lambda state: state)
+
+
+def scripted(text, parts, **sampling):
+    """One answer of `text`, written a character at a time over as many steps as it takes; and how many those were."""
+
+    def speak(ask):
+        return text[ask.at - 2 :]  # after the prompt "q?"
+
+    world, policy = scripted_world(TOY, speak)
+    problem = replace(TOY.source.draw([0], None, Key())[0], text="q?")
+    rollout = InFlight(parts)
+    groups, state = asyncio.run(rollout.run([Request(problem, sampling=Sampling(**sampling))], world, rollout.start()))
+    while not groups:
+        groups, state = asyncio.run(rollout.run([], world, state))
+    return groups[0].trajectories[0], len(policy.batches)
+
+
+def test_a_limit_is_that_of_the_whole_answer():
+    made, steps = scripted("abcdefgh", 2, max_tokens=5)
+    assert (made.completion, made.ended, steps) == ("abcde", Ended.LENGTH, 2)  # 3 and 2
+
+
+def test_a_stop_across_two_parts_ends_the_answer():
+    made, steps = scripted("abcdefgh", 3, max_tokens=9, stops=("cd",))
+    assert (made.completion, made.ended, steps) == ("abcd", Ended.STOP, 2)
+    assert len(made.contexts[0].logprobs) == made.actions == 4
+
+
+def test_a_task_of_many_turns_is_refused():
+    world, _ = scripted_world(replace(TOY, environment=FrozenLake()), lambda ask: "up")
+    with pytest.raises(UserError, match="set --rollout Episodes"):
+        asyncio.run(InFlight().run([], world, InFlight().start()))
+
+
+def test_evaluation_answers_in_one_go():
+    assert isinstance(InFlight().test, Acting)
