@@ -27,10 +27,14 @@ class Settings:
     min_p: Tensor  # float64
     some_greedy: bool
     narrow: bool  # some row leaves tokens out
+    alike: bool = False  # all rows have the settings of the one row that is kept
 
     @staticmethod
     def of(samplings: Sequence[Sampling], device: torch.device | str = "cpu") -> Settings:
-        """One row for every sampling."""
+        """One row for every sampling, or one for all where they are alike."""
+        said = [(s.temperature, s.top_k, s.top_p, s.min_p) for s in samplings]
+        alike = len(set(said)) == 1
+        samplings = samplings[:1] if alike else samplings
 
         def column(values: list[float], dtype: torch.dtype) -> Tensor:
             return torch.tensor(values, dtype=dtype, device=device)
@@ -43,12 +47,20 @@ class Settings:
             min_p=column([s.min_p for s in samplings], torch.float64),
             some_greedy=any(s.temperature == 0 for s in samplings),
             narrow=any(s.top_k or s.top_p < 1 or s.min_p for s in samplings),
+            alike=alike,
         )
 
     def rows(self, index: Tensor) -> Settings:
-        """The rows of an index int64 [n], in its order."""
+        """The rows of an index int64 [n], in its order; one row stands for all where they are alike."""
+        if self.alike:
+            return self
         columns = {name: getattr(self, name)[index] for name in ("scale", "greedy", "top_k", "top_p", "min_p")}
         return replace(self, **columns)
+
+    def limits(self, rows: int) -> tuple[Tensor, Tensor, Tensor]:
+        """top_k, top_p and min_p, each [rows]."""
+        k, p, least = (t.expand(rows) if self.alike else t for t in (self.top_k, self.top_p, self.min_p))
+        return k, p, least
 
 
 def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
@@ -60,16 +72,16 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
     """
     tempered = logits.float() / settings.scale.unsqueeze(-1)
     p = tempered.double().softmax(-1)
-    if settings.narrow:
-        p = p * kept(p, settings.top_k, settings.top_p, settings.min_p)
-    cumulative = p.cumsum(-1)
+    allowed = p * kept(p, *settings.limits(len(p))) if settings.narrow else p
+    cumulative = allowed.cumsum(-1)
     total = cumulative[:, -1:]
     # uniform * total may round up to total, beyond every token; the number below it lies in the last token that has a chance.
     target = torch.minimum(uniforms.unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
     tokens = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
     if settings.some_greedy:
         tokens = torch.where(settings.greedy.unsqueeze(-1), tempered.argmax(-1, keepdim=True), tokens)
-    return tokens.squeeze(-1), tempered.log_softmax(-1).gather(-1, tokens).squeeze(-1)
+    # A greedy token of float64 chance 0 does not exist: the most likely one has at least 1 / vocab; a drawn one has more than 0.
+    return tokens.squeeze(-1), p.gather(-1, tokens).squeeze(-1).log_().float()
 
 
 def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:

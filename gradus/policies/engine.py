@@ -22,6 +22,7 @@ from gradus.policies.draws import Settings, choose
 from gradus.types import Ended, Sampling, UserError, uniforms
 
 CACHE_BYTES = 4 << 30  # a cache takes fewer slots rather than more memory than this
+_AHEAD = 32  # positions for which uniform numbers are drawn at once
 _READ_TOKENS = 2048  # prefixes are read ahead, together, up to about so many padded tokens
 
 DecodeText: TypeAlias = Callable[[np.ndarray], str]
@@ -149,7 +150,9 @@ class _Run:
         self.settings = Settings.of([job.sampling for job in jobs], self.device)
         self.keys = np.array([job.key for job in jobs], dtype=np.uint64)
         self.starts = np.array([len(job.prefix) for job in jobs])
+        self.numbers = np.zeros((len(jobs), _AHEAD))  # the uniform numbers of a job's next tokens, made a few at a time
         self.with_stops = np.array([bool(job.sampling.stops) for job in jobs])
+        self.some_stops = bool(self.with_stops.any())
         self.is_end = np.zeros(self.fused.vocab, bool)
         self.is_end[[t for t in ends if 0 <= t < self.fused.vocab]] = True
         # Long prefixes first, so that neighbouring slots hold sequences of like length; jobs of one prefix stay together.
@@ -201,18 +204,24 @@ class _Run:
 
     def _draw(self, held: np.ndarray, logits: Tensor) -> np.ndarray:
         """Choose and note the next token of these jobs from their logits [n, vocab]; says which have ended, bool [n]."""
-        u = self._tensor(uniforms(self.keys[held], self.starts[held] + self.counts[held]))
-        chosen, logprobs = choose(logits, self.settings.rows(self._tensor(held)), u)
+        counts = self.counts[held]
+        place = counts % _AHEAD
+        fresh = held[place == 0]
+        if len(fresh):
+            ahead = (self.starts[fresh] + self.counts[fresh])[:, None] + np.arange(_AHEAD)
+            self.numbers[fresh] = uniforms(self.keys[fresh, None], ahead)
+        chosen, logprobs = choose(logits, self.settings.rows(self._tensor(held)), self._tensor(self.numbers[held, place]))
         tokens = chosen.cpu().numpy()
-        self.tokens[held, self.counts[held]] = tokens
-        self.logprobs[held, self.counts[held]] = logprobs.cpu().numpy()
-        self.counts[held] += 1
+        self.tokens[held, counts] = tokens
+        self.logprobs[held, counts] = logprobs.cpu().numpy()
+        self.counts[held] = counts + 1
         stopped = self.is_end[tokens]
-        for i in np.flatnonzero(self.with_stops[held] & ~stopped):
-            job = held[i]
-            stopped[i] = stop_reached(self.tokens[job, : self.counts[job]], self.jobs[job].sampling.stops, self.decode_text)
+        if self.some_stops:
+            for i in np.flatnonzero(self.with_stops[held] & ~stopped):
+                job = held[i]
+                stopped[i] = stop_reached(self.tokens[job, : self.counts[job]], self.jobs[job].sampling.stops, self.decode_text)
         self.stopped[held] = stopped
-        return stopped | (self.counts[held] == self.rooms[held])
+        return stopped | (counts + 1 == self.rooms[held])
 
     def _admit(self, free: list[int]) -> None:
         """Waiting jobs take free slots; where none waits the last sequences move there, so that the slots in use are always the first.

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _CELLS = 1 << 22  # logits held at a time (16 MiB in float32)
+_ROWS = 128  # rows of a chunk at least: with fewer, reading a wide head from memory takes longer than multiplying with it
 
 
 def token_logprobs(
@@ -18,17 +19,18 @@ def token_logprobs(
     temperature: Tensor,
     *,
     entropy: bool = True,
-    cells: int = _CELLS,
+    cells: int | None = None,
     cap: float | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """log p(target) and entropy of p = softmax(weight @ hidden / temperature), nats; with a cap, of logits cap tanh(weight @ hidden / cap).
 
     Args: hidden [A, d]; weight [V, d]; targets int64 [A]; temperature [A] > 0; `entropy` False leaves it out; `cells` logits are held at
-    once, and computed again in backward.
+    once (None: four million, or 128 actions where that is more), and computed again in backward.
     Returns: two tensors [A] (the second None without entropy), float32 (float64 for float64 hidden states), with gradient to hidden and
     weight.
     """
-    logprobs, found = _TokenLogProbs.apply(hidden, weight, targets, temperature, entropy, max(1, cells // weight.shape[0]), cap)
+    chunk = max(1, cells // len(weight)) if cells else max(_ROWS, _CELLS // len(weight))
+    logprobs, found = _TokenLogProbs.apply(hidden, weight, targets, temperature, entropy, chunk, cap)
     return logprobs, found if entropy else None
 
 
@@ -96,5 +98,8 @@ class _TokenLogProbs(torch.autograd.Function):
             grad = grad.div_(temperature[part].unsqueeze(1))
             grad = (grad if slack is None else grad.mul_(slack)).to(hidden.dtype)
             torch.mm(grad, weight, out=grad_hidden[part])
-            grad_weight += grad.T @ hidden[part]
+            if grad.dtype == grad_weight.dtype:
+                grad_weight.addmm_(grad.T, hidden[part])
+            else:
+                grad_weight += grad.T @ hidden[part]
         return grad_hidden, grad_weight.to(weight.dtype), None, None, None, None, None
