@@ -1,0 +1,192 @@
+r"""Where a text says its answer: in what order its formulas and numbers are tried.
+
+After "final answer", a formula or a number; else what is in the last \boxed{}, together with those close before it; else after "answer", a
+formula or a number; else the last formula or number of all. Formulas stand between dollar signs or LaTeX brackets; a bare \frac{1}{2} is one
+too. Formulas joined by "and", "or" or a comma are one answer. All scans are linear in the text, of which the end is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+TAIL = 20_000  # characters at the end of a text that are read
+NEAR = 60  # characters between an announcement and its formula
+APART, LINKED = 8, 100  # characters between boxes that are read together: any at all, and with a comma, "and" or "or" among them
+TRIES = 8  # formulas and numbers that are tried
+
+_FINAL = re.compile(r"final\s+answer", re.IGNORECASE)
+_ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
+_BOX = re.compile(r"\\boxed\s*(?=\{)|\\boxed\s+([0-9]+)")
+_OPENING = re.compile(r"(?<!\\)\$\$?|\\\[|\\\(|-?\\frac\{-?[0-9]{1,100}\}\{-?[0-9]{1,100}\}")
+_CLOSING = {"$$": "$$", "$": "$", "\\[": "\\]", "\\(": "\\)"}
+_LINK = re.compile(r",|\band\b|\bor\b")
+_JOIN = re.compile(r"\s*(?:,|,?\s*and|,?\s*or)\s*")
+_PERCENT = re.compile(r"\s*(?:\\?%|percent\b)")
+_DIGITS = (
+    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,100})?|[0-9]{1,100},[0-9]{1,100}(?!,?[0-9])|[0-9]{1,100}(?:\.[0-9]{0,100})?|\.[0-9]{1,100})"
+)
+_SIMPLE = r"(?:[0-9]{1,100}(?:\.[0-9]{1,100})?|\.[0-9]{1,100})"
+_PLAIN = re.compile(
+    rf"(?:(?<![^\s=$€£])|(?<=\*\*))"
+    rf"(\(?-?{_SIMPLE}\)?(?:\s?(?:\*\*|[-+*/^])\s?\(?-?{_SIMPLE}\)?){{1,20}}|-?[0-9]{{1,100}} [0-9]{{1,100}}/[0-9]{{1,100}}|-?{_DIGITS}(?![0-9]|,[0-9]))"
+)
+_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}(?:\.[0-9]*)?")
+_MIXED = re.compile(r"(-?)([0-9]+) ([0-9]+)/([0-9]+)")
+
+
+class Found(NamedTuple):
+    """A piece of a text that may be its answer, as LaTeX; where it stands; whether a formula, or a number in plain text."""
+
+    start: int
+    end: int
+    latex: str
+    formula: bool = True
+
+
+def answers(text: str) -> Iterator[str]:
+    """The candidates as LaTeX, the likeliest first, at most TRIES."""
+    text = text[-TAIL:]
+    seen: set[str] = set()
+    for found in _candidates(text):
+        if found.latex.strip() and found.latex not in seen:
+            seen.add(found.latex)
+            yield found.latex
+        if len(seen) >= TRIES:
+            return
+
+
+def _candidates(text: str) -> Iterator[Found]:
+    stripped = text.strip()
+    if _PLAIN.fullmatch(stripped):  # nothing but a number
+        yield Found(0, len(text), _latex(stripped), False)
+        return
+    formulas = joined(text, formulas_in(text))
+    announced = list(_FINAL.finditer(text))
+    if announced:
+        at = announced[-1].end()
+        first = _BOX.search(text, at)
+        if first and all(not at <= f.start < first.start() for f in formulas):
+            yield Found(at, at, boxed(text[first.start() :]) or "")
+        yield from _after(text, at, formulas, len(text))
+    box = boxed(text)
+    if box is not None:
+        yield Found(0, 0, box)
+    announced = list(_ANSWER.finditer(text))
+    if announced:
+        yield from _after(text, announced[-1].end(), formulas, NEAR)
+    yield from sorted([*formulas, *numbers_in(text, formulas)], key=lambda f: -f.end)[:TRIES]
+
+
+def _after(text: str, at: int, formulas: list[Found], reach: int) -> Iterator[Found]:
+    """The first formula that begins within reach of a place, then the first number after it."""
+    yield from [f for f in formulas if at <= f.start < at + reach][:1]
+    yield from numbers_in(text[at : at + 500], [])[:1]
+
+
+def formulas_in(text: str) -> list[Found]:
+    """The formulas of a text in order; one that is not closed is none."""
+    found: list[Found] = []
+    gone: set[str] = set()  # brackets that close nowhere in the rest of the text
+    at = 0
+    while opening := _OPENING.search(text, at):
+        at, mark = opening.end(), opening.group()
+        closing = _CLOSING.get(mark)
+        if closing is None:
+            found.append(Found(opening.start(), at, mark))
+            continue
+        end = -1 if closing in gone else _closed(text, closing, at)
+        if end < 0:
+            gone.add(closing)
+            continue
+        inside = text[at:end]
+        if closing == "$" and re.match(r"[0-9.,]+\s[a-z]", inside):  # $5 and $6: dollars
+            continue
+        at = end + len(closing)
+        found.append(Found(opening.start(), at, _unboxed(inside)))
+    return [_with_percent(text, f) for f in found]
+
+
+def _closed(text: str, closing: str, at: int) -> int:
+    end = text.find(closing, at)
+    while end > 0 and closing[0] == "$" and text[end - 1] == "\\":
+        end = text.find(closing, end + 1)
+    return end
+
+
+def _with_percent(text: str, found: Found) -> Found:
+    sign = _PERCENT.match(text, found.end)
+    return found._replace(latex=found.latex + "%", end=sign.end()) if sign else found
+
+
+def joined(text: str, formulas: list[Found]) -> list[Found]:
+    """Formulas with nothing but "and", "or" or a comma between them, as one."""
+    done: list[Found] = []
+    for formula in formulas:
+        if done and _JOIN.fullmatch(text[done[-1].end : formula.start]):
+            done[-1] = done[-1]._replace(end=formula.end, latex=f"{done[-1].latex} , {formula.latex}")
+        else:
+            done.append(formula)
+    return done
+
+
+def numbers_in(text: str, formulas: list[Found]) -> list[Found]:
+    """The numbers of plain text, and sums and products of numbers, that stand in no formula."""
+    taken = iter([*formulas, Found(len(text), len(text), "")])
+    formula = next(taken)
+    found = []
+    for number in _PLAIN.finditer(text):
+        while formula.end <= number.start() and formula.start < len(text):
+            formula = next(taken)
+        if number.end() <= formula.start:
+            percent = _PERCENT.match(text, number.end())
+            latex = _latex(number[1]) + ("%" if percent else "")
+            found.append(Found(number.start(), number.end(), latex, False))
+    return found
+
+
+def _latex(plain: str) -> str:
+    """A number of plain text as LaTeX: a mixed number as one, "**" as a power, a comma that parts no thousands as a decimal one."""
+    if plain.count(",") == 1 and not _THOUSANDS.fullmatch(plain):
+        return plain.replace(",", ".")
+    mixed = _MIXED.fullmatch(plain)
+    if mixed:
+        return f"{mixed[1]}{mixed[2]}\\frac{{{mixed[3]}}}{{{mixed[4]}}}"
+    return re.sub(r"\^(-?[0-9.]+)", r"^{\1}", plain.replace("**", "^").replace(" ", ""))
+
+
+def boxed(text: str) -> str | None:
+    r"""What is in the last \boxed{}, with those before it that stand close, joined by commas; None where there is none."""
+    found: list[str] = []
+    before = len(text)
+    for box in reversed(list(_BOX.finditer(text))[-TRIES:]):
+        end, inside = (box.end(), box[1]) if box[1] else _braced(text, box.end())
+        if inside is None or end > before:
+            continue
+        if found and not _together(text[end:before]):
+            break
+        found.insert(0, _unboxed(inside))
+        before = box.start()
+    return ",".join(found) if found else None
+
+
+def _together(between: str) -> bool:
+    return len(between) <= APART or (len(between) <= LINKED and _LINK.search(between) is not None)
+
+
+def _braced(text: str, at: int) -> tuple[int, str | None]:
+    """The end and the inside of the group in braces that opens here; None where it is not closed within what is read of an answer."""
+    depth = 0
+    for place in range(at, min(len(text), at + 4000)):
+        depth += {"{": 1, "}": -1}.get(text[place], 0)
+        if depth == 0:
+            return place + 1, text[at + 1 : place]
+    return at, None
+
+
+def _unboxed(latex: str) -> str:
+    r"""Formulas without the \boxed{} around, or in, them."""
+    if "\\boxed" not in latex:
+        return latex
+    return boxed(latex) or ""
