@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gradus.fit import check_problems
 from gradus.lab.durable import PARTIAL
 from gradus.lab.folder import RECIPE, RunFolder, is_run
 from gradus.lab.provenance import describe
+from gradus.lab.sinks import Curve, Sinks, names_of, open_sinks, plain
 from gradus.overrides import annotation, read
 from gradus.recipe import PROFILES, Recipe, get, put
 from gradus.recipe_json import from_json, to_json
@@ -38,6 +40,7 @@ class Plan:
     seed: int = 0
     task_options: tuple[tuple[str, str], ...] = ()
     device: str = "cpu"
+    log: tuple[str, ...] = ()  # other places that the metrics go to
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
@@ -50,13 +53,15 @@ class Plan:
             "model": model,
             "seed": self.seed,
             "device": self.device,
+            **({"log": list(self.log)} if self.log else {}),
         }
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Plan:
         """The inverse of `stored`. Raises UserError where the recipe uses code that is gone or has changed."""
         options = tuple((str(name), str(value)) for name, value in stored["task_options"])
-        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"))
+        log = tuple(str(name) for name in stored.get("log", ()))
+        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"), log)
 
 
 DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
@@ -122,6 +127,7 @@ def plan(
     seed: int = 0,
     device: str = "cpu",
     task_options: Mapping[str, str] | None = None,
+    log: str | Sequence[str] | None = None,
 ) -> Plan:
     """A plan from words. Without a task: the default for the kind of policy that the recipe trains.
 
@@ -142,7 +148,7 @@ def plan(
         if steps < 0:
             raise UserError(f"--steps is {steps}; it must be 0 or more")
         made = made.but(setting__steps=steps)
-    return Plan(made, task, model, seed, tuple((task_options or {}).items()), device)
+    return Plan(made, task, model, seed, tuple((task_options or {}).items()), device, names_of(log))
 
 
 def check_seed(seed: int) -> None:
@@ -187,11 +193,25 @@ def launch(
     check_problems(made)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     try:
+        run.sinks = sinks_of(planned, run)
         return go(run)
     except Exception:
         if run.folder is not None and not run.metrics and run.saved is None:
             run.folder.discard()
         raise
+
+
+def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None = None) -> Sinks | None:
+    """The places that a plan's metrics go to, opened; `before`: the rows that they were told before the run went on, None for a new run."""
+    if not planned.log:
+        return None
+    stored = planned.stored()
+    folder = run.folder.path if run.folder is not None else None
+    name = folder.resolve().name if folder is not None else f"{planned.recipe.key} on {planned.task}"
+    identity = run.folder.identity() if run.folder is not None else None
+    curve = Curve(name, folder, identity, plain(stored), first=run.step, resumed=before is not None)
+    say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
+    return open_sinks(planned.log, curve, say, before or ())
 
 
 def train(
@@ -206,10 +226,12 @@ def train(
     run: Path | str | None = None,
     on_step: OnStep | None = None,
     task_options: Mapping[str, str] | None = None,
+    log: str | Sequence[str] | None = None,
     **changes: Any,
 ) -> Run:
     """Trains and returns the run; `changes` are paths of the recipe, `objective__policy__trust__high=0.28`.
 
+    `log`: other places that the metrics go to, "tensorboard,wandb" (also trackio).
     A Task object or a reward that is a Python callable works too; such a run cannot be resumed from its folder, so it takes none.
     """
     made = isinstance(task, Task)
@@ -222,6 +244,7 @@ def train(
         steps=steps,
         seed=seed,
         task_options=task_options,
+        log=log,
     )
     planned = replace(planned, recipe=planned.recipe.but(**changes))
     if made and run is not None:
@@ -229,12 +252,23 @@ def train(
     return launch(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None)
 
 
-def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = None, more: int | None = None) -> Run:
-    """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes. `more`: steps in all from now on, if not as planned."""
+def resume(
+    folder: Path | str,
+    *,
+    on_step: OnStep | None = None,
+    view: Any = None,
+    more: int | None = None,
+    log: str | Sequence[str] | None = None,
+) -> Run:
+    """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes.
+
+    `more`: steps in all from now on, if not as planned; `log`: places for the metrics from now on, if not as planned ("none" for none).
+    """
     opened = RunFolder.open(folder)
-    planned = plan_of(opened)
+    planned = before = plan_of(opened)
     if more is not None:
         planned = replace(planned, recipe=planned.recipe.but(setting__steps=more))
+    planned = replace(planned, log=names_of(planned.log if log is None else log))
     run = start(planned, on_step=on_step, view=view)
     with opened.claimed():
         checkpoint, note = opened.latest()
@@ -242,12 +276,14 @@ def resume(folder: Path | str, *, on_step: OnStep | None = None, view: Any = Non
             view.message(note)
         if checkpoint is not None:
             run.restore(checkpoint)
+        told = opened.metrics() if planned.log == before.log else []
         opened.cut_back(run.step)
         run.metrics = opened.metrics()
-        if more is not None:
+        if planned != before:
             opened.replan(planned.stored())
         opened.note_resumed(run.step, sys.argv, [note] if note else [])
         run.folder = opened
+        run.sinks = sinks_of(planned, run, told)
         return proceed(run)
 
 

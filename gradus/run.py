@@ -39,6 +39,7 @@ class Run:
     folder: RunFolder | None = None
     on_step: OnStep | None = None
     view: Any = None  # a live table, or None
+    sinks: Any = None  # other places that get every row of the metrics, or None
     memory: Memory = field(default_factory=Memory)
     step: int = 0
     metrics: list[dict[str, Any]] = field(default_factory=list)
@@ -130,6 +131,8 @@ class Run:
             self.folder.append_rollouts(step, groups)
             self.folder.append_timings(step, timings)
             self.folder.append_metrics(step, row)
+        if self.sinks is not None:
+            self.sinks.row(row)
         if self.view is not None:
             self.view.step(row, timings)
         if self.on_step is not None:
@@ -143,6 +146,8 @@ class Run:
             self.folder.point("final", self.save() / "model")
             if self.measured:
                 self.folder.append_metrics(self.step, self.metrics[-1])
+        if self.sinks is not None and self.measured:
+            self.sinks.row(self.metrics[-1])
 
     def save(self) -> Path:
         """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is; its path."""
@@ -257,6 +262,8 @@ def proceed(run: Run) -> Run:
     finally:
         if run.view is not None:
             run.view.stop()
+        if run.sinks is not None:
+            run.sinks.close()
     return run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -156,6 +157,11 @@ class RunFolder:
     def provenance(self) -> dict[str, Any]:
         path = self.path / PROVENANCE
         return _document(path) if path.exists() else {}
+
+    def identity(self) -> str:
+        """Eight hexadecimal digits that stay this run's as long as its folder keeps its name: a hash of that and of how it began."""
+        began = {name: value for name, value in self.provenance().items() if name != "resumed"}
+        return hashlib.blake2b(json.dumps([self.path.resolve().name, began], sort_keys=True).encode(), digest_size=4).hexdigest()
 
     def replan(self, recipe: Mapping[str, Any]) -> None:
         """Puts another recipe in the place of the run's, for whoever goes on with it."""

@@ -1,0 +1,208 @@
+"""Where else a run's metrics go, step by step: TensorBoard, trackio, Weights & Biases. Nothing is imported that was not asked for.
+
+Every number of metrics.jsonl goes to each. What a sink raises after the first step is told once, and the run goes on without it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from gradus.types import UserError, unknown
+
+PROJECT = "gradus"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The run whose numbers are shown. `first`: the step that comes next, above 0 where the run goes on from a checkpoint."""
+
+    name: str
+    folder: Path | None = None
+    id: str | None = None  # the same whenever the run goes on
+    config: Mapping[str, Any] = field(default_factory=dict)
+    first: int = 0
+    resumed: bool = False
+
+
+class Sink(Protocol):
+    rewinds: bool  # whether it was opened so that it forgets what it holds from the first step on
+
+    def log(self, step: int, values: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    """Event files in `<run>/tensorboard`: `tensorboard --logdir runs` shows every run."""
+
+    rewinds = True
+
+    def __init__(self, package: ModuleType, curve: Curve) -> None:
+        if curve.folder is None:
+            raise UserError("TensorBoard's files stand in the folder of the run; name one with --run (run= in Python)")
+        self._events: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
+        self._summary: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
+        files = importlib.import_module("tensorboard.summary.writer.event_file_writer")
+        self._writer = files.EventFileWriter(str(curve.folder / "tensorboard"))
+        if curve.resumed:  # readers drop what earlier files hold of this step and of later ones
+            session = self._events.SessionLog(status=self._events.SessionLog.START)
+            self._writer.add_event(self._events.Event(wall_time=time.time(), step=curve.first, session_log=session))
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        shown = [self._summary.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=self._summary.Summary(value=shown)))
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Trackio:
+    """trackio's database on this machine, unless TRACKIO_SPACE_ID or TRACKIO_SERVER_URL names another place."""
+
+    rewinds = False
+
+    def __init__(self, package: ModuleType, curve: Curve) -> None:
+        init: Any = package.init  # type: ignore[attr-defined]
+        name = curve.name if curve.id is None else f"{curve.name}-{curve.id}"
+        quiet = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+        quiet = {option: value for option, value in quiet.items() if option in inspect.signature(init).parameters}
+        with _offline(os.environ.get("TRACKIO_SPACE_ID") or os.environ.get("TRACKIO_SERVER_URL")):
+            self._run = init(project=PROJECT, name=name, config=dict(curve.config), resume="allow" if curve.resumed else "never", **quiet)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class Wandb:
+    """Weights & Biases, as `wandb login` and its environment variables (WANDB_MODE=offline, WANDB_ENTITY) have it."""
+
+    rewinds = False
+
+    def __init__(self, package: ModuleType, curve: Curve) -> None:
+        init: Any = package.init  # type: ignore[attr-defined]
+        where = {} if curve.folder is None else {"dir": str(curve.folder)}
+        self._run = init(project=PROJECT, name=curve.name, id=curve.id, config=dict(curve.config), resume="allow", **where)
+
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        self._run.log(dict(values), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+KINDS: Mapping[str, Callable[[ModuleType, Curve], Sink]] = {"tensorboard": TensorBoard, "trackio": Trackio, "wandb": Wandb}
+"""By the name of the package."""
+
+
+def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """'tensorboard,wandb' as names; none for None and 'none'. Raises UserError for another name, or a package that is missing."""
+    words = given.split(",") if isinstance(given, str) else given or ()
+    names = tuple(dict.fromkeys(word.strip() for word in words if word.strip() not in ("", "none")))
+    for name in names:
+        if name not in KINDS:
+            raise unknown("place for metrics", name, KINDS, "Give --log a list of them, as in --log tensorboard,wandb")
+        _package(name)
+    return names
+
+
+def _package(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        missing = getattr(error, "name", None) or name
+        raise UserError(f"--log {name} needs the package {missing}, which is not installed: pip install {missing}") from None
+
+
+class Sinks:
+    """Some sinks as one. `told`: the last step at which each name went to those that cannot forget."""
+
+    def __init__(self, sinks: Mapping[str, Sink], told: Mapping[str, int], say: Callable[[str], None]) -> None:
+        self._sinks, self._told, self._say = dict(sinks), dict(told), say
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        """A row of the metrics: its numbers that are finite go to every sink that lives."""
+        step = int(row["step"])
+        values = {name: float(v) for name, v in row.items() if name != "step" and isinstance(v, (int, float)) and math.isfinite(v)}
+        new = {name: value for name, value in values.items() if step > self._told.get(name, -1)}
+        for name, sink in list(self._sinks.items()):
+            shown = values if sink.rewinds else new
+            if shown:
+                self._kept(name, lambda sink=sink, shown=shown: sink.log(step, shown))  # type: ignore[misc]
+
+    def close(self) -> None:
+        for name, sink in list(self._sinks.items()):
+            self._kept(name, sink.close)
+        self._sinks.clear()
+
+    def _kept(self, name: str, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # another's code and, it may be, a network
+            del self._sinks[name]
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            self._say(f"{name} takes no more metrics ({reason}); the run goes on, and metrics.jsonl has them all")
+
+
+def open_sinks(names: Sequence[str], curve: Curve, say: Callable[[str], None], before: Sequence[Mapping[str, Any]] = ()) -> Sinks:
+    """Opens every sink. Raises UserError for one that does not open.
+
+    Args: say: how a sentence reaches the user; before: rows that the sinks were told before the run went on, also those that are done again.
+    """
+    told: dict[str, int] = {}
+    for row in before:
+        told.update({name: max(int(row["step"]), told.get(name, -1)) for name, value in row.items() if value is not None})
+    opened: dict[str, Sink] = {}
+    for name in names_of(names):
+        try:
+            opened[name] = KINDS[name](_package(name), curve)
+        except UserError:
+            Sinks(opened, {}, say).close()
+            raise
+        except Exception as error:  # another's code: no login, no network, a database that is locked
+            Sinks(opened, {}, say).close()
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise UserError(f"--log {name}: it does not start ({reason}); mend that, or leave it out") from error
+    return Sinks(opened, told, say)
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A stored plan as one level of names and values, for tables of runs."""
+    flat: dict[str, Any] = {}
+
+    def walk(node: Any, path: str) -> None:
+        node = node.get("map", node) if isinstance(node, Mapping) else node
+        if isinstance(node, Mapping):
+            for name, value in node.items():
+                walk(value, f"{path}.{name}".lstrip("."))
+        else:
+            flat[path] = node if isinstance(node, (bool, int, float, str)) or node is None else json.dumps(node)
+
+    walk(config, "")
+    return flat
+
+
+@contextmanager
+def _offline(unless: str | None) -> Iterator[None]:
+    """Without a named place trackio would still ask the Hugging Face hub who is logged in; in here the hub's client asks nobody."""
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or not unless
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
