@@ -24,6 +24,7 @@ TASKS: dict[str, str] = {
     "sorting": "gradus.tasks.sorting:sorting",
     "graphs": "gradus.tasks.graphs:graphs",
     "planning": "gradus.tasks.planning:planning",
+    "sudoku": "gradus.tasks.sudoku:sudoku",
     "gsm8k": "gradus.tasks.gsm8k:gsm8k",
     "frozen_lake": "gradus.tasks.frozen_lake:frozen_lake",
     "twenty_questions": "gradus.tasks.twenty_questions:twenty_questions",
