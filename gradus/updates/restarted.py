@@ -1,0 +1,37 @@
+"""Every update from the start: what was learned before lives on in the data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gradus.types import Key, unknown
+from gradus.types.batch import Batch
+from gradus.updates.minibatches import Minibatches
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Gives `player` the weights of the frozen player `of` and an optimiser without memory before every update in which it has a batch."""
+
+    update: Any = Minibatches()
+    player: str = "policy"
+    of: str = "start"
+
+    def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
+        """The metrics of `update`. Raises UserError where there is no player `of`."""
+        if self.of not in players:
+            raise unknown("player", self.of, players, "Restarted takes its weights; add it to players")
+        if self.player in batches and batches[self.player].actions:
+            learner = players[self.player]
+            learner.policy.network.load_state_dict(players[self.of].policy.network.state_dict())
+            learner.optimizer.state.clear()
+            if learner.masters is not learner.parameters:
+                with torch.no_grad():
+                    for master, weight in zip(learner.masters, learner.parameters, strict=True):
+                        master.copy_(weight)
+        metrics: dict[str, float] = self.update.apply(players, batches, step, key)
+        return metrics
