@@ -71,9 +71,7 @@ class LanguageModel:
     shared: bool = False  # the trunk belongs to another player, and gets no gradient from the head
     lora: LoRA | None = None
     note: str | None = None  # why the model runs through transformers, where it does
-    recompute: bool = (
-        False  # the update keeps a layer's input and computes the rest again in backward: less memory, more time, the same result
-    )
+    recompute: bool = False  # the update keeps a layer's input alone and computes the rest again in backward: the same result in less memory
 
     @classmethod
     def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:

@@ -56,7 +56,7 @@ def _rope(given: Mapping[str, Any], field: str, fields: Mapping[str, Any], theta
         kind = "longrope" if kind in ("su", "yarn") else kind
         if kind not in ("default", "longrope"):
             raise Unsupported(field, dict(given))
-    if family == "gemma3_text" and "truncate" in given:  # transformers looks for it elsewhere
+    if family == "gemma3_text" and ("truncate" in given or ("type" in given and "rope_type" not in given)):  # transformers finds neither there
         raise Unsupported(field, dict(given))
     if given.get("partial_rotary_factor") == 1:  # a share of 1 says nothing
         partial = {"partial_rotary_factor"}

@@ -96,3 +96,58 @@ def test_json_that_cannot_be_read_is_named(tmp_path):
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(UserError, match="UTF-8"):
         read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("family", "field", "value"),
+    [
+        ("gemma3_text", "rope_scaling", {"type": "linear", "factor": 8.0}),
+        ("gemma3_text", "rope_parameters", {"rope_type": "default"}),
+        ("gemma3_text", "rope_parameters", {"full_attention": {"rope_type": "yarn", "factor": 2.0, "truncate": False}}),
+        ("gemma3_text", "attn_logit_softcapping", 5.0),
+        ("phi3", "rope_parameters", {"rope_type": "linear", "factor": 2.0}),
+        ("phi3", "resid_pdrop", 0.1),
+        ("mistral", "layer_types", ["full_attention"]),
+        ("mixtral", "router_jitter_noise", 0.1),
+        ("qwen2", "layer_types", ["chunked_attention"]),
+        ("llama", "sliding_window", 7),
+    ],
+)
+def test_what_a_family_does_not_have_is_named(family, field, value):
+    with pytest.raises(Unsupported) as caught:
+        decoder_config(fields(family, **{field: value}))
+    assert caught.value.field == field
+
+
+def test_windows_of_every_family():
+    def windows(family, **changes):
+        found = decoder_config(fields(family, num_hidden_layers=4, **changes))
+        return found.window, found.windowed
+
+    assert windows("mistral") == (4096, (True,) * 4)
+    assert windows("mistral", sliding_window=None) == windows("phi3") == windows("mixtral") == (None, ())
+    assert windows("qwen2", sliding_window=7, max_window_layers=1) == (None, ())  # use_sliding_window is off
+    assert windows("qwen2", use_sliding_window=True, sliding_window=7, max_window_layers=3) == (7, (False, False, False, True))
+    assert windows("qwen3_moe", use_sliding_window=True, sliding_window=7) == (7, (True,) * 4)
+    assert windows("gemma2") == (4096, (True, False, True, False))
+    assert windows("gemma3_text", sliding_window_pattern=3, sliding_window=5) == (5, (True, True, False, True))
+
+
+def test_a_context_ends_where_angles_would_hang_on_the_length():
+    long = {"rope_type": "longrope", "short_factor": [1.0, 1.0], "long_factor": [2.0, 2.0]}
+    stretched = decoder_config(fields("phi3", max_position_embeddings=900, original_max_position_embeddings=300, rope_parameters=long))
+    assert stretched.context == 300
+    assert stretched.rope_scaling.attention_factor == pytest.approx(1.09206, abs=1e-5)  # sqrt(1 + ln 3 / ln 300) = sqrt(1.19261)
+    assert decoder_config(fields("phi3", max_position_embeddings=900)).context == 900
+
+
+def test_experts_by_layer():
+    moe = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 3, "num_hidden_layers": 4}
+    sparse = decoder_config(fields("qwen3_moe", **moe, decoder_sparse_step=2)).experts
+    assert (sparse.layers, sparse.width, sparse.normalise) == ((False, True, False, True), 3, False)
+    assert decoder_config(fields("qwen3_moe", **moe, mlp_only_layers=[0, 3])).experts.layers == (False, True, True, False)
+    with pytest.raises(UserError, match="num_experts_per_tok is 5, but there are 4 experts"):
+        decoder_config(fields("qwen3_moe", **{**moe, "num_experts_per_tok": 5}))
+    with pytest.raises(UserError, match="a head turns 2 pairs"):
+        long = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
+        decoder_config(fields("phi3", rope_parameters=long))

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from gradus.policies.config import DecoderConfig, decoder_config
-from gradus.policies.decoder import Decoder
 from gradus.policies.config_json import config_json
+from gradus.policies.decoder import Decoder
 from gradus.policies.loading import load_decoder, read_weights, save_weights
 from gradus.policies.rope import Llama3Scaling
 from gradus.types import Key, UserError
