@@ -154,3 +154,13 @@ def test_narrow_weights_are_refused():
     player, made = sampled(torch.bfloat16)
     with pytest.raises(UserError, match="float32"):
         TrustRegion().update(player, made, Key())
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_products_in_float32_are_near_those_in_float64_whatever_the_vector_s_length(scale):
+    vector = torch.from_numpy(np.random.default_rng(4).normal(size=72)) * scale
+    products = []
+    for dtype in (torch.float64, torch.float32):
+        player, made = sampled(dtype)
+        products.append(surface(player, made).fisher_product(vector.to(dtype)).double())
+    assert_close(products[1], products[0], rtol=2e-3, atol=2e-4 * float(products[0].norm()))
