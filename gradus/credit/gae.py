@@ -94,7 +94,7 @@ class GAE:
 class LengthAdaptiveGAE:
     """GAE whose lam grows with the answer, lam = max(0, 1 - 1 / (alpha * actions)): a longer answer passes its reward further back.
 
-    The weights of later errors then sum to about alpha * actions. Up to 1 / alpha actions lam is 0. VAPO, arXiv:2504.05118, eq. 7-8.
+    The weights of later errors then sum to about alpha * actions. Up to 1 / alpha actions lam is 0. VAPO, arXiv:2504.05118, section 4.2.
     """
 
     alpha: float = 0.05

@@ -118,7 +118,7 @@ class CappedWeight:
 
 @dataclass(frozen=True)
 class Shaped:
-    """-f(r) A with f(r) = r / (r + gamma), whose slope gamma / (r + gamma)^2 is steepest at unlikely actions. LUFFY, arXiv:2504.14945, eq. 7."""
+    """-f(r) A with f(r) = r / (r + gamma), whose slope gamma / (r + gamma)^2 is steepest at unlikely actions. LUFFY, arXiv:2504.14945, eq. 6-7."""
 
     gamma: float = 0.1
     separable: ClassVar[bool] = True

@@ -8,9 +8,10 @@ The chances under which a solution was written are unknown and taken as 1: its r
 answers are all right too, the solution has advantage zero: guidance fades by itself. A solution that the verifier refuses has the advantage
 of a wrong answer. Of a group of 8 seven answers are sampled.
 
-Reference: Yan et al., Learning to Reason under Off-Policy Guidance, arXiv:2504.14945, eq. 4 (mixed group), 5 (Z) and 7 (shaping, gamma 0.1);
-as in its experiments the advantage is not divided by the deviation, there is no KL term, and the entropy bonus is 0.01, here over the
-policy's own tokens. Ours: Z counts the mini-batch, not each group.
+Reference: Yan et al., Learning to Reason under Off-Policy Guidance, arXiv:2504.14945, section 3 (mixed-policy GRPO with Z; shaping, eq. 6 and
+7, gamma 0.1); as in its experiments the advantage is not divided by the deviation, there is no KL term, and the entropy bonus is 0.01, here
+over the policy's own tokens. Ours: Z counts the mini-batch, not each group. The released code also leaves Z and the clip of the own tokens
+out (`--objective.policy.trust Unclipped`).
 """
 
 from gradus.objectives.averages import Joint, TokenMean

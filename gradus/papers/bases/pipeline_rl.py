@@ -9,7 +9,7 @@ No answer is dropped and none waits longer than four steps, so lengths are not b
 nothing to learn from. Written in one part every token is of the present policy, and this is REINFORCE with the group's mean as baseline.
 Metrics: versions (of the policy, in an answer), in_flight (groups left).
 
-Reference: Piche et al., PipelineRL: Faster On-policy Reinforcement Learning for Long Sequence Generation, arXiv:2509.19128, section 3
+Reference: Piché et al., PipelineRL: Faster On-policy Reinforcement Learning for Long Sequence Generation, arXiv:2509.19128, section 3
 (in-flight weight updates), the weight's cap of 5 as in its experiments. Ours: generation and update take turns in one process, so weights
 change at the end of a step and not at any token; a step takes all that is finished, as many as were asked for on average, where the paper has
 a fixed number; keys and values of an unfinished answer are computed anew under the new weights (the paper goes on with the stale ones).

@@ -9,8 +9,8 @@ answer decay before it reaches the beginning, in the critic's targets most of al
 tokens have lam 0, so their advantages rest on the critic alone. A mini-batch without a right answer has no imitation term.
 
 Reference: Yue et al. (ByteDance Seed), VAPO: Efficient and Reliable Reinforcement Learning for Advanced Reasoning Tasks, arXiv:2504.05118,
-section 4: value pre-training of 50 steps, decoupled and length-adaptive GAE (eq. 7-8), clip-higher, token mean, positive-example loss (eq. 10,
-11, mu 0.1), 16 mini-batches a batch. Ours: advantages are whitened and the value loss clipped, as in the base; the critic has the policy's
+section 4: value pre-training of 50 steps, decoupled and length-adaptive GAE (alpha 0.05), clip-higher, token mean, positive-example loss
+(mu 0.1), 16 mini-batches a batch. Ours: advantages are whitened and the value loss clipped, as in the base; the critic has the policy's
 learning rate (the paper: twice it), and starts from the policy in place of a reward model.
 """
 

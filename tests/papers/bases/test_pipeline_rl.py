@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -15,9 +16,10 @@ from gradus.papers.bases.pipeline_rl import pipeline_rl
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.acting import Acting
 from gradus.rollouts.in_flight import InFlight
+from gradus.run import go
 from gradus.types.signals import LogProb
 from tests.papers.checks import check_cut, check_differs, check_learns, check_same
-from tests.toy import advantages, batch, group, train_toy
+from tests.toy import advantages, batch, group, toy_run, train_toy
 
 
 def test_the_gradient_equals_plain_loops():
@@ -68,3 +70,18 @@ def test_no_cut_changes_it():
 
 def test_it_learns():
     check_learns(pipeline_rl.but(rollout__parts=2))
+
+
+def test_a_run_that_is_taken_up_again_ends_at_the_same_weights(tmp_path):
+    def taken_up(half):
+        document, files = half.documents()
+        (tmp_path / "state.safetensors").touch()
+        checkpoint = SimpleNamespace(path=tmp_path, document=document.get, tensors=files.get)
+        rest = toy_run(pipeline_rl, steps=5)
+        rest.restore(checkpoint)
+        return go(rest)
+
+    half = train_toy(pipeline_rl, steps=2)
+    assert half.memory.states["rollout"]["state"]["flights"]
+    whole, again = (r.players["policy"].policy.network.logits for r in (train_toy(pipeline_rl, steps=5), taken_up(half)))
+    assert torch.equal(whole, again)
