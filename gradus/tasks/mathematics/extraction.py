@@ -148,6 +148,7 @@ def numbers_in(text: str, formulas: list[Found]) -> list[Found]:
 
 def _latex(plain: str) -> str:
     """A number of plain text as LaTeX: a mixed number as one, "**" as a power, a comma that parts no thousands as a decimal one."""
+    plain = plain.rstrip(".")
     if plain.count(",") == 1 and not _THOUSANDS.fullmatch(plain):
         return plain.replace(",", ".")
     mixed = _MIXED.fullmatch(plain)
