@@ -1,4 +1,4 @@
-"""Pre-train the built-in model: python -m benchmarks.tiny [--steps N] [--to FOLDER]."""
+"""Pre-train the built-in models: python -m benchmarks.tiny [--models base,puzzles] [--steps N] [--to FOLDER]."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.tiny_corpus import Dialogue, corpus, example
+from benchmarks.tiny_corpus import CORPORA, Dialogue, Share, example
 from gradus.policies.config import DecoderConfig
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
@@ -83,12 +83,11 @@ def encode(dialogue: Dialogue) -> tuple[list[int], list[bool]]:
     return tokens, learned
 
 
-def batches(steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+def batches(shares: tuple[Share, ...], steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], which are learned [ROWS, ROW]) of every step.
 
     No dialogue crosses a row; one that is longer than a row is left out.
     """
-    shares = corpus()
     index = 0
     waiting: tuple[list[int], list[bool]] | None = None
     for step in range(steps):
@@ -136,7 +135,7 @@ def rate(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / 50, (steps - step) / (0.4 * steps))
 
 
-def train(steps: int, key: Key, learning_rate: float) -> Decoder:
+def train(shares: tuple[Share, ...], steps: int, key: Key, learning_rate: float) -> Decoder:
     network = Decoder(CONFIG).initialise(key.fold("weights"))
     matrices = [p for n, p in network.named_parameters() if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in network.named_parameters() if p.ndim < 2 or "embed" in n]
@@ -145,7 +144,7 @@ def train(steps: int, key: Key, learning_rate: float) -> Decoder:
         (torch.optim.AdamW(others, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0), learning_rate),
     ]
     began, average = time.perf_counter(), math.nan
-    for step, (tokens, document, learned) in enumerate(batches(steps, key)):
+    for step, (tokens, document, learned) in enumerate(batches(shares, steps, key)):
         loss = loss_of(network, tokens, document, learned)
         loss.backward()
         for rule, peak in rules:
@@ -171,12 +170,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2500)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--to", type=Path, default=Path(__file__).parents[1] / "gradus/policies/tiny/base")
+    parser.add_argument("--models", default=",".join(CORPORA), help=f"some of {', '.join(CORPORA)}")
+    parser.add_argument("--to", type=Path, default=Path(__file__).parents[1] / "gradus/policies/tiny", help="folder of the models' folders")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    network = train(options.steps, Key(0).fold("tiny"), options.lr)
-    save(network, options.to)
-    print(f"{sum(p.numel() for p in network.parameters()):,} parameters in {options.to}")
+    for name in options.models.split(","):
+        network = train(CORPORA[name](), options.steps, Key(0).fold("tiny") if name == "base" else Key(0).fold("tiny", name), options.lr)
+        save(network, options.to / name)
+        print(f"{sum(p.numel() for p in network.parameters()):,} parameters in {options.to / name}", flush=True)
 
 
 if __name__ == "__main__":

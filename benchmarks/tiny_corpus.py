@@ -14,9 +14,16 @@ from dataclasses import dataclass
 from gradus.tasks.arithmetic import arithmetic, running_sum
 from gradus.tasks.countdown import attempt, countdown, rules, text
 from gradus.tasks.frozen_lake import frozen_lake
+from gradus.tasks.graphs import graphs
 from gradus.tasks.knights_knaves import knights_knaves
+from gradus.tasks.logic import logic
+from gradus.tasks.planning import planning
+from gradus.tasks.sat import sat
+from gradus.tasks.sorting import sorting
 from gradus.tasks.string_ops import string_ops
+from gradus.tasks.sudoku import sudoku
 from gradus.tasks.twenty_questions import twenty_questions
+from gradus.tasks.zebra import zebra
 from gradus.types import Key, Problem
 from gradus.types.parts import Task
 
@@ -43,7 +50,8 @@ class Share:
 
 
 def answer_only(problem: Problem, rng: random.Random) -> str:
-    return f"={problem.answer}"
+    """What stands after the last "=" of the worked solution."""
+    return "=" + str(problem.meta["solution"]).rpartition("=")[2]
 
 
 def solution(problem: Problem, rng: random.Random) -> str:
@@ -62,8 +70,8 @@ def searched(problem: Problem, rng: random.Random) -> str:
     return ";".join([*missed, str(problem.meta["solution"])])
 
 
-def corpus() -> tuple[Share, ...]:
-    """The tasks with their shares; the level of most examples is the one that the task names."""
+def base() -> tuple[Share, ...]:
+    """The first tasks with their shares; the level of most examples is the one that the task names."""
     return (
         Share(string_ops(), 0.28, {1: 0.25, 2: 0.25, 3: 0.5}, solution, answer_only, 0.0, 0.66),
         Share(arithmetic(), 0.24, {1: 0.1, 2: 0.2, 3: 0.6, 4: 0.1}, solution, answer_only, 0.05, 0.65),
@@ -73,6 +81,25 @@ def corpus() -> tuple[Share, ...]:
         Share(frozen_lake(), 0.06, {1: 0.5, 2: 0.5}, solution, solution),
         Share(twenty_questions(), 0.04, {1: 0.5, 2: 0.5}, solution, solution),
     )
+
+
+def told(task: Task, weight: float, late: float) -> Share:
+    """A task whose solutions are told worked, and short with the share `late` at the end; levels 1 and 2."""
+    return Share(task, weight, {1: 0.35, 2: 0.65}, solution, answer_only, 0.0, late)
+
+
+def puzzles() -> tuple[Share, ...]:
+    """Boards, houses, plans and orders."""
+    return (told(sudoku(), 0.25, 0.7), told(zebra(), 0.3, 0.7), told(planning(), 0.25, 0.7), told(sorting(), 0.2, 0.7))
+
+
+def formal() -> tuple[Share, ...]:
+    """Formulas, clauses and graphs."""
+    return (told(logic(), 0.3, 0.8), told(sat(), 0.25, 0.8), told(graphs(), 0.45, 0.8))
+
+
+CORPORA: dict[str, Callable[[], tuple[Share, ...]]] = {"base": base, "puzzles": puzzles, "formal": formal}
+"""The built-in models, and what each is pre-trained on."""
 
 
 def example(shares: tuple[Share, ...], index: int, progress: float, key: Key) -> Dialogue:
