@@ -70,6 +70,8 @@ def values(command: str, action: argparse.Action) -> list[str]:
         return list(PROFILES)
     if action.dest == "device":
         return ["cpu", "cuda"]
+    if action.dest == "log":
+        return ["tensorboard", "trackio", "wandb"]
     if action.dest == "precision":
         return ["float32", "bfloat16", "float64"]
     return [str(choice) for choice in action.choices or ()]

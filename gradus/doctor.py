@@ -154,6 +154,10 @@ def warnings(found: Mapping[str, Any]) -> list[str]:
         (disk < ENOUGH_DISK, f"only {_size(disk)} are free in {found['disk']['folder']}: a run keeps checkpoints and every rollout"),
         (not found["system"]["locks"], "this system has no POSIX file locks, which runs on disk need: use WSL 2 on Windows"),
         (found["nvidia"] and not cuda, "there is an NVIDIA driver, but this PyTorch does not use it: install a CUDA build of torch"),
+        (
+            any(d["device"] == "mps" for d in found["devices"]),
+            "--device mps does not work yet, since sampling computes in double precision, which this GPU lacks: train on the CPU",
+        ),
         (bool(missing), f"needed packages are missing: {', '.join(missing)}; install them with: pip install {' '.join(missing)}"),
     )
     return [text for wrong, text in checks if wrong]

@@ -1,0 +1,95 @@
+"""How Sphinx builds these pages. Lists of recipes, tasks and commands are written when a page is read; nothing generated is kept in the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import gradus
+
+project = "Gradus"
+author = "The Gradus developers"
+copyright = author  # Sphinx reads this name
+version = release = gradus.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = f"Gradus {version}"
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def papers() -> str:
+    """Every recipe of the index with its paper, a table for each family."""
+    from gradus.citation import reference_of
+    from gradus.papers import index
+
+    rows = [row for row in index.read()["recipes"] if row["family"] != "other"]
+    parts = []
+    for family in sorted({row["family"] for row in rows}, key=lambda name: (name != "bases", name)):
+        lines = []
+        for row in (row for row in rows if row["family"] == family):
+            paper = reference_of(row["key"])[1]
+            assert paper is not None
+            link = f"[{paper.arxiv}](https://arxiv.org/abs/{paper.arxiv})" if paper.arxiv else f"{paper.venue} {paper.year}"
+            lines.append(
+                [f"`{row['key']}`", f"`{row['base']}`" if row["base"] else "", row["about"], f"{paper.authors}, {paper.year}, {link}"]
+            )
+        parts.append(f"## {family}\n\n{table(['recipe', 'base', 'what', 'paper'], lines)}")
+    return "\n\n".join(parts)
+
+
+def tasks() -> str:
+    """Every task of the index."""
+    from gradus.papers import index
+
+    rows = index.read()["tasks"]
+    return table(["task", "what"], [[f"`{row['name']}`", row["about"].replace("<", "&lt;")] for row in rows])
+
+
+def commands() -> str:
+    """The help of every command, from the parser itself."""
+    os.environ["COLUMNS"] = "100"
+    from gradus.arguments import build_parser
+
+    parser, made = build_parser()
+    helps = [("gradus", parser), *((f"gradus {name}", each) for name, each in made.items())]
+    return "\n\n".join(f"## {name}\n\n```text\n{each.format_help().strip()}\n```" for name, each in helps)
+
+
+def extras() -> str:
+    """The optional packages and what each is for."""
+    from gradus.doctor import packages
+
+    return table(["package", "what for"], [[f"`{p['name']}`", p["for"]] for p in packages() if not p["needed"]])
+
+
+GENERATED: dict[str, Callable[[], str]] = {"papers": papers, "tasks": tasks, "commands": commands, "extras": extras}
+
+
+def fill(app: Any, page: str, source: list[str]) -> None:
+    """Puts what is generated in the place of a line `<!-- generated: NAME -->`."""
+    source[0] = re.sub(r"^<!-- generated: (\w+) -->$", lambda found: GENERATED[found[1]](), source[0], flags=re.M)
+
+
+def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text with `code` in single backticks; formulas in them must not be read as markup."""
+    for index, line in enumerate(lines):
+        parts = re.split(r"(`[^`]+`)", line)
+        plain = [part if i % 2 else re.sub(r"([*|_\\])", r"\\\1", part) for i, part in enumerate(parts)]
+        lines[index] = "".join(f"``{part[1:-1]}``" if i % 2 else part for i, part in enumerate(plain))
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", fill)
+    app.connect("autodoc-process-docstring", as_rst)
