@@ -25,6 +25,7 @@ TASKS: dict[str, str] = {
     "graphs": "gradus.tasks.graphs:graphs",
     "planning": "gradus.tasks.planning:planning",
     "sudoku": "gradus.tasks.sudoku:sudoku",
+    "zebra": "gradus.tasks.zebra:zebra",
     "gsm8k": "gradus.tasks.gsm8k:gsm8k",
     "frozen_lake": "gradus.tasks.frozen_lake:frozen_lake",
     "twenty_questions": "gradus.tasks.twenty_questions:twenty_questions",
