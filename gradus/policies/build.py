@@ -78,14 +78,20 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
     dtype = DTYPES.get(recipe.setting.precision)
     if dtype is None:
         raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
+    recompute = recipe.setting.recompute
     if task.policy == "flow":
+        if recompute:
+            raise UserError("setting.recompute is for language models in the built-in decoder; leave it off for a flow")
         from gradus.policies.flow import FlowModel
 
         return FlowModel.load(model, dtype=dtype, device=device)
     from gradus.policies.lm import LanguageModel
     from gradus.policies.tiny import folder
 
-    return LanguageModel.load(folder() if model in (None, "tiny") else str(model), dtype=dtype, device=device)
+    found = LanguageModel.load(folder() if model in (None, "tiny") else str(model), dtype=dtype, device=device)
+    if recompute and found.note is not None:
+        raise UserError(f"setting.recompute needs the built-in decoder, but {found.note}; leave it off")
+    return replace(found, recompute=recompute)
 
 
 def check_device(name: str) -> None:

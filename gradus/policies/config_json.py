@@ -39,7 +39,11 @@ def config_json(config: DecoderConfig, dtype: torch.dtype) -> str:
         family.activation: config.activation,
         "dtype": str(dtype).removeprefix("torch."),
         "eos_token_id": list(config.end_tokens) or None,
+        "pad_token_id": None,  # what a family takes where it is missing may lie outside the vocabulary
     }
+    scalar = fields.get("query_pre_attn_scalar")
+    if scalar is not None and scalar == int(scalar):  # transformers takes a whole number
+        fields["query_pre_attn_scalar"] = int(scalar)
     if "use_sliding_window" in family.reads:
         fields["use_sliding_window"] = config.window is not None
     if family.windows == "named":

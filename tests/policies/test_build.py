@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -36,6 +37,20 @@ def test_without_more_the_policy_learns_with_all_its_weights_and_its_copy_is_fro
     assert not any(p.requires_grad for p in players["reference"].policy.network.parameters())
     mine, theirs = (players[n].policy.network.state_dict() for n in ("policy", "reference"))
     assert all(torch.equal(mine[k], theirs[k]) and mine[k].data_ptr() != theirs[k].data_ptr() for k in mine)
+
+
+def test_the_setting_says_whether_activations_are_computed_again(folder):
+    for recompute in (False, True):
+        players = players_of(folder, grpo.but(setting__recompute=recompute), policy=Player(Adapter(rank=2)))
+        assert [p.policy.recompute for p in players.values()] == [recompute] * 2
+
+
+def test_what_cannot_compute_activations_again_says_so(folder, tmp_path):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    fields = json.loads((folder / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**fields, "attention_dropout": 0.1}))
+    with pytest.raises(UserError, match=r"setting.recompute needs the built-in decoder, but config.json has attention_dropout = 0.1"):
+        players_of(tmp_path, grpo.but(setting__recompute=True))
 
 
 def test_an_adapter_of_the_given_model_is_all_that_learns(folder, tmp_path, monkeypatch):

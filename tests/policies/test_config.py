@@ -148,6 +148,6 @@ def test_experts_by_layer():
     assert decoder_config(fields("qwen3_moe", **moe, mlp_only_layers=[0, 3])).experts.layers == (False, True, True, False)
     with pytest.raises(UserError, match="num_experts_per_tok is 5, but there are 4 experts"):
         decoder_config(fields("qwen3_moe", **{**moe, "num_experts_per_tok": 5}))
+    long = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
     with pytest.raises(UserError, match="a head turns 2 pairs"):
-        long = {"rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0]}
         decoder_config(fields("phi3", rope_parameters=long))

@@ -117,13 +117,20 @@ def before() -> dict[str, Tensor]:
         return {shape: ours(shape)(TOKENS) for shape in OWN}
 
 
-@pytest.mark.parametrize(("shape", "field", "value"), CASES, ids=[f"{s}-{f}" for s, f, _ in CASES])
-def test_an_altered_field_does_what_it_does_in_transformers_or_is_named(shape: str, field: str, value: Any, before: dict[str, Tensor]):
-    given = json.loads(json.dumps(fields(shape, **{field: value})))
+def refused(given: dict[str, Any]) -> str | None:
+    """The field that sends these to the adapter."""
     try:
         decoder_config(given)
     except Unsupported as reason:
-        assert reason.field == field
+        return reason.field
+    return None
+
+
+@pytest.mark.parametrize(("shape", "field", "value"), CASES, ids=[f"{s}-{f}" for s, f, _ in CASES])
+def test_an_altered_field_does_what_it_does_in_transformers_or_is_named(shape: str, field: str, value: Any, before: dict[str, Tensor]):
+    given = json.loads(json.dumps(fields(shape, **{field: value})))
+    if refused(given) is not None:
+        assert refused(given) == field
         return
     with torch.no_grad():
         expected, found = theirs(given)(TOKENS).logits, ours(shape, **{field: value})(TOKENS)

@@ -13,6 +13,7 @@ from gradus.policies.pack import forward, pack
 from gradus.policies.rows import take_rows
 from gradus.types import Context, Key, UserError
 from tests.policies.contexts import VOCAB, alone, group, mixed
+from tests.policies.shapes import SHAPES, ours
 
 
 def decoder(dtype: torch.dtype = torch.float64, **changes) -> Decoder:
@@ -21,10 +22,11 @@ def decoder(dtype: torch.dtype = torch.float64, **changes) -> Decoder:
     return Decoder(config).initialise(Key(5)).to(dtype)
 
 
-def packed_logprobs(network: Decoder, contexts: list[Context]) -> torch.Tensor:
-    packed = pack(contexts, dtype=network.dtype)
-    hidden = take_rows(forward(network, packed), packed.source)
-    return token_logprobs(hidden, network.head_weight, packed.targets, torch.ones(len(packed.targets)))[0]
+def packed_logprobs(network: Decoder, contexts: list[Context], recompute: bool = False) -> torch.Tensor:
+    packed = pack(contexts, dtype=network.dtype, window=network.config.window)
+    hidden = take_rows(forward(network, packed, recompute=recompute), packed.source)
+    ones, cap = torch.ones(len(packed.targets)), network.config.logit_cap
+    return token_logprobs(hidden, network.head_weight, packed.targets, ones, cap=cap)[0]
 
 
 def plain_logprobs(network: Decoder, contexts: list[Context]) -> torch.Tensor:
@@ -49,6 +51,44 @@ def test_shared_prefixes_change_nothing(kv_heads):
     shared, plain = packed_logprobs(network, contexts), plain_logprobs(network, contexts)
     assert_close(shared, plain, atol=1e-12, rtol=0)
     assert_close(gradient(network, shared), gradient(network, plain), atol=1e-11, rtol=0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_shared_prefixes_change_nothing_in_any_family(shape):
+    """Windows of 8 to 20 positions begin in the prefix, at its end and in the suffix; prefixes are ragged, alone and absent."""
+    rng = np.random.default_rng(8)
+    ragged = [c for prompt in (21, 22, 24) for c in group(rng, 3, prompt, 2, 25)]
+    for contexts in (mixed(rng), ragged):
+        network = ours(shape, torch.float64)
+        shared, plain = packed_logprobs(network, contexts), plain_logprobs(network, contexts)
+        assert_close(shared, plain, atol=1e-6, rtol=0)  # angles, and shares of experts, come in float32
+        expected = gradient(network, plain)
+        assert_close(gradient(network, shared), expected, atol=1e-6 * float(expected.abs().max()), rtol=0)
+
+
+@pytest.mark.parametrize("shape", ["llama", "gemma2", "qwen3_moe"])
+def test_computing_activations_again_changes_no_gradient(shape):
+    network, contexts = ours(shape, torch.float64), mixed(np.random.default_rng(9))
+    kept, again = (packed_logprobs(network, contexts, recompute) for recompute in (False, True))
+    assert torch.equal(kept, again)
+    assert_close(gradient(network, again), gradient(network, kept), atol=1e-12, rtol=0)
+
+
+def test_computing_activations_again_keeps_less():
+    contexts = group(np.random.default_rng(10), 8, 20, 30, 30)
+    network, kept = ours("llama", num_hidden_layers=6), []
+    for recompute in (False, True):
+        sizes: dict[int, int] = {}
+
+        def note(tensor: torch.Tensor, sizes: dict[int, int] = sizes) -> torch.Tensor:
+            sizes[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            packed_logprobs(network, contexts, recompute)
+        own = {p.untyped_storage().data_ptr() for p in network.parameters()}
+        kept.append(sum(size for place, size in sizes.items() if place not in own))
+    assert kept[1] < kept[0] / 4
 
 
 def test_float32_is_within_rounding():
