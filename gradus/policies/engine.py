@@ -19,9 +19,11 @@ from gradus.policies.cache import segments
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, Prompt, padded
 from gradus.policies.draws import Settings, choose
+from gradus.systems.memory import free_memory
 from gradus.types import Ended, Sampling, UserError, uniforms
 
-CACHE_BYTES = 4 << 30  # a cache takes fewer slots rather than more memory than this
+CACHE_SHARE = 0.5  # of the memory that is free: a cache takes fewer slots rather than more
+CACHE_BYTES = 4 << 30  # likewise, where the system does not say what is free
 _AHEAD = 32  # positions for which uniform numbers are drawn at once
 _READ_TOKENS = 2048  # prefixes are read ahead, together, up to about so many padded tokens
 
@@ -177,7 +179,9 @@ class _Run:
             * self.fused.head_dim
             * self.capacity
         )
-        allowed = [size for size in self.fused.sizes if size <= rows and size * one <= CACHE_BYTES] or [self.fused.sizes[0]]
+        free = free_memory(self.device)
+        budget = CACHE_BYTES if free is None else int(CACHE_SHARE * free)
+        allowed = [size for size in self.fused.sizes if size <= rows and size * one <= budget] or [self.fused.sizes[0]]
         return cover(len(self.jobs), allowed)
 
     def results(self) -> list[Sampled]:

@@ -262,7 +262,8 @@ def test_other_networks_go_token_by_token_to_the_same_result():
         assert np.abs(fast.logprobs - plain.logprobs).max() < 1e-5
 
 
-def test_less_memory_means_fewer_slots_and_nothing_else(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("told", [True, False], ids=["the system says what is free", "it does not"])
+def test_less_memory_means_fewer_slots_and_nothing_else(monkeypatch: pytest.MonkeyPatch, told: bool):
     network, jobs = decoder(), mixed_jobs(60)
     usual = sample(network, jobs)
     made: list[int] = []
@@ -273,7 +274,9 @@ def test_less_memory_means_fewer_slots_and_nothing_else(monkeypatch: pytest.Monk
         return plain(self, count, capacity)
 
     monkeypatch.setattr(decoding.Fused, "slots", noted)
-    monkeypatch.setattr(engine, "CACHE_BYTES", 20 * 2 * 2 * 2 * 16 * 4 * 112)  # 20 slots: layers, sides, heads, width, bytes, places
+    budget = 20 * 2 * 2 * 2 * 16 * 4 * 112  # 20 slots: layers, sides, heads, width, bytes, places
+    monkeypatch.setattr(engine, "CACHE_BYTES", budget)
+    monkeypatch.setattr(engine, "free_memory", lambda device: 2 * budget if told else None)  # half of what is free
     assert same(usual, sample(network, jobs))
     assert max(made) == 16
 
