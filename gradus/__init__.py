@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradus.api import export, load_task, resume, train
     from gradus.examination import evaluate
+    from gradus.lab.opened import open_run
     from gradus.recipe import Recipe, Setting, changes
     from gradus.registry import recipe as load_recipe
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Setting", "changes", "evaluate", "export", "load_recipe", "load_task", "resume", "train"]
+__all__ = ["Recipe", "Setting", "changes", "evaluate", "export", "load_recipe", "load_task", "open_run", "resume", "train"]
 
 _HOMES = {
     "train": "gradus.api:train",
     "resume": "gradus.api:resume",
     "export": "gradus.api:export",
     "evaluate": "gradus.examination:evaluate",
+    "open_run": "gradus.lab.opened:open_run",
     "load_task": "gradus.api:load_task",
     "load_recipe": "gradus.registry:recipe",
     "Recipe": "gradus.recipe:Recipe",

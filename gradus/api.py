@@ -19,7 +19,7 @@ from typing import Any
 from gradus import registry
 from gradus.fit import check_problems
 from gradus.lab.durable import PARTIAL
-from gradus.lab.folder import RECIPE, RunFolder, is_run
+from gradus.lab.folder import RECIPE, ROLLOUTS, RunFolder, is_run
 from gradus.lab.provenance import describe
 from gradus.lab.sinks import Curve, Sinks, names_of, open_sinks, plain
 from gradus.overrides import annotation, read
@@ -141,9 +141,9 @@ def plan(
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
         made = made.but(setting=PROFILES[profile or "small"])
     if reward is not None:
-        from gradus.rewards.functions import reward_from
+        from gradus.judging import judged_by
 
-        made = made.but(reward=reward_from(_absolute(reward) if isinstance(reward, str) else reward))
+        made = judged_by(made, _absolute(reward) if isinstance(reward, str) else reward)
     if steps is not None:
         if steps < 0:
             raise UserError(f"--steps is {steps}; it must be 0 or more")
@@ -317,8 +317,52 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
     return str(checkpoint.path / "model")
 
 
-def export(run: Path | str, target: Path | str, which: str = "final") -> Path:
-    """Copies a run's model to a folder that loads in transformers as it is. Raises UserError where the target exists, or there is no best."""
+FORMS = ("model", "sft", "preference", "rollouts")
+"""What a run can be exported as."""
+
+
+def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None) -> Path:
+    """A run's model as a folder that loads in transformers as it is; or its answers as a file that does not exist yet (see `export_data`)."""
+    if form not in FORMS:
+        raise unknown("form of export", form, FORMS, "Give it with --as")
+    if form != "model":
+        if which != "final":
+            raise UserError(f"--best chooses among models, but the run is exported as {form}; leave one of the two out")
+        return export_data(run, target, form, at_least)
+    if at_least is not None:
+        raise UserError("--at-least is for answers, exported --as sft or --as preference; leave it out for a model")
+    return _export_model(run, target, which)
+
+
+def export_data(run: Path | str, target: Path | str, form: str, at_least: float | None = None) -> Path:
+    """What a run's policy answered, as `sft` or `preference` data (JSON lines or Parquet) or all its `rollouts` (Parquet).
+
+    `at_least`: the reward from which an answer is imitated or preferred; None: for `sft` the task's full marks. The rules are those of
+    `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError where the file exists, or there is nothing to write.
+    """
+    from gradus.lab import rollouts, training_data
+    from gradus.lab.trajectory_table import step_table
+
+    target, opened = Path(target), RunFolder.open(run)
+    steps = rollouts.scan(opened.path / ROLLOUTS)
+    if form == "rollouts":
+        if at_least is not None:
+            raise UserError("--at-least is for answers, exported --as sft or --as preference; rollouts are exported whole")
+        if not rollouts.stored(opened.path / ROLLOUTS):
+            raise UserError(f"{run} has no rollouts yet; go on with it: gradus resume {run}")
+        training_data.write_tables(target, (step_table(step, groups) for step, groups in steps))
+        return target
+    training_data.with_suffix(target, (".jsonl", ".parquet"))
+    stored = opened.recipe()
+    task = load_task(stored["task"], {str(name): str(value) for name, value in stored["task_options"]})
+    asked = training_data.collect(steps, task.system)
+    made = {"sft": training_data.demonstrations, "preference": training_data.preferences}[form](asked, at_least)
+    training_data.write_rows(target, made)
+    return target
+
+
+def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
+    """Raises UserError where the target exists, or there is no best."""
     target = Path(target)
     if target.exists():
         raise UserError(f"{target} exists already; name another folder, nothing is overwritten")

@@ -9,6 +9,7 @@ from typing import NoReturn
 DOTTED = """Any further --FIELD VALUE sets a field of the recipe (--objective.policy.trust.high 0.28, --learning_rate 5e-4) or swaps a part by the
 name of its class or as file.py:Class (--objective.policy.trust DualClip); --task.FIELD VALUE sets an option of the task. `gradus show
 RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter in place of all weights (--players.policy.model.rank 16);
+--players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
 SHELLS = ("bash", "zsh", "fish")
@@ -21,7 +22,7 @@ COMMANDS = {
     "show": "what a recipe is made of, and what it changes",
     "diff": "what turns one recipe into another",
     "tasks": "list the tasks",
-    "export": "copy a run's model to a folder that loads in transformers",
+    "export": "a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "talk with a model or with a run's best one",
     "doctor": "what this machine offers, and what is missing",
     "cite": "the paper behind a recipe",
@@ -54,6 +55,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     _train_options(made["train"])
     made["resume"].add_argument("folder", metavar="RUN", help="the folder that was named with --run")
     made["resume"].add_argument("--steps", type=int, help="steps in all, if not as planned")
+    made["resume"].add_argument("--log", metavar="W,W", help="where else the metrics go from now on, if not as planned; none for nowhere")
     _eval_options(made["eval"])
     made["papers"].add_argument("--family", metavar="F", help="those of one family")
     made["papers"].add_argument("--search", metavar="W", help="those that have a word in their name or description")
@@ -62,9 +64,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
-    made["export"].add_argument("folder", metavar="RUN")
-    made["export"].add_argument("target", metavar="DIR", help="a folder that does not exist yet")
-    made["export"].add_argument("--best", action="store_true", help="the best model on held-out problems, not the final one")
+    _export_options(made["export"])
     _chat_options(made["chat"])
     made["doctor"].add_argument("--json", action="store_true", help="as JSON")
     made["cite"].add_argument("recipe", metavar="KEY", nargs="?", help="a recipe's key, or file.py:name; left out: Gradus itself")
@@ -85,6 +85,17 @@ def _train_options(parser: Parser) -> None:
     add("--seed", type=int, default=0, metavar="S")
     add("--device", default="cpu", help="cpu, cuda, cuda:1")
     add("--run", metavar="DIR", help="the folder of the run; left out: a new one under runs/")
+    add("--log", metavar="W,W", help="where else the metrics go: tensorboard, trackio, wandb, or several with commas between them")
+
+
+def _export_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("folder", metavar="RUN")
+    add("target", metavar="TARGET", help="a folder for the model, a file for data; one that does not exist yet")
+    add("--best", action="store_true", help="the best model on held-out problems, not the final one")
+    forms = "model (left out), sft or preference (answers as .jsonl or .parquet that TRL and Gradus train on), rollouts (all, as .parquet)"
+    add("--as", dest="form", metavar="FORM", default="model", help=forms)
+    add("--at-least", type=float, metavar="R", help="answers with this reward are good enough; left out: for sft those that are right")
 
 
 def _eval_options(parser: Parser) -> None:

@@ -120,6 +120,7 @@ def train(options: argparse.Namespace) -> int:
         seed=options.seed,
         device=options.device,
         task_options=task_options,
+        log=options.log,
     )
     planned = replace(planned, recipe=override_all(planned.recipe, given))
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
@@ -144,7 +145,7 @@ def resume(options: argparse.Namespace) -> int:
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
-    return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps), options.folder)
+    return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, log=options.log), options.folder)
 
 
 def carry_out(training: Callable[[], Any], folder: str) -> int:
@@ -293,7 +294,8 @@ def diff(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     from gradus.api import export as copy
 
-    print(f"wrote {copy(options.folder, options.target, 'best' if options.best else 'final')}")
+    which = "best" if options.best else "final"
+    print(f"wrote {copy(options.folder, options.target, which, form=options.form, at_least=options.at_least)}")
     return 0
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradus.fit import check_fit
 from gradus.lab.checkpoints import steps
@@ -24,6 +24,9 @@ from gradus.study.summary import summarise
 from gradus.types import Group, Key, Request, Sampling, UserError
 from gradus.types.parts import Task
 from gradus.world import RunWorld
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OnStep = Callable[["Run", Mapping[str, Any], Sequence[Group]], None]
 
@@ -149,6 +152,14 @@ class Run:
         if self.sinks is not None and self.measured:
             self.sinks.row(self.metrics[-1])
 
+    def rollouts(self, steps: Collection[int] | None = None) -> pa.Table:
+        """The stored trajectories of the steps wanted (None: all) as an Arrow table, one row each. Raises UserError for a run without folder."""
+        from gradus.lab.opened import stored_trajectories
+
+        if self.folder is None:
+            raise UserError("this run keeps no rollouts, for it has no folder; give it one with run=")
+        return stored_trajectories(self.folder, steps)
+
     def save(self) -> Path:
         """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is; its path."""
         import tempfile
@@ -236,11 +247,29 @@ def prepare(
     if recipe.environment is not None:
         task = replace(task, environment=recipe.environment)
     check_fit(recipe, task)
-    for reward in (recipe.reward, getattr(recipe.study, "reward", None)):
-        check_reward(reward, task)
+    recipe = judgeable(recipe, task, view.message if view is not None else None)
     players = build_players(recipe, model, task, Key(seed), device)
     check_fit(recipe, task, players)
     return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view)
+
+
+def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = None) -> Recipe:
+    """The recipe, its rewards asked whether they can judge the task. Raises the first one's UserError.
+
+    Where they cannot, but all that is trained on brings its reward with it, it is trained without the evaluations that would ask them.
+    """
+    check_reward(getattr(recipe.study, "reward", None), task)
+    try:
+        check_reward(recipe.reward, task)
+    except UserError:
+        if getattr(recipe.rollout, "judges", lambda _: True)(task):
+            raise
+        study = recipe.study
+        if study is not None and getattr(study, "reward", None) is None and getattr(study, "judges", lambda _: True)(task):
+            if say is not None:
+                say(f"task {task.name} has no answers, so nothing is evaluated while training; --study.reward FILE.py:FUNCTION would")
+            return replace(recipe, study=None)
+    return recipe
 
 
 def go(run: Run) -> Run:

@@ -33,7 +33,7 @@ MAY = {
     "updates": {"types", "objectives"},
     "tasks": {"types", "environments", "sandbox"},
 }
-ENTRANCES = {"registry.py", "cli.py", "api.py", "catalogue.py"}  # who may know that there are recipes at all
+ENTRANCES = {"registry.py", "cli.py", "arguments.py", "api.py", "catalogue.py"}  # who may know that there are recipes at all
 HEAVY = ("torch", "transformers", "pyarrow", "datasets", "sympy", "networkx", "bm25s")
 
 

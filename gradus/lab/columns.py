@@ -131,8 +131,13 @@ def _flags(values: Iterable[bool]) -> pa.Array:
     return pa.array([bool(value) for value in values], pa.bool_())
 
 
+def plain_json(value: Any) -> str:
+    """JSON of any value; what JSON does not know becomes its text."""
+    return json.dumps(value, default=_plain, separators=(",", ":"))
+
+
 def _json(values: Iterable[Any]) -> pa.Array:
-    return _texts([json.dumps(value, default=_plain, separators=(",", ":")) for value in values])
+    return _texts([plain_json(value) for value in values])
 
 
 def _outcomes(outcomes: Sequence[Outcome | None]) -> pa.Array:

@@ -12,7 +12,7 @@ from gradus.rollouts.acting import Acting
 from gradus.rollouts.names import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening
 from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError, prompt_context
-from gradus.types.parts import Turn, World
+from gradus.types.parts import Task, Turn, World
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,10 @@ class Given:
     @property
     def test(self) -> Acting:
         return Acting()
+
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: never."""
+        return False
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One group of one trajectory a request. Raises UserError for a problem that brings no solution."""
@@ -46,9 +50,14 @@ class GivenPairs:
     def test(self) -> Any:
         return getattr(self.rollout, "test", self.rollout)
 
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: not where every problem brings its pair."""
+        return not {"chosen", "rejected"} <= task.provides
+
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One group a request, in the order of the requests. Raises UserError for a pair that is not two texts."""
-        sampled = iter(await self.rollout.run([r for r in requests if not has_pair(r.problem)], world))
+        bare = [r for r in requests if not has_pair(r.problem)]
+        sampled = iter(await self.rollout.run(bare, world) if bare else ())
         return [pair(r, world) if has_pair(r.problem) else next(sampled) for r in requests]
 
 

@@ -108,3 +108,9 @@ def test_given_answers_are_scored_by_whoever_is_asked():
     sequence = trajectory.contexts[0].sequence
     np.testing.assert_allclose(found[trajectory.id], [table[a, b] for a, b in pairwise(sequence)], rtol=1e-6)
     assert world.spent == {"score": len(sequence)}
+
+
+def test_what_brings_its_reward_need_not_be_judged():
+    pairs = replace(PLAIN, provides=frozenset({"chosen", "rejected", "solution"}))
+    assert [Given().judges(t) for t in (PLAIN, pairs)] == [False, False]
+    assert [GivenPairs().judges(t) for t in (PLAIN, pairs, replace(PLAIN, provides=frozenset({"chosen"})))] == [True, False, True]

@@ -1,0 +1,51 @@
+"""A run on disk, opened to be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.lab import rollouts
+from gradus.lab.folder import ROLLOUTS, RunFolder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class OpenedRun:
+    """What a run has left: `metrics`, `timings`, `rollouts()`."""
+
+    folder: RunFolder
+
+    @property
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """One object a step. Raises UserError where a line is broken."""
+        return self.folder.metrics()
+
+    @property
+    def timings(self) -> list[dict[str, Any]]:
+        """Seconds by phase, one object a step."""
+        return self.folder.timings()
+
+    def rollouts(self, steps: Collection[int] | None = None) -> pa.Table:
+        """The trajectories of the steps wanted (None: all), one row each. Raises UserError for a file that cannot be read."""
+        return stored_trajectories(self.folder, steps)
+
+
+def open_run(folder: Path | str) -> OpenedRun:
+    """The run in a folder, to be looked at. Raises UserError where there is none."""
+    return OpenedRun(RunFolder.open(folder))
+
+
+def stored_trajectories(folder: RunFolder, steps: Collection[int] | None = None) -> pa.Table:
+    """An Arrow table with one row a trajectory: see `gradus.lab.trajectory_table.schema`."""
+    from gradus.lab.trajectory_table import table
+
+    return table(rollouts.scan(folder.path / ROLLOUTS, steps))

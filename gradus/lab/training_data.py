@@ -1,0 +1,179 @@
+"""Data sets from the answers of a run: right ones to imitate, better and worse ones to compare. In the columns that TRL reads, and Gradus too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.lab.durable import PARTIAL
+from gradus.types import Ended, Group, Message, Problem, Trajectory, UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Steps = Iterable[tuple[int, Sequence[Group]]]
+Row = dict[str, Any]
+
+
+@dataclass
+class Judged:
+    """One distinct answer to a prompt: the rewards that it got, and whether it was right each time."""
+
+    rewards: list[float] = field(default_factory=list)
+    right: bool = True
+
+    @property
+    def reward(self) -> float:
+        """The mean, for a judge may not always say the same."""
+        return sum(self.rewards) / len(self.rewards)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt with all that was answered to it, in the order of the first appearance. `prompt`: messages, or raw text."""
+
+    prompt: tuple[Message, ...] | str
+    answers: dict[str, Judged] = field(default_factory=dict)
+
+
+def collect(steps: Steps, system: str | None = None, player: str = "policy") -> list[Asked]:
+    """Every prompt of the run with its distinct answers; prompts by their content, in the order of their first appearance.
+
+    Left out are answers without a reward, those that a limit cut short, empty ones, and those of several turns or contexts, for which prompt
+    and answer are not all that the player saw. `system`: the task's system message. Raises UserError where only such ones are there.
+    """
+    found: dict[str, Asked] = {}
+    seen = 0
+    for _, groups in steps:
+        for t in (t for g in groups for t in g.trajectories if t.player == player and t.failed is None):
+            seen += 1
+            if t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED) or not t.completion.strip() or not _one_answer(t):
+                continue
+            prompt = _prompt(t.problem, system)
+            asked = found.setdefault(json.dumps(prompt, default=str), Asked(prompt))
+            judged = asked.answers.setdefault(t.completion, Judged())
+            judged.rewards.append(t.value)
+            judged.right = judged.right and t.right
+    if not found:
+        raise UserError(
+            f"none of the run's {seen} judged answers is a whole answer of one turn, so there is no data to make of them; "
+            "export its rollouts instead"
+        )
+    return list(found.values())
+
+
+def demonstrations(asked: Sequence[Asked], at_least: float | None = None) -> list[Row]:
+    """To imitate: for every prompt its distinct right answers with the highest reward among them.
+
+    `at_least`: a reward that counts as right; None: what the task's verifier gave full marks. A row is {"messages": prompt and answer}, of a
+    raw text {"prompt", "completion"}. Raises UserError where no answer is good enough.
+    """
+    rows: list[Row] = []
+    for one in asked:
+        good = {text: j.reward for text, j in one.answers.items() if (j.right if at_least is None else j.reward >= at_least)}
+        rows += [_shown(one.prompt, text) for text, reward in good.items() if reward == max(good.values())]
+    if not rows:
+        best = max(j.reward for one in asked for j in one.answers.values())
+        wanted = "right" if at_least is None else f"worth a reward of {at_least:g}"
+        raise UserError(f"no answer of the run is {wanted} (the highest reward is {best:g}); choose a lower one with --at-least")
+    return rows
+
+
+def preferences(asked: Sequence[Asked], at_least: float | None = None) -> list[Row]:
+    """To compare: the answers to a prompt by reward, the best with the worst, the second best with the second worst, and so on inwards.
+
+    A pair has two different rewards, the better one at least `at_least`; no answer is in two pairs. A row is {"prompt", "chosen",
+    "rejected"}, messages each, of a raw text texts. Raises UserError where no prompt has two answers of different reward.
+    """
+    rows: list[Row] = []
+    for one in asked:
+        order = sorted(one.answers, key=lambda text: -one.answers[text].reward)  # ties stay in the order of their appearance
+        for better, worse in zip(order[: len(order) // 2], reversed(order), strict=False):
+            high, low = one.answers[better].reward, one.answers[worse].reward
+            if high > low and (at_least is None or high >= at_least):
+                rows.append({"prompt": _plain(one.prompt), "chosen": _turn(one.prompt, better), "rejected": _turn(one.prompt, worse)})
+    if not rows:
+        raise UserError("no prompt of the run has two answers of different reward (high enough, with --at-least), so there are no pairs")
+    return rows
+
+
+def write_rows(target: Path, rows: Sequence[Row]) -> None:
+    """JSON lines or Parquet, by the name; in one piece, and never over another file. Raises UserError."""
+    import pyarrow as pa
+
+    if len({tuple(row) for row in rows}) > 1 or len({type(next(iter(row.values()))) for row in rows}) > 1:
+        raise UserError("the run has prompts of messages and of raw text, which do not fit in one table; export its rollouts instead")
+    with_suffix(target, (".jsonl", ".parquet"))
+    if target.suffix == ".parquet":
+        write_tables(target, [pa.Table.from_pylist(list(rows))])
+        return
+    _put(target, lambda partial: partial.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"))
+
+
+def write_tables(target: Path, tables: Iterable[pa.Table]) -> None:
+    """Parquet of tables with one schema, one group of rows each. In one piece, and never over another file. Raises UserError."""
+
+    def write(partial: Path) -> None:
+        import pyarrow.parquet as pq
+
+        parts: Iterator[pa.Table] = iter(tables)
+        first = next(parts)
+        with pq.ParquetWriter(partial, first.schema, compression="zstd") as writer:
+            writer.write_table(first)
+            for part in parts:
+                writer.write_table(part)
+
+    with_suffix(target, (".parquet",))
+    _put(target, write)
+
+
+def with_suffix(target: Path, suffixes: tuple[str, ...]) -> None:
+    """Raises UserError where the name ends otherwise, or is taken."""
+    if target.suffix not in suffixes:
+        raise UserError(f"{target} does not end in {' or '.join(suffixes)}; name the file so")
+    if target.exists():
+        raise UserError(f"{target} exists already; name another file, nothing is overwritten")
+
+
+def _put(target: Path, write: Callable[[Path], Any]) -> None:
+    partial = target.with_name(PARTIAL + target.name)
+    try:
+        write(partial)
+        partial.rename(target)
+    except OSError as error:
+        raise UserError(f"cannot write {target}: {error.strerror or error}; name another file") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _one_answer(trajectory: Trajectory) -> bool:
+    """Whether its one context is a prompt and what was chosen after it, and no more."""
+    if len(trajectory.contexts) != 1 or "turn" in trajectory.contexts[0].streams:
+        return False
+    (context,) = trajectory.contexts
+    parent = context.parent[0] if context.parent is not None else None
+    return bool(context.chosen.all()) and context.actions > 0 and parent is not None and parent.actions == 0 and parent.parent is None
+
+
+def _prompt(problem: Problem, system: str | None) -> tuple[Message, ...] | str:
+    if problem.text is not None:
+        return problem.text
+    head = ({"role": "system", "content": system},) if system else ()
+    return (*head, *({**m} for m in problem.messages))
+
+
+def _plain(prompt: tuple[Message, ...] | str) -> str | list[Mapping[str, Any]]:
+    return prompt if isinstance(prompt, str) else [dict(m) for m in prompt]
+
+
+def _turn(prompt: tuple[Message, ...] | str, text: str) -> str | list[Mapping[str, Any]]:
+    return text if isinstance(prompt, str) else [{"role": "assistant", "content": text}]
+
+
+def _shown(prompt: tuple[Message, ...] | str, text: str) -> Row:
+    if isinstance(prompt, str):
+        return {"prompt": prompt, "completion": text}
+    return {"messages": [*(dict(m) for m in prompt), {"role": "assistant", "content": text}]}
