@@ -39,9 +39,9 @@ class Kind:
 
 
 def graphs(level: int = 2, kinds: str = "all") -> Task:
-    """4 nodes at level 1, then 6, 8, 12, 18 and 26 at level 6. `kinds`: "all" or some of the keys of `KINDS`,
+    """4 nodes at level 1, then 6, 8, 12, 18 and 26 at level 6.
 
-    each of which says its rule.
+    `kinds`: "all" or some of the keys of `KINDS`, each of which says its rule.  Raises: UserError for a kind that is not known.
     """
     names = chosen("graphs", kinds, KINDS)
     return generated_task(

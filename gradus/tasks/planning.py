@@ -64,9 +64,10 @@ class Planning:
 
 
 def planning(level: int = 2, kinds: str = "all", slack: int = 4) -> Task:
-    """3 to 8 blocks, 2 to 6 balls, 2 to 6 discs, 2 x 3 to 3 x 3 tiles. `kinds`: some of blocks, gripper, hanoi, tiles.
+    """3 to 8 blocks, 2 to 6 balls, 2 to 6 discs, 2 x 3 to 3 x 3 tiles, as the level grows from 1 to 6.
 
-    `slack`: by how many actions a plan may be longer than a shortest one; 0 asks for a shortest.
+    `kinds`: "all" or some of blocks, gripper, hanoi, tiles. `slack`: by how many actions a plan may be longer than a shortest one; 0 asks
+    for a shortest.  Raises: UserError for a kind that is not known, and for a slack below 0.
     """
     names = chosen("planning", kinds, WORLDS)
     return generated_task(

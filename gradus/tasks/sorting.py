@@ -32,7 +32,10 @@ class Kind:
 
 
 def sorting(level: int = 2, kinds: str = "all") -> Task:
-    """3 items at level 1, then 5, 8, 12, 20 and 40 at level 6. `kinds`: some of up, down, letters, words, lengths, distinct, pick, swaps."""
+    """3 items at level 1, then 5, 8, 12, 20 and 40 at level 6.
+
+    `kinds`: "all" or some of up, down, letters, words, lengths, distinct, pick, swaps.  Raises: UserError for a kind that is not known.
+    """
     names = chosen("sorting", kinds, KINDS)
     return generated_task(
         "sorting",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
+from gradus.lab.columns import plain_json
 from gradus.tasks.generated import HELD_OUT_SHARE, Generated
-from gradus.types import Key
+from gradus.types import Frozen, Key
 from gradus.types.parts import Task
 
 HOSTILE = (
@@ -51,6 +55,16 @@ def check_contract(task: Task, *, draws: int = 200, limit: int = 220, hints: boo
         check_hostile(task, level)
     check_named_level(task, draws, limit)
     check_split(task)
+    check_read_back(task)
+
+
+def check_read_back(task: Task, level: int | None = None) -> None:
+    """Problems stored with a run come back with lists for tuples, and are judged as before."""
+    assert task.verify is not None
+    for p in task.source.draw(range(30), level, Key(4)):
+        stored = replace(p, answer=json.loads(json.dumps(p.answer)), meta=Frozen(json.loads(plain_json(p.meta))))
+        assert task.verify(stored, p.meta["solution"]) == 1.0, p
+        assert task.verify(stored, "=?") == 0.0
 
 
 def check_hostile(task: Task, level: int) -> None:

@@ -4,6 +4,7 @@ import itertools
 import random
 import re
 
+import networkx
 import pytest
 
 from gradus.tasks.graphs import KINDS, graphs, verify
@@ -104,6 +105,38 @@ def test_what_is_best_agrees_with_trying_everything(level: int) -> None:
     for kind in KINDS:
         for p in graphs(kinds=kind).source.draw(range(40), level, Key(1)):
             assert p.meta["best"] == best_of(p.question), p.question
+
+
+def by_networkx(question: str) -> object:
+    """What networkx finds for the kinds that are solved without it, and what says as much about the others (flow and cut)."""
+    kind, ends, steps, _ = read(question)
+    graph = networkx.DiGraph() if ">" in question else networkx.Graph()
+    graph.add_weighted_edges_from((a, b, w) for (a, b), w in steps.items())
+    length = networkx.shortest_path_length
+    found = {
+        "path": lambda: length(graph, *ends),
+        "dist": lambda: length(graph, *ends),
+        "cheap": lambda: length(graph, *ends, weight="weight"),
+        "linked": lambda: "yes" if networkx.has_path(graph, *ends) else "no",
+        "parts": lambda: networkx.number_connected_components(graph),
+        "cycle": lambda: not networkx.is_forest(graph),
+        "colour": lambda: networkx.is_bipartite(graph),
+        "order": lambda: networkx.is_directed_acyclic_graph(graph),
+        "trail": lambda: networkx.has_eulerian_path(graph),
+        "flow": lambda: networkx.minimum_cut_value(graph, *ends, capacity="weight"),
+        "span": lambda: networkx.minimum_spanning_tree(graph, algorithm="prim").size(weight="weight"),
+        "bridges": lambda: tuple(sorted("".join(sorted(edge)) for edge in networkx.bridges(graph))),
+        "reach": lambda: "".join(sorted({ends[0]} | networkx.descendants(graph, ends[0]))),
+        "degree": lambda: graph.degree(ends[0]),
+    }
+    return found[kind]() if kind in found else None
+
+
+def test_larger_graphs_agree_with_networkx() -> None:
+    for kind in KINDS:
+        for level in (3, 5, 6):
+            for p in graphs(kinds=kind).source.draw(range(8), level, Key(6)):
+                assert by_networkx(p.question) in (None, p.meta["best"]), p.question
 
 
 def test_every_short_walk_counts_exactly_if_it_is_right() -> None:

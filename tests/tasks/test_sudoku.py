@@ -8,7 +8,7 @@ import pytest
 from gradus.tasks.generated import is_held_out
 from gradus.tasks.sudoku import Contradiction, board, content, filled, solutions, sudoku, verify
 from gradus.types import Key, Problem
-from tests.tasks.contract import check_hostile, check_named_level
+from tests.tasks.contract import check_hostile, check_named_level, check_read_back
 
 BOXES = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 
@@ -118,6 +118,7 @@ def test_solutions_are_right_at_every_level_and_the_number_of_empty_cells_grows(
         check_hostile(task, level)
     assert empty == sorted(empty)
     check_named_level(task, 200, 220)
+    check_read_back(task)
 
 
 def test_training_and_evaluation_share_no_board_in_any_form() -> None:

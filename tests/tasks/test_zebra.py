@@ -8,7 +8,7 @@ import pytest
 from gradus.tasks.generated import is_held_out
 from gradus.tasks.zebra import RELATIONS, answers, content, narrowed, opened, verify, zebra
 from gradus.types import Key, Problem
-from tests.tasks.contract import check_hostile, check_named_level
+from tests.tasks.contract import check_hostile, check_named_level, check_read_back
 
 
 def fits(question: str, rows: tuple[str, ...]) -> bool:
@@ -84,6 +84,7 @@ def test_solutions_are_right_at_every_level() -> None:
             assert all(parts and all(parts) for parts in p.meta["hints"].values())
         check_hostile(task, level)
     check_named_level(task, 200, 220)
+    check_read_back(task)
 
 
 def test_every_line_of_a_worked_solution_keeps_the_answer() -> None:
