@@ -74,7 +74,7 @@ class Trackio:
     rewinds = False
 
     def __init__(self, package: ModuleType, curve: Curve) -> None:
-        init: Any = package.init  # type: ignore[attr-defined]
+        init: Any = package.init
         name = curve.name if curve.id is None else f"{curve.name}-{curve.id}"
         quiet = {"embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
         quiet = {option: value for option, value in quiet.items() if option in inspect.signature(init).parameters}
@@ -94,7 +94,7 @@ class Wandb:
     rewinds = False
 
     def __init__(self, package: ModuleType, curve: Curve) -> None:
-        init: Any = package.init  # type: ignore[attr-defined]
+        init: Any = package.init
         where = {} if curve.folder is None else {"dir": str(curve.folder)}
         self._run = init(project=PROJECT, name=curve.name, id=curve.id, config=dict(curve.config), resume="allow", **where)
 
