@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from gradus.api import plan, start
 from gradus.overrides import override_all
 from gradus.run import Run, go
 from gradus.study.evaluation import held_out_requests
+from gradus.study.pair_accuracy import PairAccuracy, pair_accuracy
 from gradus.types import Key
 
 PROBLEMS = 256
@@ -42,7 +44,8 @@ class Case:
 
 CASES = {
     "scaf_grpo": Case("countdown"),
-    "gigpo": Case("frozen_lake", (("level", "1"),), steps=30),
+    "vapo": Case(fields=(("schedule.steps", "4"),)),
+    "gigpo": Case("frozen_lake", (("level", "5"),), (("setting.learning_rate", "2e-4"),), steps=40),
     "delethink": Case(
         "running_sum", (("level", "10"),), (("rollout.carry", "16"), ("rollout.size", "32"), ("rollout.limit", "4")), warm=20, steps=60
     ),
@@ -59,14 +62,25 @@ def answers(run: Run) -> np.ndarray:
     return np.array([float(g.trajectories[0].right) for g in groups])
 
 
+def ordered(run: Run, study: PairAccuracy) -> np.ndarray:
+    """[problems] share of the pairs of held-out answers that a reward model has in the right order, always of the same answers; 1/2 for none."""
+    world = run.world(run.recipe, "benchmark")
+    world.key = Key(12345)
+    groups = asyncio.run(replace(study, problems=PROBLEMS).scored(run, run.recipe, world))
+    shares = [pair_accuracy(scores, group.rewards) for group, scores in groups]
+    return np.array([0.5 if share is None else share for share in shares])
+
+
 def learned(recipe: str, steps: int, seed: int, case: Case, model: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Right answers before and after training."""
+    """Right answers (of a reward model: pairs in the right order) before and after training."""
     planned = plan(recipe, case.task, model=model, profile="tiny", steps=steps, seed=seed, task_options=dict(case.options))
     run = start(replace(planned, recipe=override_all(planned.recipe, case.fields)))
+    study = run.recipe.study
     run.recipe = run.recipe.but(study=None)
-    before = answers(run)
+    measure = partial(ordered, study=study) if isinstance(study, PairAccuracy) else answers
+    before = measure(run)
     go(run)
-    return before, answers(run)
+    return before, measure(run)
 
 
 def warmed(case: Case, folder: Path) -> str | None:

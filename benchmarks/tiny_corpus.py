@@ -12,16 +12,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gradus.tasks.arithmetic import arithmetic, running_sum
+from gradus.tasks.classification import classification
 from gradus.tasks.countdown import attempt, countdown, rules, text
 from gradus.tasks.frozen_lake import frozen_lake
 from gradus.tasks.graphs import graphs
+from gradus.tasks.instructions import instructions
+from gradus.tasks.keychain import keychain
 from gradus.tasks.knights_knaves import knights_knaves
 from gradus.tasks.logic import logic
+from gradus.tasks.multiple_choice import multiple_choice
 from gradus.tasks.planning import planning
 from gradus.tasks.sat import sat
 from gradus.tasks.sorting import sorting
 from gradus.tasks.string_ops import string_ops
 from gradus.tasks.sudoku import sudoku
+from gradus.tasks.translation import translation
 from gradus.tasks.twenty_questions import twenty_questions
 from gradus.tasks.zebra import zebra
 from gradus.types import Key, Problem
@@ -98,7 +103,18 @@ def formal() -> tuple[Share, ...]:
     return (told(logic(), 0.3, 0.8), told(sat(), 0.25, 0.8), told(graphs(), 0.45, 0.8))
 
 
-CORPORA: dict[str, Callable[[], tuple[Share, ...]]] = {"base": base, "puzzles": puzzles, "formal": formal}
+def words() -> tuple[Share, ...]:
+    """Classes, choices, constraints, links and made-up languages."""
+    return (
+        told(classification(), 0.2, 0.8),
+        told(multiple_choice(), 0.2, 0.8),
+        told(instructions(), 0.25, 0.8),
+        told(keychain(), 0.1, 0.8),
+        told(translation(), 0.25, 0.8),
+    )
+
+
+CORPORA: dict[str, Callable[[], tuple[Share, ...]]] = {"base": base, "puzzles": puzzles, "formal": formal, "words": words}
 """The built-in models, and what each is pre-trained on."""
 
 
