@@ -18,6 +18,8 @@ from gradus.credit.groups import (
     group_relative,
     leave_one_out,
 )
+from gradus.overrides import override_all
+from gradus.registry import recipe
 from tests.toy import advantages, group
 
 REWARDS = st.lists(st.integers(-100, 100).map(lambda n: n / 4), min_size=2, max_size=8)  # quarters: exact in binary
@@ -121,3 +123,16 @@ def test_a_probe_is_the_baseline_and_is_not_credited():
     marked = two.but(trajectories=(two.trajectories[0], *(t.but(trained=False) for t in two.trajectories[1:])))
     assert advantages(ProbeBaseline(), marked) == [[[0.5, 0.5], [0, 0], [0, 0]]]
     assert advantages(ProbeBaseline(), group(1, 0)) == [[[0, 0], [0, 0]]]  # nothing to compare with
+
+
+@pytest.mark.parametrize("scale", ["population", "sample", "none"])
+@pytest.mark.parametrize("baseline", ["group", "others", "batch"])
+def test_every_statistic_is_said_by_fields(baseline, scale):
+    made = override_all(recipe("grpo"), [("credit", "BatchRelative"), ("credit.baseline", baseline), ("credit.scale", scale)])
+    assert made.credit == BatchRelative(baseline, scale)
+    # rewards 0 2 | 10 14, written out: r - b over the root of the mean (or n - 1) square of r - b, whose mean is 0
+    bases = {"group": [1, 1, 12, 12], "others": [2, 0, 14, 10], "batch": [6.5] * 4}[baseline]
+    left = np.array([0, 2, 10, 14]) - bases
+    deviation = {"population": np.sqrt((left**2).sum() / 4), "sample": np.sqrt((left**2).sum() / 3), "none": 1.0}[scale]
+    found = [row[0] for g in advantages(made.credit, group(0, 2), group(10, 14, key="h")) for row in g]
+    np.testing.assert_allclose(found, left / deviation)
