@@ -1,0 +1,70 @@
+"""Evaluation of a reward model: whether it tells the better from the worse answer to held-out problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradus.selection.filters import without_failures
+from gradus.study.evaluation import held_out_requests
+from gradus.study.summary import mean
+from gradus.types import Group
+from gradus.types.parts import Reward
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Values
+
+
+@dataclass(frozen=True)
+class PairAccuracy:
+    """Share of pairs of held-out answers whose values are ordered as their rewards. Answers are those that the recipe's rollout makes."""
+
+    problems: int = 64
+    samples: int = 8  # answers a problem, where the problem does not bring a pair
+    player: str = "policy"  # whose value head scores
+    reward: Reward | None = None  # another than the one of training; None: the recipe's
+    patience: int = 0  # evaluations without improvement before the run stops early; 0: never
+    target: float | None = None  # stop once held_out/accuracy reaches it; None: never
+
+    def __post_init__(self) -> None:
+        check_ranges(self, problems="[1, inf)", samples="[2, inf)", patience="[0, inf)", target="[0, inf)")
+
+    async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
+        """{"held_out/accuracy": of pairs, "held_out/reward": mean of all answers, "held_out/picked": mean reward of the highest scored}."""
+        shares, rewards, picked = [], [], []
+        for group, scores in await self.scored(run, recipe, world):
+            share = pair_accuracy(scores, group.rewards)
+            shares += [] if share is None else [share]
+            rewards.append(float(group.rewards.mean()))
+            picked.append(float(group.rewards[int(np.argmax(scores))]))
+        return {"held_out/accuracy": mean(shares), "held_out/reward": mean(rewards), "held_out/picked": mean(picked)}
+
+    async def scored(self, run: Any, recipe: Any, world: Any) -> list[tuple[Group, np.ndarray]]:
+        """The groups of the held-out problems, each with the scores of its answers; those whose reward failed are left out."""
+        requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
+        groups = without_failures(await run.memory.peek("rollout", recipe.rollout, "run", requests, world))
+        groups = [g for g in groups if all(t.actions for t in g.trajectories)]
+        signal = Values(player=self.player)
+        rows = (await world.signals(groups, (signal,)))[signal]
+        return [(g, last_rows(g, rows)) for g in groups]
+
+
+def last_rows(group: Group, rows: Mapping[str, np.ndarray]) -> np.ndarray:
+    """[G] the value before the last action of each answer."""
+    return np.array([rows[t.id][-1] for t in group.trajectories], dtype=np.float64)
+
+
+def pair_accuracy(scores: Sequence[float] | np.ndarray, rewards: Sequence[float] | np.ndarray) -> float | None:
+    """The share of pairs with different rewards whose scores are ordered alike; equal scores count one half. None where there is no pair.
+
+    >>> pair_accuracy([3.0, 1.0, 1.0], [1.0, 1.0, 0.0])  # of the two pairs one is right and one undecided
+    0.75
+    """
+    scores, rewards = np.asarray(scores, np.float64), np.asarray(rewards, np.float64)
+    better, worse = np.nonzero(rewards[:, None] > rewards[None, :])
+    if not len(better):
+        return None
+    lead = scores[better] - scores[worse]
+    return float(np.mean((lead > 0) + 0.5 * (lead == 0)))
