@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -23,7 +24,19 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
     return code, out, err
 
 
-@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["papers"], ["tasks"], ["papers", "--search", "clip"], []])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["papers"],
+        ["tasks"],
+        ["papers", "--search", "clip"],
+        ["chat", "--help"],
+        ["completion", "bash"],
+        [],
+    ],
+)
 def test_help_and_listings_import_nothing_heavy(words: list[str]) -> None:
     heavy = {"torch", "numpy", "transformers", "pyarrow", "rich", "sympy", "networkx"}
     code = (
@@ -57,9 +70,12 @@ def test_help_and_listings_import_nothing_heavy(words: list[str]) -> None:
         (["eval", "tiny", "--task", "arithmetic", "--pass-at", "1,x"], '--pass-at is "1,x"; write whole numbers'),
         (["eval", "gone"], "name one with --task"),
         (["papers", "--family", "base"], 'unknown family "base" (did you mean bases?)'),
-        (["show", "gpro"], 'unknown recipe "gpro" (did you mean grpo'),
+        (["show", "gpro"], 'unknown recipe "gpro" (did you mean '),
         (["diff", "grpo", "nothing.py:mine"], "there is no file nothing.py"),
         (["export", "gone", "there"], "gone holds no run"),
+        (["cite", "dappo"], 'unknown recipe "dappo" (did you mean dapo'),
+        (["completion", "csh"], "argument SHELL: invalid choice: 'csh'"),
+        (["chat", "gone"], "gone"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
@@ -203,6 +219,20 @@ def test_a_run_is_evaluated_on_the_device_that_is_named(trained: Path, capsys: p
     code, _, err = said(capsys, "eval", str(trained / "run"), "--problems", "1", "--device", "nowhere")
     assert code == 2
     assert '--device is "nowhere"' in err
+
+
+def test_a_paper_is_cited(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = said(capsys, "cite", "grpo", "--bibtex")
+    assert code == 0
+    assert out.startswith("@misc{shao2024grpo,\n  title = {{DeepSeekMath: ")
+    assert said(capsys, "cite")[1].startswith("Gradus: ")
+
+
+def test_a_run_is_talked_with(trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("say 3\n/quit\n"))
+    code, out, _ = said(capsys, "chat", str(trained / "run"), "--max-tokens", "4")
+    assert code == 0
+    assert out.count("\n") >= 1
 
 
 def test_what_is_told_cannot_steer_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

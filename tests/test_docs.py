@@ -13,6 +13,8 @@ import re
 import runpy
 import shlex
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +115,18 @@ def test_targets_are_in_the_makefile(page: str) -> None:
         word for b in blocks(page) if b.kind in ("", "sh") for line in re.findall(r"^make (.+)$", b.text, re.M) for word in line.split()
     }
     assert named <= set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("sphinx", "myst_parser", "furo")), reason="the extra docs is not installed"
+)
+def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "https://arxiv.org/abs/2503.14476" in (tmp_path / "papers.html").read_text()
+    assert "--pass-at" in (tmp_path / "commands.html").read_text()
+    assert "countdown" in (tmp_path / "tasks.html").read_text()
 
 
 def rows(page: str) -> list[list[str]]:
