@@ -258,3 +258,24 @@ def test_transformers_is_not_imported(speaking):
         "m.tokens([{'role': 'user', 'content': 'x'}]); assert 'transformers' not in sys.modules and 'peft' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(speaking)], check=True)
+
+
+def test_a_value_head_and_log_probabilities_in_other_families():
+    from gradus.policies.heads import ValueHead
+    from tests.policies.shapes import ours
+
+    contexts = mixed(np.random.default_rng(3))
+    for shape in ("gemma2", "qwen3_moe", "phi3_long"):
+        trunk = ours(shape, torch.float64)
+        head = ValueHead(32, Key(1), dtype=torch.float64)
+        found = LanguageModel(trunk, None, (), head=head).evaluate(contexts, WANTS)
+        again = LanguageModel(trunk, None, (), head=head, recompute=True).evaluate(contexts, WANTS)
+        at = 0
+        for context in (c for c in contexts if c.actions):
+            tokens = torch.from_numpy(context.sequence.astype(np.int64))
+            rows = torch.from_numpy(context.action_positions) - 1
+            logp = (trunk(tokens[None])[0][rows] / context.temperature).log_softmax(-1)
+            part = slice(at, at := at + context.actions)
+            assert_close(found[LogProb()][part], logp[torch.arange(len(rows)), tokens[rows + 1]], atol=1e-6, rtol=0)
+            assert_close(found[Value()][part], head(trunk.hidden(tokens[None])[0][rows]), atol=1e-6, rtol=0)
+        assert all(torch.equal(found[want], again[want]) for want in WANTS)

@@ -45,6 +45,17 @@ def test_gradients_are_those_of_finite_differences():
     assert torch.autograd.gradcheck(lambda h, w: token_logprobs(h, w, targets, temperature, entropy=False)[0], (hidden, weight))
 
 
+def test_softened_logits():
+    # logit 2 becomes 3 tanh(2 / 3) = 1.748348, against 0: log p = -ln(1 + e^-1.748348) = -0.160469
+    found, _ = token_logprobs(torch.tensor([[2.0]]), torch.tensor([[1.0], [0.0]]), torch.tensor([0]), torch.ones(1), cap=3.0)
+    assert_close(found, torch.tensor([-0.160469]), atol=1e-6, rtol=0)
+    hidden, weight, targets, temperature = inputs()
+    plain = logits_logprobs(1.5 * torch.tanh(hidden @ weight.T / 1.5), targets, temperature)
+    assert_close(token_logprobs(hidden, weight, targets, temperature, cells=22, cap=1.5), plain, atol=1e-12, rtol=0)
+    hidden, weight, targets, temperature = inputs(actions=3, vocab=4)
+    assert torch.autograd.gradcheck(lambda h, w: token_logprobs(h, w, targets, temperature, cells=4, cap=1.5), (hidden, weight))
+
+
 def test_extreme_logits_stay_finite():
     hidden = torch.tensor([[1e4], [-1e4]], requires_grad=True)
     weight = torch.tensor([[1.0], [-1.0], [0.0]], requires_grad=True)

@@ -11,8 +11,10 @@ from gradus.policies.lm import LanguageModel
 from gradus.policies.loading import load_decoder
 from gradus.policies.lora import CONFIG, WEIGHTS, LoRA, adapt, adapters, load_adapter, merged, save_adapter
 from gradus.types import Key, UserError
+from tests.policies.shapes import fields, ours, theirs
 
 TOKENS = torch.arange(3, 40).unsqueeze(0)
+ALL_BUT_FUSED = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
 
 
 def moved(folder, lora=LoRA(4, 8.0), dtype=torch.float32):
@@ -71,6 +73,29 @@ def test_peft_reads_what_is_written(saved, tmp_path, lora):
         base, expected, found = load_decoder(folder)(TOKENS), theirs(TOKENS).logits, decoder(TOKENS)
     assert (expected - base).abs().max() > 1e-2
     assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(("shape", "leaves"), [("phi3", {"qkv_proj", "o_proj", "gate_up_proj", "down_proj"}), ("gemma2", ALL_BUT_FUSED)])
+def test_adapters_of_other_families(shape, leaves, tmp_path):
+    from peft import PeftModel
+
+    decoder = adapt(ours(shape), LoRA(2, 8.0), Key(1))
+    for _, module in adapters(decoder):
+        module.lora_B.data.normal_(generator=torch.Generator().manual_seed(3), std=0.05)
+    save_adapter(decoder, LoRA(2, 8.0), tmp_path, None)
+    assert set(json.loads((tmp_path / CONFIG).read_text())["target_modules"]) == leaves
+    with torch.no_grad():
+        found = decoder(TOKENS)
+        assert_close(PeftModel.from_pretrained(theirs(fields(shape)), tmp_path)(TOKENS).logits, found, atol=1e-4, rtol=0)
+        assert_close(merged(decoder)(TOKENS), found, atol=1e-4, rtol=0)
+        assert (found - ours(shape)(TOKENS)).abs().max() > 1e-2
+
+
+def test_experts_and_routers_stay_as_they_are():
+    decoder = adapt(ours("qwen3_moe"), LoRA(2), Key(1))
+    learning = {name.split(".")[3] for name, p in decoder.named_parameters() if p.requires_grad}
+    assert learning == {"self_attn", "mlp"}
+    assert all("layers.1." in name for name, _ in adapters(decoder) if ".mlp." in name)  # the layer whose MLP is no mixture
 
 
 def test_what_peft_writes_is_read(saved, tmp_path):
