@@ -1,0 +1,63 @@
+"""The share of pairs in the right order by hand, ties and groups without a pair, and what a reward model's evaluation says."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+import torch
+
+from gradus.papers.bases.reward_model import reward_model
+from gradus.study.pair_accuracy import PairAccuracy, last_rows, pair_accuracy
+from gradus.types import UserError
+from tests.papers.pairs import PAIRS
+from tests.toy import group, toy_run
+
+
+@pytest.mark.parametrize(
+    ("scores", "rewards", "share"),
+    [([1, 0], [1, 0], 1.0), ([0, 1], [1, 0], 0.0), ([1, 1], [1, 0], 0.5), ([1, 0], [1, 1], None), ([3, 2, 1], [2, 0, 1], 2 / 3)],
+)
+def test_pair_accuracy_by_hand(scores, rewards, share):
+    assert pair_accuracy(scores, rewards) == (share if share is None else pytest.approx(share))
+
+
+def test_the_score_is_the_row_of_the_last_action():
+    rows = {"g/0": np.array([1.0, 2.0]), "g/1": np.array([3.0])}
+    assert last_rows(group(1, 0, lengths=[2, 1]), rows).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize("task", [None, PAIRS], ids=["sampled", "given"])
+def test_a_value_that_knows_the_reward_orders_all_pairs_and_its_opposite_none(task):
+    run = toy_run(reward_model, **({"task": task} if task else {}))
+    study = PairAccuracy(problems=8)
+
+    async def measured(sign):
+        world = run.world(run.recipe, "evaluate")
+        for g, _ in await study.scored(run, run.recipe, world):
+            known.update({t.id: np.full(t.actions, t.value) for t in g.trajectories})
+
+        async def told(groups, needs):
+            return {signal: {name: sign * row for name, row in known.items()} for signal in needs}
+
+        world.signals = told
+        return await study.measure(run, run.recipe, world)
+
+    known = {}
+    right, wrong = asyncio.run(measured(1)), asyncio.run(measured(-1))
+    assert (right["held_out/accuracy"], wrong["held_out/accuracy"]) == (1, 0)
+    assert right["held_out/picked"] > right["held_out/reward"] > wrong["held_out/picked"]
+
+
+def test_an_untrained_head_without_preference_is_at_one_half():
+    run = toy_run(reward_model)
+    with torch.no_grad():
+        run.players["policy"].policy.network.values.zero_()
+    found = asyncio.run(PairAccuracy(problems=4).measure(run, run.recipe, run.world(run.recipe, "evaluate")))
+    assert found["held_out/accuracy"] == 0.5
+
+
+def test_one_answer_makes_no_pair():
+    with pytest.raises(UserError, match="samples is 1"):
+        PairAccuracy(samples=1)
