@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gradus.policies.attention import causal
+from gradus.policies.attention import attention, causal, seen
 from gradus.policies.blocks import MENU, cut, menu
 from gradus.policies.cache import Segment, Slots, stable_step
 from gradus.policies.config import Experts, Rule
@@ -25,6 +25,7 @@ from gradus.policies.elementwise import by_rows, tanh
 from gradus.policies.experts import Mixture, assign, choose
 
 _PROMPT_STEP = 32  # a prompt's own attention is padded to a multiple of this
+_CHUNK = 1024  # tokens of a prompt that are read at once, a multiple of the step
 
 
 @dataclass(frozen=True)
@@ -104,30 +105,46 @@ class Fused:
         return self._logits(x)
 
     def read(self, prefixes: Sequence[np.ndarray]) -> list[Prompt]:
-        """Read prefixes of one padded length together (`padded`). A prefix gets the same bits whatever is read with it."""
+        """Read prefixes of one padded length together (`padded`). A prefix gets the same bits whatever is read with it.
+
+        Long ones go a chunk after the other, so that what is held beside keys and values does not grow with the length.
+        """
         lengths = [len(p) for p in prefixes]
         count, length = len(prefixes), padded(lengths[0])
-        rows = sum(cut(count * length, self.sizes))
-        tokens = np.zeros(rows, dtype=np.int64)
+        tokens = np.zeros((count, length), dtype=np.int64)
         for i, prefix in enumerate(prefixes):
-            tokens[i * length : i * length + len(prefix)] = prefix
-        device = self.embedding.device
-        positions = torch.arange(rows, device=device).remainder_(length).clamp_(max=len(self.turns[0]) - 1)
-        turns = [table[positions].unbind(1) for table in self.turns]
-        ends = torch.tensor([i * length + n - 1 for i, n in enumerate(lengths)], device=device)
-        ends = F.pad(ends, (0, sum(cut(count, self.sizes)) - count))
-        x = self._embed(torch.from_numpy(tokens).to(device))
-        kv = x.new_empty(len(self.layers), 2, count, self.kv_heads, length, self.head_dim)
-        for index, w in enumerate(self.layers):
-            q, k, v = (t[: count * length].unflatten(0, (count, length)) for t in self._inputs(w, x, turns[w.rope]))
-            kv[index, 0], kv[index, 1] = k.transpose(1, 2), v.transpose(1, 2)
-            attended = x.new_zeros(rows, self.heads, self.head_dim)
-            attended[: count * length] = _prompts(q, k, v, w.rule).flatten(0, 1)
-            if w is self.layers[-1]:  # of the last layer only the last tokens' outputs are wanted
-                x, attended = x[ends], attended[ends]
-            self._finish(w, x, attended)
-        logits = self._logits(x)
+            tokens[i, : len(prefix)] = prefix
+        kv = self.embedding.new_empty(len(self.layers), 2, count, self.kv_heads, length, self.head_dim)
+        logits = None
+        for start in range(0, length, _CHUNK):
+            stop = min(start + _CHUNK, length)
+            # The last chunk holds the ends of all: chunks and padded lengths are multiples of the same step.
+            ends = [i * (stop - start) + n - 1 - start for i, n in enumerate(lengths)] if stop == length else None
+            logits = self._read_chunk(tokens[:, start:stop], start, kv, ends)
+        assert logits is not None
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
+
+    def _read_chunk(self, tokens: np.ndarray, start: int, kv: Tensor, ends: Sequence[int] | None) -> Tensor | None:
+        """Keys and values of tokens [count, size] from a position on, into kv; logits after the rows `ends`, of the last chunk alone."""
+        count, size = tokens.shape
+        rows, device = sum(cut(count * size, self.sizes)), self.embedding.device
+        padding = np.zeros(rows - count * size, dtype=np.int64)
+        positions = (torch.arange(rows, device=device).remainder_(size) + start).clamp_(max=len(self.turns[0]) - 1)
+        turns = [table[positions].unbind(1) for table in self.turns]
+        x = self._embed(torch.from_numpy(np.concatenate([tokens.ravel(), padding])).to(device))
+        for index, w in enumerate(self.layers):
+            q, k, v = (t[: count * size].unflatten(0, (count, size)) for t in self._inputs(w, x, turns[w.rope]))
+            kv[index, 0, :, :, start : start + size], kv[index, 1, :, :, start : start + size] = k.transpose(1, 2), v.transpose(1, 2)
+            if w is self.layers[-1] and ends is None:
+                return None
+            attended = x.new_zeros(rows, self.heads, self.head_dim)
+            read = _prompts(q, k, v, w.rule) if start == 0 else _later(q, kv[index, :, :, :, : start + size], w.rule)
+            attended[: count * size] = read.flatten(0, 1)
+            if w is self.layers[-1]:  # of the last layer only the last tokens' outputs are wanted
+                chosen = F.pad(torch.tensor(ends, device=device), (0, sum(cut(count, self.sizes)) - count))
+                x, attended = x[chosen], attended[chosen]
+            self._finish(w, x, attended)
+        return self._logits(x)
 
     def _embed(self, tokens: Tensor) -> Tensor:
         x = F.embedding(tokens, self.embedding)
@@ -205,6 +222,15 @@ def _prompts(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
     if rule.cap is None:
         return causal(q, k, v, rule)
     return torch.cat([causal(*one, rule) for one in zip(q.split(1), k.split(1), v.split(1), strict=True)])
+
+
+def _later(q: Tensor, kv: Tensor, rule: Rule) -> Tensor:
+    """Attention of the last queries [count, size, heads, d] of prompts to all of theirs, kv [2, count, kv_heads, stop, d], one prompt by itself."""
+    size, stop = q.shape[1], kv.shape[3]
+    first = 0 if rule.window is None else max(0, stop - size - rule.window + 1)
+    mask = seen(torch.arange(stop - size, stop), torch.arange(first, stop), rule.window).to(q.device, q.dtype)
+    k, v = (t[:, :, first:].transpose(1, 2) for t in kv)
+    return torch.cat([attention(*one, rule, mask) for one in zip(q.split(1), k.split(1), v.split(1), strict=True)])
 
 
 def _turns(rotation: Rotation, head_dim: int) -> Tensor:

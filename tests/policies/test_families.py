@@ -39,6 +39,23 @@ def test_logits_of_update_and_engine_are_those_of_transformers(shape: str):
             assert (logits[:2] - expected[0, positions[:2]]).abs().max() < 1e-4
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_long_prompts_are_read_in_chunks(shape: str, monkeypatch: pytest.MonkeyPatch):
+    """As in one piece, and with the bits that each prompt has alone."""
+    prefixes = [TOKENS[i, :n].numpy().astype(np.int32) for i, n in enumerate((70, 90))]  # padded to 96: chunks of 64 and 32
+    with torch.inference_mode():
+        fused = Fused(ours(shape), 128)
+        whole = fused.read(prefixes)
+        monkeypatch.setattr("gradus.policies.decoding._CHUNK", 64)
+        cut = fused.read(prefixes)
+        for prefix, one, other in zip(prefixes, whole, cut, strict=True):
+            assert_close(other.logits, one.logits, atol=1e-4, rtol=0)
+            assert_close(other.kv, one.kv, atol=1e-4, rtol=0)
+            [alone] = fused.read([prefix])
+            assert torch.equal(alone.logits, other.logits)
+            assert torch.equal(alone.kv, other.kv)
+
+
 @pytest.mark.parametrize("shape", ["gemma2", "mixtral", "phi3_long"])
 def test_gradients_are_those_of_transformers(shape: str):
     """Of the router too, through the shares of the experts that it chose."""
