@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -150,7 +150,7 @@ class Served:
         target = self._folder if in_place else self._folder / label
         if in_place and self.model.folder.source and Path(self.model.folder.source).resolve() == target.resolve():
             raise UserError(f"players.*.engine.folder is {target}, the model that is trained from: it would be overwritten; copy it first")
-        self.model.save(target)
+        replace(self.model, head=None).save(target)  # vLLM takes every safetensors file of a folder for the model's
         self.sampler.load(target, label)
         for old in self._folder.glob(f"{self._token}-*"):
             if old != target:

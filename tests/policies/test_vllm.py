@@ -123,6 +123,12 @@ def test_a_server_of_an_older_version_reads_the_folder_that_it_was_started_on(fo
         assert "/weight_info" not in fake.paths()
 
 
+def test_a_value_head_stays_here(fake, folder, tmp_path):
+    model = LanguageModel.load(folder).with_value_head(Key(1), shared=False)
+    served(model, VLLMServer(url=fake.url, folder=str(tmp_path)), moves=True, name="policy").act(asking(1))
+    assert [f.name for f in tmp_path.rglob("*.safetensors")] == ["model.safetensors"]
+
+
 def test_the_model_that_is_trained_from_is_never_written_over(folder, tmp_path):
     LanguageModel.load(folder).save(tmp_path)
     before = (tmp_path / "model.safetensors").read_bytes()
