@@ -111,7 +111,11 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
 
 
 def _file_options(
-    prompt_column: str | None = None, answer_column: str | None = None, held_out: str | None = None, name: str | None = None
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+    held_out: str | None = None,
+    name: str | None = None,
+    verify: str = "final_answer",
 ) -> None:
     """The options that a file of problems takes."""
 

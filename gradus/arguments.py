@@ -22,6 +22,7 @@ COMMANDS = {
     "show": "what a recipe is made of, and what it changes",
     "diff": "what turns one recipe into another",
     "tasks": "list the tasks",
+    "leaks": "held-out problems of a task that are among its training problems",
     "export": "a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "talk with a model or with a run's best one",
     "doctor": "what this machine offers, and what is missing",
@@ -64,6 +65,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
+    _leaks_options(made["leaks"])
     _export_options(made["export"])
     _chat_options(made["chat"])
     made["doctor"].add_argument("--json", action="store_true", help="as JSON")
@@ -79,7 +81,7 @@ def _train_options(parser: Parser) -> None:
     add("recipe", metavar="RECIPE", help="a recipe's key (gradus papers), or file.py:name")
     add("--task", metavar="T", help="arithmetic if left out; a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
     add("--model", metavar="M", help="a model's folder; left out: the built-in tiny model")
-    add("--reward", metavar="FILE.py:FUNCTION", help="a reward function in place of the recipe's reward")
+    add("--reward", metavar="FILE.py:FUNCTION", help="a reward function, or a reward model's run, in place of the recipe's reward")
     add("--profile", metavar="P", help="scale of the run: tiny, small, paper")
     add("--steps", type=int, metavar="N", help="training steps")
     add("--seed", type=int, default=0, metavar="S")
@@ -109,6 +111,18 @@ def _eval_options(parser: Parser) -> None:
     add("--seed", type=int, default=0, metavar="S")
     add("--device", help="cpu, cuda, cuda:1; left out: the run's own, cpu for a model")
     add("--json", action="store_true", help="as JSON")
+
+
+def _leaks_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("task", metavar="TASK", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
+    add("--against", metavar="T", help="another task or file, all of whose problems count as held out; left out: the task's own held-out part")
+    add("--problems", type=int, default=2000, metavar="N", help="problems drawn where a task has no end")
+    add("--words", type=int, default=8, metavar="N", help="length of the n-grams in words; 13 finds long passages only")
+    add("--least", type=float, default=0.7, metavar="X", help="share of a prompt's n-grams in one training prompt that makes it a leak")
+    add("--allow", type=float, default=0.0, metavar="X", help="share of held-out problems that may leak before the command ends with 1")
+    add("--json", action="store_true", help="as JSON")
+    parser.epilog = "--task.FIELD VALUE sets an option of the task."
 
 
 def _chat_options(parser: Parser) -> None:

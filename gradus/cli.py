@@ -74,7 +74,7 @@ def run(words: list[str]) -> int:
         raise unknown("command", words[0], COMMANDS, "See: gradus --help")
     parser, commands = build_parser()
     fields: list[tuple[str, str]] = []
-    if words and words[0] in ("train", "eval"):
+    if words and words[0] in ("train", "eval", "leaks"):
         words, fields = split_fields(words, commands[words[0]])
     options = parser.parse_args(words)
     if options.command is None:
@@ -88,6 +88,7 @@ def run(words: list[str]) -> int:
         "show": show,
         "diff": diff,
         "tasks": tasks,
+        "leaks": leaks,
         "export": export,
         "chat": chat,
         "doctor": doctor,
@@ -275,6 +276,21 @@ def tasks(options: argparse.Namespace) -> int:
 
     print(catalogue.tasks(as_json=options.json))
     return 0
+
+
+def leaks(options: argparse.Namespace) -> int:
+    from gradus.api import load_task
+    from gradus.study import leakage
+    from gradus.types import UserError
+
+    if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
+        raise UserError(f"--{other} is no option of gradus leaks; see: gradus leaks --help")
+    task_options = {path.removeprefix("task."): text for path, text in options.fields}
+    against = load_task(options.against) if options.against else None
+    check = leakage.Check(words=options.words, least=options.least)
+    found = leakage.of_task(load_task(options.task, task_options), against, most=max(1, options.problems), check=check)
+    print(json.dumps(leakage.as_json(found), indent=1) if options.json else leakage.table(found, options.task))
+    return int(found.share > options.allow)
 
 
 def show(options: argparse.Namespace) -> int:

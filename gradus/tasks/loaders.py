@@ -10,22 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from gradus.tasks import final_answer
 from gradus.tasks.files import FORMATS, Row, Table, read_table
-from gradus.tasks.final_answer import verify
+from gradus.tasks.mathematics import mathematics
 from gradus.tasks.mixture import mix_tasks, split_weights
 from gradus.tasks.python_file import load_python_task
 from gradus.tasks.rows import Checked, RowSource, check_rows, hold_out
 from gradus.types import UserError, unknown
-from gradus.types.parts import Task
+from gradus.types.parts import Task, Verify
 
 _FILE = re.compile(r".*\.(jsonl|ndjson|json|parquet|csv)", re.IGNORECASE)
 _DATASET = re.compile(r"[\w.-]+/[\w.-]+(/[\w.-]+)?")
+VERIFIERS: dict[str, Verify] = {"final_answer": final_answer.verify, "mathematics": mathematics}
 
 
 def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
     """The task that `spec` means, first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
-    `options` go to the maker of a name or a user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name).
+    `options` go to the maker of a name or a user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name, verify).
     Raises UserError for what is none of these, suggesting near names.
     """
     if not spec.strip():
@@ -54,17 +56,21 @@ def load_task_file(
     answer_column: str | None = None,
     held_out: str | Path | None = None,
     name: str | None = None,
+    verify: str = "final_answer",
 ) -> Task:
     """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
 
     A row has a prompt (`prompt`, `question` or `messages`: text, or a list of chat messages; another with `prompt_column`), perhaps an
     answer (`answer`, `solution` or `label`; another with `answer_column`), and any further columns, which problems carry in `meta` and
-    reward functions get as keywords. Where there are answers, a completion is right if its final answer is the row's (`final_answer`).
+    reward functions get as keywords. Where there are answers, a completion is right if its final answer is the row's: as a number or as text
+    (`verify="final_answer"`), or as mathematics (`verify="mathematics"`: LaTeX, fractions, sets, intervals, equations, matrices).
 
     Held out is the file `held_out`, for a data set else its split validation or test, else a tenth of the distinct prompts, at least 1
     and at most 256, chosen by a hash of their content. No prompt that is held out is trained on.
     Raises UserError for a source that cannot be read and for the first row that is not sound, with file and line.
     """
+    if verify not in VERIFIERS:
+        raise unknown("verifier", verify, VERIFIERS, "Give one with --task.verify")
     table, beside = _open(str(path), prompt_column)
     if held_out is not None:
         beside, _ = _open(str(held_out), prompt_column)
@@ -84,7 +90,7 @@ def load_task_file(
         name=name,
         source=RowSource(table, checked.columns, name, training, len(training)),
         held_out=evaluation,
-        verify=verify if checked.answered else None,
+        verify=VERIFIERS[verify] if checked.answered else None,
         provides=checked.provides,
         about=f"{len(training)} problems of {path}; {split}",
     )

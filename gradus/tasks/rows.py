@@ -136,8 +136,8 @@ def check_rows(table: Table, prompt: str | None = None, answer: str | None = Non
 
 
 def content_hash(messages: Sequence[Message]) -> int:
-    """64 bits of what is asked, the same on every machine."""
-    text = json.dumps([[m["role"], m["content"]] for m in messages])
+    """64 bits of what is asked, the same on every machine; case and spacing aside, so that no split parts prompts that differ in these alone."""
+    text = json.dumps([[m["role"], " ".join(m["content"].split()).casefold()] for m in messages])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

@@ -150,3 +150,14 @@ def test_every_split_is_checked(tmp_path):
     datasets.DatasetDict(dev=datasets.Dataset.from_list(sums(1)), rest=datasets.Dataset.from_list(sums(2))).save_to_disk(tmp_path / "odd")
     with pytest.raises(UserError, match=r"has no split train \(it has dev, rest\)"):
         load_task_file(tmp_path / "odd")
+
+
+def test_answers_may_be_judged_as_mathematics(tmp_path):
+    rows = [{"prompt": f"Solve number {n}", "answer": rf"{n}\sqrt{{3}}"} for n in range(2, 6)]
+    path = jsonl(tmp_path / "a.jsonl", rows)
+    plain, task = load_task_file(path), load_task_file(path, verify="mathematics")
+    (problem,) = task.source.draw([0], None, Key())
+    n = int(problem.answer[0])
+    assert [t.verify(problem, rf"so \boxed{{\sqrt{{{3 * n * n}}}}}") for t in (plain, task)] == [0.0, 1.0]  # n sqrt 3 = sqrt(3 n^2)
+    with pytest.raises(UserError, match='unknown verifier "maths" \\(did you mean mathematics'):
+        load_task_file(path, verify="maths")

@@ -147,3 +147,9 @@ def test_the_hash_is_of_what_is_asked_only():
     assert content_hash((message,)) != content_hash(({"role": "user", "content": "y"},))
     # printf '[["user", "x"]]' | b2sum -l 64 gives 0f75bc7fdae44579, lowest byte first: the split of a file is the same in every version
     assert content_hash((message,)) == 0x7945E4DA7FBC750F
+
+
+def test_case_and_spacing_do_not_part_prompts():
+    one, other = ({"role": "user", "content": "What  is\n3 - 4?"},), ({"role": "user", "content": "what is 3 - 4?"},)
+    assert content_hash(one) == content_hash(other)
+    assert content_hash(one) != content_hash(({"role": "user", "content": "what is 3 + 4?"},))

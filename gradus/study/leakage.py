@@ -1,0 +1,226 @@
+"""Whether held-out problems were trained on: the same prompt in other spelling, or most of its n-grams in one training prompt.
+
+Wording that many prompts of a task share ("How many ... in all?") tells nothing: n-grams that stand in more than a tenth of all prompts, where there
+are at least 20, do not count. Nor is a short prompt nearly another one that lacks one of its numbers: 2 + 47 is not 2 + 48.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import textwrap
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.types import Key, Problem, UserError
+from gradus.types.parts import Source, Task
+from gradus.types.ranges import check_ranges
+
+CHARACTERS = 8  # length of the n-grams of prompts that are too short for n-grams of words
+COMMON, ENOUGH = 0.1, 20  # share of all prompts in which wording is common; prompts from which on that is told
+
+_TOKEN = re.compile(r"\w+(?:[.,][0-9]+)*|[^\w\s]")
+_STOPS = frozenset(".,;:?\"'`*#")
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A held-out problem and the training problem that gives it away; `share` of its n-grams, 1.0 where the prompts are the same."""
+
+    held_out: Problem
+    training: Problem
+    share: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """What was compared, and every leak, the plainest first."""
+
+    training: int
+    held_out: int
+    leaks: tuple[Leak, ...]
+    words: int  # length of the n-grams
+    least: float  # share of shared n-grams from which on a prompt counts as nearly the same
+
+    @property
+    def exact(self) -> int:
+        return sum(leak.exact for leak in self.leaks)
+
+    @property
+    def share(self) -> float:
+        """Leaks over held-out problems; 0 where there are none of these."""
+        return len(self.leaks) / max(1, self.held_out)
+
+
+@dataclass(frozen=True)
+class Check:
+    """How prompts are compared."""
+
+    words: int = 8  # words of an n-gram; 13 finds long passages only
+    least: float = 0.7  # share of a held-out prompt's n-grams in one training prompt that makes it nearly the same
+
+    def __post_init__(self) -> None:
+        check_ranges(self, words="[2, 64]", least="(0, 1]")
+
+
+def tokens(text: str) -> list[str]:
+    """Words, numbers and signs, without case and without the punctuation of sentences.
+
+    >>> tokens("What is 1,200.50 + x?  Say  it.")
+    ['what', 'is', '1,200.50', '+', 'x', 'say', 'it']
+    """
+    return [t for t in _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold()) if t not in _STOPS]
+
+
+def prompt(problem: Problem) -> str:
+    """All that is asked, but for a system message."""
+    if problem.text is not None:
+        return problem.text
+    return "\n".join(str(m["content"]) for m in problem.messages if m["role"] != "system")
+
+
+def grams(found: Sequence[str], words: int) -> frozenset[str]:
+    """The n-grams of a prompt's tokens: of words where it has at least twice as many, else of characters (the whole where it is shorter)."""
+    if len(found) >= 2 * words:
+        return frozenset("\x1f".join(found[i : i + words]) for i in range(len(found) - words + 1))
+    return letters(found)
+
+
+def letters(found: Sequence[str]) -> frozenset[str]:
+    text = " ".join(found)
+    return frozenset(text[i : i + CHARACTERS] for i in range(max(1, len(text) - CHARACTERS + 1)))
+
+
+def numbers(found: Sequence[str]) -> Counter[str]:
+    return Counter(t for t in found if any(c.isdigit() for c in t))
+
+
+def digest(found: Sequence[str]) -> str:
+    return hashlib.blake2b("\x1f".join(found).encode(errors="replace"), digest_size=16).hexdigest()
+
+
+def leakage(training: Iterable[Problem], held_out: Sequence[Problem], check: Check = Check()) -> Leakage:
+    """Compares every held-out problem with every training problem; the work grows with the n-grams that they share.
+
+    A held-out prompt leaks where a training prompt has the same tokens, or `check.least` of its n-grams that are no common wording.
+    """
+    asked = [tokens(prompt(p)) for p in held_out]
+    known = {digest(a) for a in asked}
+    owners, short = _owners([grams(a, check.words) for a in asked]), any(len(a) < 2 * check.words for a in asked)
+    held = Counter({gram: len(of) for gram, of in owners.items()})
+    same: dict[str, Problem] = {}
+    touched: list[tuple[Problem, list[str], Counter[str]]] = []
+    count = 0
+    for problem in training:
+        count += 1
+        found = tokens(prompt(problem))
+        if (name := digest(found)) in known:
+            same.setdefault(name, problem)
+        shared = [g for g in grams(found, check.words) | (letters(found) if short else frozenset()) if g in owners]
+        held.update(shared)
+        if shared:
+            touched.append((problem, shared, numbers(found)))
+    total = count + len(held_out)
+    common = {g for g, n in held.items() if n > COMMON * total} if total >= ENOUGH else set()
+    best = _best(touched, owners, common, [numbers(a) if len(a) < 2 * check.words else Counter() for a in asked])
+    leaks = []
+    for n, asked_for in enumerate(held_out):
+        twin = same.get(digest(asked[n]))
+        number, other = best.get(n, (0, asked_for))
+        share = number / max(1, len(grams(asked[n], check.words) - common))
+        if twin is not None:
+            leaks.append(Leak(asked_for, twin, 1.0, True))
+        elif share >= check.least:
+            leaks.append(Leak(asked_for, other, share, False))
+    return Leakage(count, len(held_out), tuple(sorted(leaks, key=lambda k: (not k.exact, -k.share))), check.words, check.least)
+
+
+def _owners(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
+    """Which prompts hold an n-gram."""
+    owners: dict[str, list[int]] = {}
+    for n, each in enumerate(found):
+        for gram in each:
+            owners.setdefault(gram, []).append(n)
+    return owners
+
+
+def _best(
+    touched: Sequence[tuple[Problem, list[str], Counter[str]]],
+    owners: dict[str, list[int]],
+    common: set[str],
+    needed: Sequence[Counter[str]],
+) -> dict[int, tuple[int, Problem]]:
+    """For every held-out prompt the training problem with the most of its n-grams among those with the numbers needed, and how many."""
+    best: dict[int, tuple[int, Problem]] = {}
+    for problem, shared, there in touched:
+        counts = Counter(n for gram in shared if gram not in common for n in owners[gram])
+        for n, number in counts.items():
+            if number > best.get(n, (0, problem))[0] and needed[n] <= there:
+                best[n] = (number, problem)
+    return best
+
+
+def problems_of(source: Source, level: int | None, most: int, key: Key) -> list[Problem]:
+    """All problems of a source that ends, the first `most` of one without end, or as many of these as there are."""
+    count = most if source.size is None else source.size
+    while True:
+        try:
+            return [p for start in range(0, count, 1024) for p in source.draw(range(start, min(start + 1024, count)), level, key)]
+        except UserError:
+            if source.size is not None or count < 2:
+                raise
+            count //= 2  # a generator may have fewer problems at its level
+
+
+def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check: Check = Check()) -> Leakage:
+    """The leaks from a task's training problems to its held-out ones, or to all problems of another task.
+
+    Args: most: problems drawn of a source without end.  Raises: UserError where the problems are not text.
+    """
+    for each in (task, against or task):
+        if each.policy != "lm":
+            raise UserError(f"task {each.name} asks nothing in words; leaks are looked for in prompts")
+    of = against or task
+    held_out = problems_of(of.held_out, of.level, most, Key(0).fold("held out"))
+    if against is not None and against.source.size is not None:  # a file has no part that is not its own
+        held_out += problems_of(against.source, against.level, most, Key(0))
+    return leakage(problems_of(task.source, task.level, most, Key(0)), held_out, check)
+
+
+def table(found: Leakage, name: str, examples: int = 5) -> str:
+    """The lines that are shown: counts, shares, and the plainest leaks."""
+    lines = [f"{name}: {found.held_out} held-out problems looked up in {found.training} training problems"]
+    for label, count, what in (
+        ("the same", found.exact, "but for case, spacing and punctuation"),
+        (
+            "nearly",
+            len(found.leaks) - found.exact,
+            f"at least {found.least:.0%} of the n-grams ({found.words} words) in one training prompt",
+        ),
+    ):
+        lines.append(f"  {label:<10}{count:6d}   {count / max(1, found.held_out):7.2%}   {what}")
+    for leak in found.leaks[:examples]:
+        lines.append(f"  {leak.held_out.id} <- {leak.training.id} ({'the same' if leak.exact else f'{leak.share:.0%}'})")
+        lines += [
+            f"    {side}: {textwrap.shorten(prompt(p), 100)}" for side, p in (("held out", leak.held_out), ("training", leak.training))
+        ]
+    if len(found.leaks) > examples:
+        lines.append(f"  and {len(found.leaks) - examples} more")
+    return "\n".join(lines)
+
+
+def as_json(found: Leakage) -> dict[str, Any]:
+    """The counts, and every leak by the ids of its problems."""
+    leaks = [{"held_out": k.held_out.id, "training": k.training.id, "share": k.share, "exact": k.exact} for k in found.leaks]
+    return {
+        "training": found.training,
+        "held_out": found.held_out,
+        "exact": found.exact,
+        "near": len(leaks) - found.exact,
+        "share": found.share,
+        "leaks": leaks,
+    }
