@@ -33,6 +33,7 @@ TASKS: dict[str, str] = {
     "instructions": "gradus.tasks.instructions:instructions",
     "keychain": "gradus.tasks.keychain:keychain",
     "translation": "gradus.tasks.translation:translation",
+    "proofs": "gradus.tasks.proofs:proofs",
     "gsm8k": "gradus.tasks.gsm8k:gsm8k",
     "frozen_lake": "gradus.tasks.frozen_lake:frozen_lake",
     "twenty_questions": "gradus.tasks.twenty_questions:twenty_questions",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from gradus.tasks.generated import Draft, digest, generated_task
+from gradus.tasks.generated import Draft, generated_task
 from gradus.tasks.kinds import ending, hints
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
@@ -86,13 +87,23 @@ def signature(clauses: Sequence[str]) -> str:
 
     Colours of literals and clauses are refined three times by the colours of their neighbours; no letter enters.
     """
-    colour = {literal: "" for clause in clauses for letter in clause for literal in (letter, letter.swapcase())}
-    inside: dict[str, str] = {}
+    where: dict[str, list[int]] = {}
+    for i, clause in enumerate(clauses):
+        for letter in clause:
+            where.setdefault(letter, []).append(i)
+            where.setdefault(letter.swapcase(), [])
+    colour = dict.fromkeys(where, 0)
+    inside: list[int] = []
     for _ in range(3):
-        inside = {clause: digest("clause", " ".join(sorted(colour[letter] for letter in clause))) for clause in clauses}
-        found = {x: " ".join(sorted(inside[clause] for clause in clauses if x in clause)) for x in colour}
-        colour = {x: digest("literal", f"{found[x]}|{found[x.swapcase()]}") for x in colour}
-    return " ".join(sorted(inside[clause] for clause in clauses))
+        inside = [_mixed(sorted(colour[letter] for letter in clause)) for clause in clauses]
+        found = {x: _mixed(sorted(inside[i] for i in where[x])) for x in where}
+        colour = {x: _mixed((found[x], found[x.swapcase()])) for x in where}
+    return " ".join(map(str, sorted(inside)))
+
+
+def _mixed(numbers: Iterable[int]) -> int:
+    """32 bits that hang on the numbers and their order, the same on every machine."""
+    return zlib.crc32(str(tuple(numbers)).encode())
 
 
 def _sat(rng: random.Random, level: int) -> Draft:

@@ -17,7 +17,7 @@ def models(question: str) -> list[str]:
 
 
 def test_contract() -> None:
-    check_contract(sat())
+    check_contract(sat(), draws=60)
 
 
 def test_every_assignment_is_judged_as_by_brute_force() -> None:
