@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 import re
 from collections.abc import Callable
@@ -17,6 +19,7 @@ version = release = gradus.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
+smartquotes = False  # an option keeps its two hyphens
 html_theme = "furo"
 html_title = f"Gradus {version}"
 autodoc_typehints = "none"
@@ -82,8 +85,18 @@ def fill(app: Any, page: str, source: list[str]) -> None:
     source[0] = re.sub(r"^<!-- generated: (\w+) -->$", lambda found: GENERATED[found[1]](), source[0], flags=re.M)
 
 
+def with_fields(obj: Any, lines: list[str]) -> None:
+    """The fields of a dataclass as a list, with the comments that explain them in the source."""
+    for field in dataclasses.fields(obj):
+        found = re.search(rf"^    {field.name}: .*?  # (.*)$", inspect.getsource(obj), re.M)
+        if found is not None:
+            lines += ["", f"`{field.name}`: {found[1]}"]
+
+
 def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with `code` in single backticks; formulas in them must not be read as markup."""
+    if what == "class" and dataclasses.is_dataclass(obj):
+        with_fields(obj, lines)
     for index, line in enumerate(lines):
         parts = re.split(r"(`[^`]+`)", line)
         plain = [part if i % 2 else re.sub(r"([*|_\\])", r"\\\1", part) for i, part in enumerate(parts)]

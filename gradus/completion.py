@@ -7,12 +7,19 @@ names behind a dot (--objective.policy.) need the recipe itself, and so a second
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.arguments import COMMANDS, SHELLS, Parser, build_parser
 
 RECIPES = {("train", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("diff", "a"), ("diff", "b")}
 """(command, argument) where the key of a recipe stands."""
+VALUES: Mapping[str, Sequence[str]] = {
+    "device": ("cpu", "cuda"),
+    "precision": ("float32", "bfloat16", "float64"),
+    "log": ("tensorboard", "trackio", "wandb"),
+    "form": ("model", "sft", "preference", "rollouts"),
+}
+"""Values that stand elsewhere, in modules too heavy to be loaded at a Tab; a test compares them."""
 WITH_FIELDS = ("train", "eval")
 
 
@@ -60,7 +67,7 @@ def values(command: str, action: argparse.Action) -> list[str]:
 
     if (command, action.dest) in RECIPES:
         return list(registry.recipe_modules())
-    if action.dest == "task":
+    if action.dest in ("task", "against"):
         return list(registry.task_modules())
     if action.dest == "family":
         return [file.parent.name for file in registry.PAPERS.glob("*/*.py")]
@@ -68,13 +75,7 @@ def values(command: str, action: argparse.Action) -> list[str]:
         from gradus.recipe import PROFILES
 
         return list(PROFILES)
-    if action.dest == "device":
-        return ["cpu", "cuda"]
-    if action.dest == "log":
-        return ["tensorboard", "trackio", "wandb"]
-    if action.dest == "precision":
-        return ["float32", "bfloat16", "float64"]
-    return [str(choice) for choice in action.choices or ()]
+    return [str(choice) for choice in action.choices or VALUES.get(action.dest, ())]
 
 
 def fields(before: Sequence[str], last: str) -> list[str]:

@@ -47,8 +47,19 @@ def test_values_of_options() -> None:
     assert candidates(["chat", "--precision", "b"]) == ["bfloat16"]
 
 
+def test_values_that_stand_elsewhere_are_those() -> None:
+    from gradus.api import FORMS
+    from gradus.lab.sinks import KINDS
+    from gradus.policies.build import DTYPES
+
+    assert candidates(["export", "--as", ""]) == sorted(FORMS)
+    assert candidates(["train", "grpo", "--log", ""]) == sorted(KINDS)
+    assert candidates(["chat", "--precision", ""]) == sorted(DTYPES)
+    assert candidates(["leaks", "--against", "arith"]) == ["arithmetic"]
+
+
 def test_names_of_options() -> None:
-    assert candidates(["export", "--"]) == ["--best", "--help"]
+    assert candidates(["export", "--b"]) == ["--best"]
     assert {"--json", "--task", "--learning_rate", "--objective."} <= set(candidates(["eval", "tiny", "--"]))
     assert "--learning_rate" not in candidates(["chat", "--"])
 

@@ -31,7 +31,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?:^<!-- (not run|file): (.+?) -->\n\n?)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 SHORT = {
-    "train": "--steps 1 --prompts 2 --group 2 --max_tokens 4 --study.problems 1 --eval_every 0 --save_every 1",
+    "train": "--steps 1 --prompts 2 --group 2 --max_tokens 24 --study.problems 1 --eval_every 0 --save_every 1",
     "eval": "--problems 2 --max_tokens 4",
     "chat": "--max-tokens 4",
 }
