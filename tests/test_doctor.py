@@ -42,6 +42,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         ({"disk": {"folder": "/here", "free": 10**9}}, "only 1.0 GB are free in /here"),
         ({"system": {"name": "Windows", "python": "3.11.0", "locks": False}}, "use WSL 2 on Windows"),
         ({"nvidia": True}, "install a CUDA build of torch"),
+        ({"devices": [{"device": "mps", "name": "M1", "memory": None, "bfloat16": True}]}, "--device mps does not work yet"),
         ({"packages": [{"name": "torch", "version": None, "needed": True, "for": ""}]}, "pip install torch"),
     ],
 )
