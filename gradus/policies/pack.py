@@ -79,6 +79,7 @@ class Packed:
     source: Tensor  # int64 [A] index into `read` for every action, in order of the contexts
     targets: Tensor  # int64 [A] the token chosen
     counts: tuple[int, ...]  # actions of each context
+    window: int | None  # of the decoder that the masks are for
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def pack(
         source=_on(source, device),
         targets=_on(_joined([c.tokens[c.chosen] for c in contexts if c.actions]), device),
         counts=tuple(c.actions for c in contexts),
+        window=window,
     )
 
 
@@ -130,7 +132,10 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Ten
     """Normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
     `recompute`: of each layer only the input is kept for the backward pass, the rest is computed again there.
+    Raises: ValueError where the rows were laid out for another window than the decoder's.
     """
+    if packed.window != decoder.config.window:
+        raise ValueError(f"contexts packed for a window of {packed.window}, the decoder has {decoder.config.window}")
     rotations = decoder.rotation(packed.positions)
 
     def run(layer: Layer, x: Tensor, read: Tensor | None) -> Tensor:

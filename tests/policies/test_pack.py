@@ -158,6 +158,12 @@ def test_the_same_bits_twice():
     assert first == second
 
 
+def test_rows_laid_out_for_another_window_are_refused():
+    contexts = mixed(np.random.default_rng(11))
+    with pytest.raises(ValueError, match="packed for a window of None, the decoder has 9"):
+        forward(ours("mistral"), pack(contexts))
+
+
 def test_an_action_needs_a_token_before_it():
     with pytest.raises(UserError, match="at least one token"):
         pack([Context(np.int32([4, 5]), np.array([True, True]))])
