@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import gradus
@@ -69,3 +71,14 @@ def test_a_folder_becomes_a_frozen_player_and_anything_else_stays_what_it_is(hom
 def test_a_folder_without_a_value_head_is_refused(home):
     with pytest.raises(UserError, match="holds no reward model"):
         judged_by(grpo, str(home / "model"))
+
+
+def test_pairs_alone_train_a_reward_model_that_judges_where_no_verifier_can(home):
+    rows = [{"prompt": f"say {i}", "chosen": "yes " * (1 + i % 3), "rejected": "no"} for i in range(20)]
+    (home / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    options = {"model": str(home / "model"), "setting__prompts": 2, "setting__max_tokens": 4}
+    run = gradus.train("reward_model", str(home / "pairs.jsonl"), steps=1, run=home / "by pairs", **options)
+    assert run.metrics[-1]["held_out/accuracy"] is not None
+    assert "tokens/rollout" not in run.metrics[0]
+    judged = gradus.train("grpo", str(home / "pairs.jsonl"), reward=str(home / "by pairs"), steps=1, **options, study=None)
+    assert judged.metrics[0]["reward/scored"] is not None

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradus.rollouts.acting import Acting
 from gradus.types import Context, Frozen, Group, Request, prompt_context
-from gradus.types.parts import World
+from gradus.types.parts import Task, World
 from gradus.types.signals import LogProb
 
 STREAM = "mismatched"
@@ -31,6 +31,10 @@ class Mismatched:
     @property
     def test(self) -> Any:
         return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: where that of `rollout` has."""
+        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """The judged groups of `rollout`, every context that has actions with its stream."""

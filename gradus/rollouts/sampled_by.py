@@ -8,7 +8,7 @@ from typing import Any
 
 from gradus.rollouts.acting import Acting
 from gradus.types import Group, Request
-from gradus.types.parts import World
+from gradus.types.parts import Task, World
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,10 @@ class SampledBy:
     @property
     def test(self) -> Any:
         return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: where that of `rollout` has."""
+        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """The judged groups of `rollout`, sampled by `player`."""

@@ -12,7 +12,7 @@ from gradus.selection.filters import without_failures
 from gradus.study.evaluation import held_out_requests
 from gradus.study.summary import mean
 from gradus.types import Group
-from gradus.types.parts import Reward
+from gradus.types.parts import Reward, Task
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Values
 
@@ -30,6 +30,10 @@ class PairAccuracy:
 
     def __post_init__(self) -> None:
         check_ranges(self, problems="[1, inf)", samples="[2, inf)", patience="[0, inf)", target="[0, inf)")
+
+    def judges(self, task: Task) -> bool:
+        """Whether it asks for more judgements than the recipe's rollout: never, since it scores what that gives."""
+        return False
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
         """{"held_out/accuracy": of pairs, "held_out/reward": mean of all answers, "held_out/picked": mean reward of the highest scored}."""

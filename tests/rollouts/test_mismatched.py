@@ -67,6 +67,13 @@ def test_rows_are_the_log_ratio_under_the_borrowed_prompt(inner):
             assert t.value == same.value
 
 
+def test_given_pairs_need_no_judge_here_either():
+    pairs = replace(TOY, provides=frozenset({"chosen", "rejected"}))
+    assert not Mismatched(GivenPairs()).judges(pairs)
+    assert Mismatched(GivenPairs()).judges(TOY)
+    assert Mismatched(Acting()).judges(pairs)
+
+
 def test_evaluation_reads_nothing():
     assert Mismatched(Acting()).test == Acting()
     assert Mismatched(GivenPairs()).test == Acting()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 
 from gradus.papers.objectives.m2po import m2po
 from gradus.rollouts.acting import Acting
+from gradus.rollouts.given import GivenPairs
 from gradus.rollouts.sampled_by import SampledBy
 from gradus.types import Key, Request
 from gradus.types.signals import LogProbs
@@ -33,3 +35,9 @@ def test_the_named_player_samples_and_its_log_probabilities_are_not_the_policys(
             expected = [table[a, b] for a, b in pairwise(sequence)]
             np.testing.assert_allclose(found[signal][t.id], expected, rtol=1e-5)
     assert world.spent["rollout/generator"] == sum(t.actions for g in groups for t in g.trajectories)
+
+
+def test_given_pairs_need_no_judge_whoever_is_asked():
+    pairs = replace(TOY, provides=frozenset({"chosen", "rejected"}))
+    assert not SampledBy("generator", GivenPairs()).judges(pairs)
+    assert SampledBy("generator").judges(pairs)
