@@ -37,6 +37,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "a unit with spaces around it is a unit",
     ),
     "factorials": (r"!", "n!/(n-1)! is n, by value"),
+    "bare word": (r"[A-Za-z]{2,}", "letters that spell the gold word are that word, not a product of variables"),
     "reversed chain": (r">.*>|\\ge.*\\ge", "5 > x > 1 is 1 < x < 5"),
     "mixed number": (r"[0-9] [0-9]+/[0-9]", "1 1/2 in plain text is a mixed number"),
 }
@@ -46,7 +47,7 @@ KINDS_OF = {
     "imaginary unit": {"imaginary", "product_of_i"},
     "empty set": {"empty"},
     "spaced unit": {"units", "money"},
-    "factorials": {"symbols"},
+    "factorials": {"symbols"}, "bare word": {"word"},
 }
 """The kinds of pairs that a reason may stand for; one that is not here, for any."""
 
