@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint tiny index kills clean
+.PHONY: install demo test lint docs tiny index kills clean
 
 install: $(VENV)/.installed
 
@@ -17,7 +17,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search,datasets,peft,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search,datasets,peft,tensorboard,docs,dev]"
 	@touch $@
 
 demo: $(VENV)/.installed  ## train the built-in model until it solves what it could not
@@ -30,7 +30,10 @@ lint: $(VENV)/.tested
 test: lint  ## lint, types, tests
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
-tiny: $(VENV)/.installed  ## pre-train the built-in models again (about a quarter of an hour on two cores)
+docs: $(VENV)/.tested  ## build the documents into build/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+
+tiny: $(VENV)/.installed  ## pre-train the built-in models again (about ten minutes each on two cores)
 	$(BIN)/python -m benchmarks.tiny
 	$(BIN)/python -m benchmarks.tiny_flow
 
