@@ -7,7 +7,7 @@
 Needs TRL: pip install "gradus[peers]". Both trainers run the whole of their step: sampling, reward, advantages, one update. They take turns,
 a step each, so that whatever else the machine does strikes both; the first steps of each are not counted. TRL runs without gradient
 checkpointing and without a KL term, which is its fastest way (a row with `--checkpointing` shows its default). Memory is the peak of
-resident memory: of the whole process, and what training adds to what the process held before its first step.
+resident memory (and that of a GPU): of the whole process, and what training adds to what the process held before its first step.
 """
 
 from __future__ import annotations
@@ -128,8 +128,12 @@ class Turns:
         self.began = time.perf_counter()
 
     def tell(self, reward: float, tokens: float) -> None:
+        import torch
+
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
         seconds = time.perf_counter() - self.began
-        peak = resident("VmHWM")
+        peak = resident("VmHWM") + (torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_initialized() else 0)
         told = {"seconds": seconds, "reward": reward, "tokens": tokens, "peak": peak, "added": peak - self.held}
         print(DONE + json.dumps(told), flush=True)
 
@@ -150,7 +154,9 @@ def ours(job: dict[str, Any]) -> None:
         turns[0].tell(metrics["reward"], metrics["length"])
         turns[0].wait()
 
-    planned = plan("grpo", job["data"], model=job["model"], reward=job["reward"], steps=job["steps"], seed=job["seed"])
+    planned = plan(
+        "grpo", job["data"], model=job["model"], reward=job["reward"], steps=job["steps"], seed=job["seed"], device=job["device"]
+    )
     recipe = planned.recipe.but(
         objective__kl=None, players__reference=None, study=None,
         setting=planned.recipe.setting.__class__(
@@ -180,7 +186,7 @@ def theirs(job: dict[str, Any]) -> None:
     config = GRPOConfig(
         output_dir=job["folder"], per_device_train_batch_size=batch, num_generations=job["group"], max_completion_length=job["new"],
         gradient_checkpointing=job["checkpointing"], max_steps=job["steps"], learning_rate=RATE, lr_scheduler_type="constant",
-        beta=0.0, loss_type="grpo", temperature=1.0, seed=job["seed"], use_cpu=True, bf16=job["dtype"] == "bfloat16", report_to="none",
+        beta=0.0, loss_type="grpo", temperature=1.0, seed=job["seed"], use_cpu=job["device"] == "cpu", bf16=job["dtype"] == "bfloat16", report_to="none",
         save_strategy="no", logging_steps=1, disable_tqdm=True,
     )  # fmt: skip
     model = AutoModelForCausalLM.from_pretrained(job["model"], dtype=torch.float32)
@@ -246,6 +252,7 @@ def race(folder: Path, case: Case, options: argparse.Namespace) -> dict[str, Any
         **asdict(case), "model": str(model), "data": str(data), "reward": f"{reward}:letters", "folder": str(folder), "dtype": options.dtype,
         "steps": options.pairs + options.warm + 1, "seed": 0, "checkpointing": options.checkpointing,
         "threads": options.threads,
+        "device": options.device,
     }  # fmt: skip
     sides = [Side("ours", job), Side("theirs", job)]
     seen: dict[str, list[dict[str, float]]] = {"ours": [], "theirs": []}
@@ -275,6 +282,7 @@ def learn(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "model": str(tiny()), "data": str(data), "reward": f"{reward}:right", "folder": str(folder), "dtype": options.dtype, "new": 48,
         "prompts": 16, "group": 8, "steps": options.most + 1, "seed": options.seed, "checkpointing": options.checkpointing,
         "threads": options.threads,
+        "device": options.device,
     }  # fmt: skip
     out: dict[str, Any] = {}
     for name in ("ours", "theirs"):
@@ -296,6 +304,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=2, help="steps of each before the counted ones")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--checkpointing", action="store_true", help="TRL with gradient checkpointing, its default")
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--most", type=int, default=80, help="steps of the learning race at most")
