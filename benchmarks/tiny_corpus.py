@@ -32,7 +32,6 @@ from gradus.tasks.zebra import zebra
 from gradus.types import Key, Problem
 from gradus.types.parts import Task
 
-TASKS = ("string_ops", "arithmetic", "countdown", "knights_knaves")
 SHORT_FROM = 0.85  # of the training; the shares of short solutions are those called `late` after it
 HINTED = 0.1  # of the countdown problems have a hint under them
 

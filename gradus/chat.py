@@ -56,18 +56,21 @@ class Asked:
     version: int = 0
 
 
-def load(model_or_run: str | None, *, device: str = "cpu", precision: str = "float32") -> Any:
-    """The model of a folder, or the best (else the final, else the newest) of a run. Raises UserError where that is no language model."""
+def load(model_or_run: str | None, *, task: str | None = None, device: str = "cpu", precision: str = "float32") -> Any:
+    """The model of a folder, or the best (else the final, else the newest) of a run; without one the built-in model for the task.
+
+    Raises UserError where that is no language model.
+    """
     from gradus.api import model_of
     from gradus.policies.build import DTYPES, check_device
     from gradus.policies.lm import LanguageModel
-    from gradus.policies.tiny import folder
+    from gradus.policies.tiny import folder_for
     from gradus.systems.threads import use_threads
 
     check_device(device)
     if precision not in DTYPES:
         raise unknown("precision", precision, DTYPES)
-    found = model_of(model_or_run, "best") or str(folder())
+    found = model_of(model_or_run, "best") or str(folder_for(task))
     model = LanguageModel.load(found, dtype=DTYPES[precision], device=device)
     use_threads(sum(p.numel() for p in model.network.parameters()))
     return model
@@ -233,7 +236,7 @@ def run(
     sampling = made.sampling if made is not None else Sampling(temperature=0.7, max_tokens=512)
     given: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
-    model = load(model_or_run, device=device, precision=precision)
+    model = load(model_or_run, task=task, device=device, precision=precision)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     talk = Talk(sampling, Key(seed).fold("chat"), system or (made.system if made is not None else None), task=made)
     if at_terminal:

@@ -73,7 +73,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
 
 
 def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
-    """The policy of a model folder, or the built-in one of the task's kind where none is named."""
+    """The policy of a model folder, or the built-in one that was made for the task where none is named."""
     check_device(device)
     dtype = DTYPES.get(recipe.setting.precision)
     if dtype is None:
@@ -86,9 +86,9 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
 
         return FlowModel.load(model, dtype=dtype, device=device)
     from gradus.policies.lm import LanguageModel
-    from gradus.policies.tiny import folder
+    from gradus.policies.tiny import folder_for
 
-    found = LanguageModel.load(folder() if model in (None, "tiny") else str(model), dtype=dtype, device=device)
+    found = LanguageModel.load(folder_for(task.name) if model in (None, "tiny") else str(model), dtype=dtype, device=device)
     if recompute and found.note is not None:
         raise UserError(f"setting.recompute needs the built-in decoder, but {found.note}; leave it off")
     return replace(found, recompute=recompute)

@@ -7,7 +7,8 @@ import pytest
 
 from gradus.policies.config import decoder_config
 from gradus.policies.loading import read_weights
-from gradus.policies.tiny import folder
+from gradus import registry
+from gradus.policies.tiny import MADE_FOR, folder, folder_for
 from gradus.types import UserError
 
 SPECIAL = ["<pad>", "<unk>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>"]
@@ -20,12 +21,13 @@ def tokenizer():
     return Tokenizer.from_file(str(folder() / "tokenizer.json"))
 
 
-def test_the_folder_is_small_and_its_numbers_agree() -> None:
-    weights = read_weights(folder())
-    config = decoder_config(json.loads((folder() / "config.json").read_text()))
+@pytest.mark.parametrize("name", MADE_FOR)
+def test_the_folder_is_small_and_its_numbers_agree(name: str) -> None:
+    weights = read_weights(folder(name))
+    config = decoder_config(json.loads((folder(name) / "config.json").read_text()))
     assert 1_000_000 <= sum(w.numel() for w in weights.values()) <= 4_000_000
     assert {str(w.dtype) for w in weights.values()} == {"torch.bfloat16"}
-    assert sum(f.stat().st_size for f in folder().iterdir()) < 8_000_000
+    assert sum(f.stat().st_size for f in folder(name).iterdir()) < 8_000_000
     assert weights["model.embed_tokens.weight"].shape == (config.vocab_size, config.hidden_size)
 
 
@@ -64,3 +66,11 @@ def test_the_chat_template_opens_the_assistants_turn() -> None:
 def test_an_unknown_model_is_named() -> None:
     with pytest.raises(UserError, match=r'unknown built-in model "bse" \(did you mean base\?\)'):
         folder("bse")
+
+
+def test_every_task_has_the_model_that_was_made_for_it() -> None:
+    made = {task: model for model, tasks in MADE_FOR.items() for task in tasks}
+    assert set(made) <= set(registry.task_modules())
+    assert {task: folder_for(task).name for task in made} == made
+    names = (None, "frozen_lake", "problems.jsonl", "zebra:3,sat:1", "arithmetic:1,zebra:1")
+    assert [folder_for(name).name for name in names] == ["base", "base", "base", "puzzles", "base"]
