@@ -5,9 +5,9 @@ import string
 
 import pytest
 
+from gradus import registry
 from gradus.policies.config import decoder_config
 from gradus.policies.loading import read_weights
-from gradus import registry
 from gradus.policies.tiny import MADE_FOR, folder, folder_for
 from gradus.types import UserError
 
