@@ -369,8 +369,9 @@ def solve_bridges(graph: Graph) -> Solved:
 
 
 def check_bridges(graph: Graph, said: str, best: Any) -> bool:
-    found = pairs(said) if said != "none" else []
-    return found is not None and sorted(found) == sorted(best)
+    if said == "none":
+        return not best
+    return sorted(pairs(said) or []) == sorted(best) != []
 
 
 def solve_reach(graph: Graph) -> Solved:

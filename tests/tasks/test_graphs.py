@@ -193,7 +193,7 @@ def test_answers_by_hand() -> None:
     assert marks(problem("trail", "AB AC AD", best=False), "none", "BAC") == "10"
     assert marks(problem("match", square, best=2), "AB CD", "D-A, C-B", "AB BC", "AB", "AB AB", "AC BD") == "110000"
     assert marks(problem("bridges", "AB BC", best=("AB", "BC")), "BC BA", "AB", "none", "AB BC CD") == "1000"
-    assert marks(problem("bridges", square, best=()), "none", "AB") == "10"
+    assert marks(problem("bridges", square, best=()), "none", "AB", ",", "-") == "1000"
     assert marks(problem("colour", square), "A0 B1 C0 D1", "D0,C1,B0,A1", "A:0 B:1 C:0 D:1", "A0 B1 C0", "A0 B1 C0 D0", "0101") == "111000"
     assert marks(problem("span", "AB3 BC2", best=5), "5", "05", "5.0", "6") == "1000"
 

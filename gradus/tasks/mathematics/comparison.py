@@ -180,9 +180,11 @@ def in_order(gold: Sequence[Term], answer: Sequence[Term]) -> bool:
 
 
 def distinct(members: Sequence[Term]) -> list[Term]:
-    """The members, each kept where it stands first."""
+    """The members, each kept where it stands first; of more than MOST all, for these are not compared."""
+    if len(members) > MOST:
+        return list(members)
     kept: list[Term] = []
-    for member in members[:MOST]:
+    for member in members:
         if not any(member == k or (is_expression(member) and is_expression(k) and identical(member, k)) for k in kept):
             kept.append(member)
     return kept

@@ -40,7 +40,9 @@ def _same_reading(gold: Term, answer: Term) -> bool:
     if g is not None and g == a:
         return True
     if (_written_out(gold) and _rounds(answer, a)) or (_written_out(answer) and _rounds(gold, g)):
-        return _rounded(gold, g) == _rounded(answer, a)
+        found = _rounded(gold, g)
+        if found != 0:  # 0.0 is not every number that is small
+            return bool(found == _rounded(answer, a))
     return (g is None or a is None) and identical(gold, answer)
 
 

@@ -22,7 +22,7 @@ _BOX = re.compile(r"\\boxed\s*(?=\{)|\\boxed\s+([0-9]+)")
 _OPENING = re.compile(r"(?<!\\)\$\$?|\\\[|\\\(|-?\\frac\{-?[0-9]{1,100}\}\{-?[0-9]{1,100}\}")
 _CLOSING = {"$$": "$$", "$": "$", "\\[": "\\]", "\\(": "\\)"}
 _LINK = re.compile(r",|\band\b|\bor\b")
-_JOIN = re.compile(r"\s*(?:,|,?\s*and|,?\s*or)\s*")
+_JOIN = re.compile(r",|,?\s*and|,?\s*or")
 _PERCENT = re.compile(r"\s*(?:\\?%|percent\b)")
 _DIGITS = (
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,100})?|[0-9]{1,100},[0-9]{1,100}(?!,?[0-9])|[0-9]{1,100}(?:\.[0-9]{0,100})?|\.[0-9]{1,100})"
@@ -124,7 +124,7 @@ def joined(text: str, formulas: list[Found]) -> list[Found]:
     """Formulas with nothing but "and", "or" or a comma between them, as one."""
     done: list[Found] = []
     for formula in formulas:
-        if done and _JOIN.fullmatch(text[done[-1].end : formula.start]):
+        if done and _JOIN.fullmatch(text[done[-1].end : formula.start].strip()):
             done[-1] = done[-1]._replace(end=formula.end, latex=f"{done[-1].latex} , {formula.latex}")
         else:
             done.append(formula)

@@ -46,7 +46,7 @@ def clean(text: str) -> str:
         rows = text.split("\\\\")  # a line break is no spacing before what follows it
         text = "\\\\".join(_SPACING.sub(" ", row) for row in rows)
         text = _DEGREES.sub("", _FRACTIONS.sub(r"\\frac", _STYLES.sub(r"\\text", _DOTS.sub("", text))))
-    text = text.strip().removesuffix("\\\\").strip()
+    text = " ".join(text.split()).removesuffix("\\\\").strip()
     text = _without_words(text)
     bare = text.rstrip(".,;: ")
     return bare.replace(",", "") if _THOUSANDS.fullmatch(bare) and not bare.startswith(("0", "-0")) else bare

@@ -175,7 +175,12 @@ class Reader:
             return number(int(token[0]))
         if token in STOPS:
             raise Unreadable(f"unexpected {token}")
-        return atom(self)
+        self.depth += 1  # \sqrt\sqrt\sqrt 2
+        if self.depth > DEPTH:
+            raise Unreadable("nested too deeply")
+        found = atom(self)
+        self.depth -= 1
+        return found
 
 
 def whole_fraction(term: Term) -> bool:

@@ -17,8 +17,8 @@ from typing import Any
 from gradus.tasks.mathematics.terms import Term
 
 BITS = 4096
-PRIME = 2**64 - 2**32 + 1
-ROOT_OF_MINUS_ONE = pow(2, 48, PRIME)  # 2^96 is -1
+PRIME = 2**64 - 59  # of which 2 is a primitive root: no small power of two is 1, -1 or i
+ROOT_OF_MINUS_ONE = pow(2, PRIME // 4, PRIME)
 EXPONENT = 10_000  # largest exponent of a residue
 FACTORIAL = 170  # the last whose value is a double
 NUMERIC = frozenset(["number", "symbol", "+", "*", "^", "call", "percent"])
@@ -45,8 +45,15 @@ def exact(term: Term) -> Fraction:
     if head == "^":
         return _limited(power(exact(parts[0]), exact(parts[1])))
     if head == "call" and parts[0] in EXACT:
-        return _limited(EXACT[parts[0]](*[exact(p) for p in parts[1:]]))
+        return _limited(_called(EXACT[parts[0]], [exact(p) for p in parts[1:]]))
     raise Valueless(head)
+
+
+def _called(function: Callable[..., Fraction], arguments: list[Fraction]) -> Fraction:
+    try:
+        return function(*arguments)
+    except (OverflowError, ZeroDivisionError, ValueError) as error:  # logarithms of what no double holds
+        raise Valueless(str(error)) from None
 
 
 def _limited(value: Fraction) -> Fraction:
@@ -110,8 +117,8 @@ EXACT: Mapping[str, Callable[..., Fraction]] = {
     "ceil": lambda x: Fraction(math.ceil(x)),
     "factorial": lambda x: Fraction(math.factorial(_whole(x, FACTORIAL))),
     "binomial": lambda n, k: Fraction(math.comb(_whole(n, 2000), _whole(k, 2000))),
-    "max": max,
-    "min": min,
+    "max": lambda *xs: max(xs),
+    "min": lambda *xs: min(xs),
     "gcd": lambda *xs: Fraction(math.gcd(*[_whole(x, 2**512) for x in xs])),
     "lcm": lambda *xs: Fraction(math.lcm(*[_whole(x, 2**64) for x in xs])),
     "log": _logarithm,

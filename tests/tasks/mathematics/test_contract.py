@@ -149,6 +149,14 @@ HOSTILE = [
     r"\begin",
     "(x+1)^{9999}" * 60,
     r"\{" + ",".join(rf"\sqrt{{{n}}}" for n in range(130)) + r"\}",
+    "1" + " " * 1900 + "2",
+    "1" + "~" * 1900 + "2",
+    r"\frac1" * 250 + "2",
+    r"\sqrt" * 390 + "2",
+    r"\max(3)",
+    r"\log(10^{400})",
+    r"\log(10^{-400})",
+    r"\log_{1." + "0" * 30 + "1}(5)",
 ]
 
 
@@ -156,6 +164,40 @@ HOSTILE = [
 def test_what_is_too_large_is_not_right(text):
     assert not verify("$12345$", f"${text}$")
     assert not verify(f"${text}$", r"\boxed{12345}")
+
+
+def test_white_space_between_formulas_costs_no_time():
+    assert verify("$1,2$", "$1$" + " " * 19_000 + ",\n and $2$")
+    assert not verify("$12$", "$1$" + " " * 19_000 + "$2$")
+
+
+def test_terms_that_are_nested_too_deeply_for_the_stack_are_not_right(monkeypatch):
+    def deep(gold, answer):
+        raise RecursionError
+
+    monkeypatch.setattr(module, "same", deep)
+    assert verify("$1$", "$2$") is False
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("x+1", "x+2^{192}"),
+        ("x", "x+18446744069414584321"),
+        ("3+i", "3+2^{48}"),
+        ("1,2", "1," * 31 + "2,3"),  # more members than are compared
+        (",".join(map(str, range(32))), ",".join(map(str, range(40)))),
+        ("0.0000001", "0.0"),
+        (r"\frac{1}{3000000}", "0.000000"),
+    ],
+)
+def test_what_is_not_the_answer_is_wrong(gold, answer):
+    assert not verify(f"${gold}$", rf"\boxed{{{answer}}}")
+
+
+def test_a_value_of_zero_is_zero_with_decimals_too():
+    assert verify(r"$\sin(\pi)$", "$0.0$")
+    assert verify("$0$", "$0.0$")
 
 
 def test_a_bare_gold_answer_is_framed_and_a_list_holds_accepted_answers():
