@@ -21,8 +21,8 @@ Estimator = Literal["k1", "k2", "k3"]
 def kl_costs(logprobs: np.ndarray, reference_logprobs: np.ndarray, *, estimator: Estimator) -> np.ndarray:
     """[A] nats: with d = log pi_ref - log pi: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1, float64.
 
-    The mean of k1 is the divergence, and so the only one under which the reward's penalty has the gradient of the KL. Reference: Schulman,
-    Approximating KL Divergence (2020).
+    k1 and k3 have the divergence as mean. As a penalty in the reward k1 alone has its gradient, E[k1 grad log pi]: of k3 the part exp(d) adds
+    -grad KL(pi_ref || pi) besides. Reference: Schulman, Approximating KL Divergence (2020).
     """
     d = np.asarray(reference_logprobs, np.float64) - np.asarray(logprobs, np.float64)
     costs = {"k1": -d, "k2": d * d / 2, "k3": np.expm1(d) - d}

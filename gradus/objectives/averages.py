@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gradus.types import UserError
 from gradus.types.batch import Batch, Counts, segment_sum
 
 
@@ -71,9 +72,19 @@ class ConstantLength:
 
 @dataclass(frozen=True)
 class Joint:
-    """Another average that counts the actions and trajectories of all sources as one: terms of several sources then share one denominator."""
+    """Another average that counts the actions and trajectories of all sources as one: terms of several sources then share one denominator.
+
+    Raises UserError for an average that counts within groups or contexts, of which a term sees those of its own source alone.
+    """
 
     average: Average = TokenMean()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.average, (GroupMean, ContextMean)):
+            name = type(self.average).__name__
+            raise UserError(
+                f"Joint cannot share the denominator of {name}, which differs from source to source; set TokenMean or SequenceMean"
+            )
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         whole = Counts(*(sum(getattr(c, f.name) for c in batch.counts.values()) for f in fields(Counts)))

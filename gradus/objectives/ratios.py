@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from torch import Tensor
 
 from gradus.types.batch import Batch, segment_sum
+
+Against = Literal["old", "behaviour"]
 
 
 class Ratio(Protocol):
@@ -22,7 +24,7 @@ class Ratio(Protocol):
 class TokenRatio:
     """log r_t = log pi(a_t) - log pi_old(a_t). `against`: "old" (start of the update) or "behaviour" (as sampled)."""
 
-    against: str = "old"
+    against: Against = "old"
     separable: ClassVar[bool] = True
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
@@ -33,7 +35,7 @@ class TokenRatio:
 class SequenceRatio:
     """log s_i = mean over the trajectory of log r_t, the same for all of its actions. GSPO, arXiv:2507.18071, eq. 7."""
 
-    against: str = "old"
+    against: Against = "old"
     separable: ClassVar[bool] = False  # couples the actions of a trajectory, whose contexts may lie in different micro-batches
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
@@ -50,7 +52,7 @@ class SequenceTokenRatio:
     GSPO-token, arXiv:2507.18071, eq. 14.
     """
 
-    against: str = "old"
+    against: Against = "old"
     separable: ClassVar[bool] = False  # couples the actions of a trajectory, whose contexts may lie in different micro-batches
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:

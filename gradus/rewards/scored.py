@@ -18,7 +18,8 @@ from gradus.types.signals import Signal, Values
 class Scored(Combines):
     """The value of `player` before a trajectory's last action: an ended answer has all been read there but its end token.
 
-    Scores have no scale of their own, so no answer is right by them: `--study.reward Verified` measures accuracy where the task can verify.
+    Scores have no scale of their own: `accuracy` and parts that ask for right answers, which without a verifier's word mean a reward of at
+    least 1, say nothing here. `--study.reward Verified` measures accuracy where the task can verify.
     """
 
     player: str = "judge"

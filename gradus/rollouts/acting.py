@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.single import Single
-from gradus.types import Group, Request
+from gradus.types import Group, Request, UserError
 from gradus.types.parts import World
 
 
@@ -22,3 +23,14 @@ class Acting:
         """Judged groups, one a request."""
         rollout = Single() if world.task.environment is None else Episodes(self.max_turns, self.history)
         return await rollout.run(requests, world)
+
+
+def one_each(groups: Sequence[Group], requests: Sequence[Request], outer: Any) -> list[Group]:
+    """The groups, one a request. Raises UserError where there are more or fewer, so that `outer` would join what does not belong together."""
+    if len(groups) != len(requests):
+        name = type(outer).__name__
+        raise UserError(
+            f"{name} adds to every group, but the rollout inside it gave {len(groups)} groups for {len(requests)} requests; put {name} inside "
+            f"that rollout and not around it (--rollout Refill --rollout.rollout {name})"
+        )
+    return list(groups)

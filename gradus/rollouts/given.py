@@ -55,10 +55,11 @@ class GivenPairs:
         return not {"chosen", "rejected"} <= task.provides
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One group a request, in the order of the requests. Raises UserError for a pair that is not two texts."""
+        """One group a request, in their order, then what `rollout` gives beyond. Raises UserError for a pair that is not two texts."""
         bare = [r for r in requests if not has_pair(r.problem)]
         sampled = iter(await self.rollout.run(bare, world) if bare else ())
-        return [pair(r, world) if has_pair(r.problem) else next(sampled) for r in requests]
+        asked = [pair(r, world) if has_pair(r.problem) else next(sampled) for r in requests]
+        return [*asked, *sampled]
 
 
 def has_pair(problem: Problem) -> bool:

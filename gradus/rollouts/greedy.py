@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.acting import Acting, one_each
 from gradus.types import Group, Request
 from gradus.types.parts import World
 
@@ -22,8 +22,9 @@ class WithGreedy:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in their order; all are sampled together."""
-        judged: list[Group] = await self.rollout.run([*requests, *(greedy(r, world) for r in requests)], world)
+        """One judged group a request, in their order; all are sampled together. Raises UserError where `rollout` gives others."""
+        asked = [*requests, *(greedy(r, world) for r in requests)]
+        judged = one_each(await self.rollout.run(asked, world), asked, self)
         return [joined(group, probe) for group, probe in zip(judged[: len(requests)], judged[len(requests) :], strict=True)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.acting import Acting, one_each
 from gradus.rollouts.given import given, solved
 from gradus.rollouts.names import group_name
 from gradus.types import Group, Request
@@ -28,12 +28,12 @@ class WithSolution:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in their order. Raises UserError for a problem that brings no solution."""
+        """One judged group a request, in their order. Raises UserError for a problem without a solution, and where `rollout` gives other groups."""
         asked = [replace(r, count=max(1, r.count - 1)) for r in requests]
         experts = [written(r, world) for r in asked]
         if world.task.environment is None:
             experts = await world.judge([e.but(pool=()) for e in experts])
-        groups = await self.rollout.run(asked, world)
+        groups = one_each(await self.rollout.run(asked, world), asked, self)
         return [
             g.but(trajectories=(*g.trajectories, *e.trajectories), pool=(*g.pool, *e.pool)) for g, e in zip(groups, experts, strict=True)
         ]

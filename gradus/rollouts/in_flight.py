@@ -117,7 +117,7 @@ def _joined(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None
 
 def stopped(answer: Context, new: int, stops: Sequence[str], world: World, player: str) -> Context:
     """The answer cut where its text first holds a stop string that began before its last `new` tokens, and so was not seen by who sampled them."""
-    if answer.ended is Ended.STOP or not any(stop in world.text(answer.tokens, player) for stop in stops):
+    if not any(stop in world.text(answer.tokens, player) for stop in stops):
         return answer
     ends = range(len(answer.tokens) - new + 1, len(answer.tokens) + 1)
     count = next(n for n in ends if any(stop in world.text(answer.tokens[:n], player) for stop in stops))

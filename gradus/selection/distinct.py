@@ -6,6 +6,7 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from gradus.selection.filters import learned
 from gradus.types import Group, Key, Trajectory, UserError
 from gradus.types.ranges import check_ranges
 
@@ -30,7 +31,7 @@ class RightAndDistinct:
         kept, dropped = [], []
         for group in groups:
             first: dict[Hashable, Trajectory] = {}
-            for t in group.trajectories:
+            for t in learned(group):
                 if t.right:
                     first.setdefault(likeness(t, self.pattern), t)
             if first:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradus.types import Group, Key
+from gradus.types import Group, Key, Trajectory
 
 
 def without_failures(groups: Sequence[Group]) -> list[Group]:
     """The groups less the trajectories whose reward failed; a group left empty goes. The statistics of a group are those of the k that remain."""
     kept = (g.but(trajectories=tuple(t for t in g.trajectories if t.failed is None)) for g in groups)
     return [g for g in kept if g.trajectories]
+
+
+def learned(group: Group) -> tuple[Trajectory, ...]:
+    """The trajectories that may be trained on: those that were sampled for a value only are never picked out of a group."""
+    return tuple(t for t in group.trajectories if t.trained)
 
 
 @dataclass(frozen=True)
@@ -59,9 +64,9 @@ class BestAndWorst:
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []
         for group in groups:
-            best = max(group.trajectories, key=lambda t: t.value)
-            worst = min(group.trajectories, key=lambda t: t.value)
-            if best.value > worst.value:
+            best = max(learned(group), key=lambda t: t.value, default=None)
+            worst = min(learned(group), key=lambda t: t.value, default=None)
+            if best is not None and worst is not None and best.value > worst.value:
                 kept.append(group.but(trajectories=(best, worst)))
             else:
                 dropped.append(group)
@@ -78,7 +83,7 @@ class Best:
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []
         for group in groups:
-            ranked = sorted(group.trajectories, key=lambda t: -t.value)
+            ranked = sorted(learned(group), key=lambda t: -t.value)
             best = tuple(t for t in ranked[: self.count] if self.above is None or t.value > self.above)
             if best:
                 kept.append(group.but(trajectories=best))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gradus.selection.filters import learned
 from gradus.types import Group, Key
 
 
@@ -19,7 +20,7 @@ class Consecutive:
         pairs = [
             g.but(key=f"{g.key}/pair/{i}", trajectories=pair)
             for g in groups
-            for i, pair in enumerate(zip(g.trajectories[::2], g.trajectories[1::2], strict=False))
+            for i, pair in enumerate(zip(learned(g)[::2], learned(g)[1::2], strict=False))
         ]
         kept = [p for p in pairs if p.trajectories[0].value != p.trajectories[1].value]
         return kept, [p for p in pairs if p not in kept]

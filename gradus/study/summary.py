@@ -15,12 +15,14 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     reward: mean of the combined reward. reward/<component>: mean where it applies. accuracy: share of judged trajectories that are right.
     length: mean number of actions. entropy: exact where the objective computes it, else the mean of -log p of the sampled actions, an
     unbiased estimate. kl: to the reference where the recipe has one. failed: trajectories without a reward. Trajectories that were sampled
-    for a value only are not looked at.
+    for a value only are not looked at; nor are given ones in reward, accuracy, length and truncated, where the step has any that the policy
+    sampled: they would count as its own.
     """
     groups = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]
     trajectories = [t for g in groups for t in g.trajectories]
-    judged = [t for t in trajectories if t.failed is None]
-    names = list(dict.fromkeys(n for t in trajectories for n in t.components))
+    own = [t for t in trajectories if t.source == "policy"] or trajectories
+    judged = [t for t in own if t.failed is None]
+    names = list(dict.fromkeys(n for t in own for n in t.components))
     logprobs = [c.logprobs for t in trajectories for c in t.contexts if c.logprobs is not None]
     surprise = -float(np.concatenate(logprobs).astype(np.float64).mean()) if logprobs and sum(map(len, logprobs)) else None
     return {
@@ -28,13 +30,13 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
         "reward": mean([t.value for t in judged]),
         **{f"reward/{n}": mean([float(v) for t in judged if isinstance(v := t.components.get(n), (int, float))]) for n in names},
         "accuracy": mean([float(t.right) for t in judged]),
-        "length": mean([t.actions for t in trajectories]),
+        "length": mean([t.actions for t in own]),
         "entropy": update.get("entropy", surprise),
         "kl": update.get("kl"),
         "clip_share": update.get("clip_share"),
-        "truncated": mean([float(t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED)) for t in trajectories]),
+        "truncated": mean([float(t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED)) for t in own]),
         "informative": mean([float(len({t.value for t in g.trajectories if t.failed is None}) > 1) for g in groups]),
-        "failed": len(trajectories) - len(judged),
+        "failed": sum(t.failed is not None for t in trajectories),
         **{k: v for k, v in update.items() if k not in ("entropy", "kl", "clip_share")},
         **{f"tokens/{purpose}": count for purpose, count in spent.items()},
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradus.types import Key
+from gradus.types import Key, unknown
 from gradus.types.batch import Batch
 from gradus.updates.minibatches import Minibatches
 
@@ -19,7 +19,10 @@ class OnlyPlayers:
     update: Any = Minibatches()
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """The metrics of the players that moved."""
+        """The metrics of the players that moved. Raises UserError for one that there is not."""
+        for name in self.players:
+            if name not in players:
+                raise unknown("player", name, players, "OnlyPlayers moves it; name one of the recipe's")
         mine = {name: batch for name, batch in batches.items() if name in self.players}
         moved: dict[str, float] = self.update.apply(players, mine, step, key)
         return moved

@@ -22,9 +22,10 @@ class Restarted:
     of: str = "start"
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """The metrics of `update`. Raises UserError where there is no player `of`."""
-        if self.of not in players:
-            raise unknown("player", self.of, players, "Restarted takes its weights; add it to players")
+        """The metrics of `update`. Raises UserError where there is no such player."""
+        for name, use in ((self.of, "takes its weights"), (self.player, "gives it weights")):
+            if name not in players:
+                raise unknown("player", name, players, f"Restarted {use}; add it to players")
         if self.player in batches and batches[self.player].actions:
             learner = players[self.player]
             learner.policy.network.load_state_dict(players[self.of].policy.network.state_dict())

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gradus.objectives.terms import Term, evaluate, wants_of
-from gradus.types import Key, UserError
+from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb
@@ -133,6 +133,8 @@ class TrustRegion:
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""
+        if self.player not in players:
+            raise unknown("player", self.player, players, "TrustRegion moves it; name one of the recipe's")
         out: dict[str, float] = self.others.apply(players, {n: b for n, b in batches.items() if n != self.player}, step, key)
         batch, player = batches.get(self.player), players[self.player]
         if batch is None or "policy" not in batch.counts or step % player.spec.every:

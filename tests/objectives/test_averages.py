@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
-from gradus.types import Group
+from gradus.types import Group, UserError
 from tests.toy import batch, group, trajectory
 
 ALL = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
@@ -73,3 +73,9 @@ def test_sources_together_have_one_denominator():
         assert Joint(ConstantLength(10)).coefficients(mine, source).tolist() == [1 / 30] * rows
     alone = three()
     assert torch.equal(Joint(SequenceMean()).coefficients(alone, "policy"), SequenceMean().coefficients(alone, "policy"))
+
+
+@pytest.mark.parametrize("average", [GroupMean(), ContextMean()])
+def test_a_joint_average_refuses_counts_of_one_source(average):
+    with pytest.raises(UserError, match=f"Joint cannot share the denominator of {type(average).__name__}"):
+        Joint(average)

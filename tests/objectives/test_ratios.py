@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 from torch.testing import assert_close
 
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
+from gradus.overrides import override_all
+from gradus.registry import recipe
+from gradus.types import UserError
 from tests.toy import batch, group
 
 
@@ -50,3 +54,9 @@ def test_the_token_form_has_the_value_of_the_sequence_and_the_gradient_of_the_to
 def test_a_probability_is_the_ratio_to_certainty():
     now = numbers(-1, -2).requires_grad_()
     assert torch.equal(Probability().log_ratio(now, numbers(-5, -5), batch(group(1))), now)
+
+
+@pytest.mark.parametrize("ratio", ["TokenRatio", "SequenceRatio", "SequenceTokenRatio"])
+def test_what_it_is_against_is_one_of_two(ratio):
+    with pytest.raises(UserError, match='unknown value "behavior"'):
+        override_all(recipe("grpo"), [("objective.policy.ratio", ratio), ("objective.policy.ratio.against", "behavior")])

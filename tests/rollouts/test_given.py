@@ -12,6 +12,8 @@ import pytest
 from gradus.papers.bases.sft import sft
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.given import Given, GivenPairs
+from gradus.rollouts.refill import Refill
+from gradus.selection.filters import Informative
 from gradus.tasks.frozen_lake import frozen_lake
 from gradus.types import Frozen, Key, Problem, Request, UserError
 from gradus.types.parts import Task
@@ -114,3 +116,13 @@ def test_what_brings_its_reward_need_not_be_judged():
     pairs = replace(PLAIN, provides=frozenset({"chosen", "rejected", "solution"}))
     assert [Given().judges(t) for t in (PLAIN, pairs)] == [False, False]
     assert [GivenPairs().judges(t) for t in (PLAIN, pairs, replace(PLAIN, provides=frozenset({"chosen"})))] == [True, False, True]
+
+
+def test_groups_of_further_problems_come_after_those_asked_for():
+    world = toy_run(sft.but(rollout=GivenPairs())).at(0)[1]
+    asked = asyncio.run(world.more(2))
+    given = replace(asked[0], problem=replace(asked[0].problem, meta=Frozen(chosen="b", rejected="c")))
+    groups = asyncio.run(GivenPairs(Refill(until=Informative(), rounds=2)).run([given, asked[1]], world))
+    plain = asyncio.run(GivenPairs().run([given, asked[1]], world))
+    assert [g.key for g in groups[:2]] == [g.key for g in plain]
+    assert len(groups) > 2  # a group of one sample tells nothing, so that further problems were asked for

@@ -6,11 +6,13 @@ import asyncio
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.acting import Acting
 from gradus.rollouts.greedy import WithGreedy
-from gradus.types import Key, Request, Sampling
+from gradus.rollouts.refill import Refill
+from gradus.types import Key, Request, Sampling, UserError
 from tests.toy import TOY, toy_run
 
 
@@ -39,3 +41,11 @@ def test_the_request_s_own_limits_hold():
     assert max(t.actions for t in group.trajectories) <= 2
     assert np.isfinite(group.trajectories[-1].contexts[0].logprobs).all()
     assert isinstance(WithGreedy().test, Acting)
+
+
+def test_a_rollout_that_gives_other_groups_is_refused():
+    run = toy_run(reinforce)
+    world = run.at(0)[1]
+    requests = asyncio.run(world.more(2))
+    with pytest.raises(UserError, match="put WithGreedy inside that rollout"):
+        asyncio.run(WithGreedy(Refill()).run(requests, world))

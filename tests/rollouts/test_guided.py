@@ -10,9 +10,17 @@ import pytest
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.acting import Acting
 from gradus.rollouts.guided import WithSolution
+from gradus.rollouts.refill import Refill
 from gradus.tasks.frozen_lake import frozen_lake
 from gradus.types import Frozen, Key, Request, UserError
 from tests.toy import TOY, toy_run
+
+
+class Never:
+    """A selection that keeps nothing."""
+
+    def keep(self, groups, key):
+        return [], list(groups)
 
 
 def groups_of(rollout, count, task=TOY, **meta):
@@ -56,3 +64,14 @@ def test_a_demonstrated_episode_stands_as_it_was_played():
     (group,) = asyncio.run(WithSolution().run([Request(problem, count=3)], world))
     assert [t.source for t in group.trajectories] == ["policy", "policy", "expert"]
     assert group.trajectories[-1].value == 1.0
+
+
+def test_a_rollout_that_samples_on_stands_around_it_and_not_inside():
+    def groups(rollout):
+        world = toy_run(reinforce).at(0)[1]
+        return asyncio.run(rollout.run(asyncio.run(world.more(2)), world))
+
+    with pytest.raises(UserError, match="put WithSolution inside that rollout"):
+        groups(WithSolution(Refill(until=Never())))
+    found = groups(Refill(WithSolution(), until=Never(), rounds=3))
+    assert [[t.source for t in g.trajectories][-1] for g in found] == ["expert"] * 6

@@ -123,6 +123,12 @@ def test_a_stop_across_two_parts_ends_the_answer():
     assert len(made.contexts[0].logprobs) == made.actions == 4
 
 
+def test_a_stop_across_two_parts_ends_an_answer_that_its_end_token_ends_later():
+    made, steps = scripted("abcde", 3, max_tokens=9, stops=("cd",))  # parts of 3: "abc", then "de" and the end token
+    assert (made.completion, made.ended, steps) == ("abcd", Ended.STOP, 2)
+    assert len(made.contexts[0].logprobs) == made.actions == 4
+
+
 def test_a_task_of_many_turns_is_refused():
     world, _ = scripted_world(replace(TOY, environment=FrozenLake()), lambda ask: "up")
     with pytest.raises(UserError, match="set --rollout Episodes"):

@@ -43,3 +43,9 @@ def test_what_is_no_pattern_or_count_is_refused():
         RightAndDistinct(pattern="(")
     with pytest.raises(UserError, match="count is 0"):
         RightAndDistinct(count=0)
+
+
+def test_what_was_sampled_for_a_value_only_is_not_kept():
+    made = said("a", "b")
+    probed = made.but(trajectories=(made.trajectories[0].but(trained=False), made.trajectories[1]))
+    assert kept(RightAndDistinct(), probed)[0] == [["t1"]]

@@ -63,3 +63,13 @@ def test_best_and_worst_are_a_pair():
     (stay,), _ = BestAndWorst().keep([group(0.5, 1, 0, 1, 0)], Key())
     assert [t.id for t in stay.trajectories] == ["g/1", "g/2"]
     assert kept(BestAndWorst(), group(1, 1, key="same"), group(1, key="one")) == ([], ["same", "one"])
+
+
+@pytest.mark.parametrize("selection", [BestAndWorst(), Best()])
+def test_what_was_sampled_for_a_value_only_is_not_picked(selection):
+    made = group(0.5, 0, 1)
+    probed = made.but(trajectories=(*made.trajectories[:2], made.trajectories[2].but(trained=False)))
+    (stay,), _ = selection.keep([probed], Key())
+    assert [t.value for t in stay.trajectories] == ([0.5, 0] if selection == BestAndWorst() else [0.5])
+    bare = made.but(trajectories=(made.trajectories[2].but(trained=False),))
+    assert selection.keep([bare], Key()) == ([], [bare])

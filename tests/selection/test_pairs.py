@@ -18,3 +18,10 @@ def test_the_rewards_of_the_pool_stay():
     whole = group(1, 0, 1, 1).but(pool=(1, 0, 1, 1))
     kept, dropped = Consecutive().keep([whole], Key())
     assert [g.pool for g in kept + dropped] == [whole.pool] * 2
+
+
+def test_what_was_sampled_for_a_value_only_is_in_no_pair():
+    made = group(1, 0, 1, 0)
+    probed = made.but(trajectories=(made.trajectories[0].but(trained=False), *made.trajectories[1:]))
+    kept, _ = Consecutive().keep([probed], Key())
+    assert [[t.id for t in g.trajectories] for g in kept] == [["g/1", "g/2"]]

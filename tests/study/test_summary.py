@@ -80,3 +80,13 @@ def test_what_was_sampled_for_a_value_only_is_not_counted():
     probed = made.but(trajectories=(made.trajectories[0], made.trajectories[1].but(trained=False)))
     row = summarise(0, [probed], {}, {})
     assert (row["reward"], row["length"], row["informative"]) == (1.0, 1.0, 0.0)
+
+
+def test_a_given_answer_is_not_counted_among_those_of_the_policy():
+    made = group(0, 0, 1, lengths=[1, 1, 9])
+    given = made.trajectories[2].but(source="expert", ended=Ended.LENGTH)
+    row = summarise(0, [made.but(trajectories=(*made.trajectories[:2], given))], {}, {})
+    assert (row["reward"], row["accuracy"], row["length"], row["truncated"]) == (0.0, 0.0, 1.0, 0.0)
+    assert row["informative"] == 1.0  # it is compared with them all the same
+    row = summarise(0, [made.but(trajectories=(given,))], {}, {})  # where all are given they are what there is to tell
+    assert (row["reward"], row["length"]) == (1.0, 9.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from gradus.papers.bases.ppo import ppo
+from gradus.types import UserError
 from gradus.updates.only_players import OnlyPlayers
 from tests.toy import toy_run, train_toy
 
@@ -23,3 +25,8 @@ def test_all_of_them_is_the_update_itself():
     ours, plain = (train_toy(ppo.but(update=u), steps=1) for u in (OnlyPlayers(("policy", "critic"), ppo.update), ppo.update))
     for name in ("policy", "critic"):
         assert torch.equal(*(r.players[name].policy.network.state_dict()["logits"] for r in (ours, plain)))
+
+
+def test_a_player_that_is_not_there_is_named():
+    with pytest.raises(UserError, match='unknown player "critc"'):
+        train_toy(ppo.but(update=OnlyPlayers(("critc",), ppo.update)), steps=1)

@@ -56,3 +56,5 @@ def test_without_a_batch_nothing_is_touched():
 def test_a_start_that_is_not_there_is_named():
     with pytest.raises(UserError, match='unknown player "start"'):
         train_toy(RECIPE.but(players__start=None))
+    with pytest.raises(UserError, match='unknown player "polcy"'):
+        train_toy(RECIPE.but(update__player="polcy"))

@@ -150,6 +150,11 @@ def test_other_players_move_by_their_own_update():
     assert run.metrics[-1]["critic/learning_rate"] == 0.05
 
 
+def test_a_player_that_is_not_there_is_named():
+    with pytest.raises(UserError, match='unknown player "polcy"'):
+        train_toy(ppo.but(update=TrustRegion(player="polcy")), steps=1)
+
+
 def test_narrow_weights_are_refused():
     player, made = sampled(torch.bfloat16)
     with pytest.raises(UserError, match="float32"):

@@ -27,7 +27,7 @@ from gradus.papers.bases.dpo import dpo
 from gradus.rollouts.given import GivenPairs
 from gradus.rollouts.mismatched import STREAM, Mismatched
 from gradus.selection.filters import Everything
-from gradus.types import Frozen
+from gradus.types import Frozen, UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Signal, Want
@@ -69,6 +69,8 @@ class Prospect:
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         ids = batch.trajectory.unique()
         scores = self.score.scores(outputs[LogProb()], batch).index_select(0, ids)
+        if any(STREAM not in c.streams for c in batch.contexts):
+            raise UserError(f'the drift is read from the stream "{STREAM}", which this rollout does not write; set --rollout Mismatched')
         drift = trajectory_sums(batch.stream(STREAM), batch).index_select(0, ids).mean().clamp(min=0)
         wanted = torch.tensor([batch.trajectories[int(i)].value > self.above for i in ids])
         losses = prospect_losses(scores - drift, wanted, beta=self.beta, weights=(self.desirable, self.undesirable))

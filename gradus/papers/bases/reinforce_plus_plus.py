@@ -4,8 +4,8 @@ r_t = [t last] R - 0.01 (log pi(a_t) - log pi_ref(a_t)), both as sampled;  A_t =
 A_t <- (A_t - mean) / std over all tokens of the batch;  loss = mean over tokens of -min(rho A, clip(rho, 0.8, 1.2) A).
 
 One sample a problem is enough; more are used as they are. The statistics of a batch depend ever less on a single sample, those of a group
-do, which biases the group's normalisation. A constant batch has advantage zero. While one mini-batch follows a batch rho is 1 and the clip
-never binds.
+do, which biases the group's normalisation. Where all rewards of a batch are equal what is left, and normalised, are the KL penalties. While
+one mini-batch follows a batch rho is 1 and the clip never binds.
 
 The variant with a baseline (k > 1 samples a problem) takes the group's mean from the reward before it normalises over the batch, and moves
 the KL into the loss, as k2: `--credit ToGo --credit.baseline group --objective.kl KL --objective.kl.estimator k2`.

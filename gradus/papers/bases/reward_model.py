@@ -11,7 +11,7 @@ mini-batch, or its answers would be learned by heart.
 
 Evaluation is the share of held-out pairs in the right order (`held_out/accuracy`, chance one half) and the mean reward of the answer that
 scores highest (`held_out/picked`, beside `held_out/reward` of all). Another run is judged by it with `--reward FOLDER_OF_THIS_RUN`; then
-`--study.reward Verified` measures accuracy, since a score alone calls nothing right.
+`--study.reward Verified` measures accuracy, since a score alone tells no right answer from a wrong one.
 
 References: Ouyang et al., Training language models to follow instructions with human feedback, arXiv:2203.02155, eq. 1; margin: Touvron et al.,
 Llama 2, arXiv:2307.09288, eq. 2 (there a number for each degree of preference, here in proportion to the rewards). Ours: pairs by a

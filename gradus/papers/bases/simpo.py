@@ -7,7 +7,7 @@ Divided by its length an answer is judged by what generation maximises, and a lo
 policy near its start but the learning rate, which the paper calls critical. Pairs are those of the base: given, or best and worst of a group.
 
 Reference: Meng et al., SimPO: Simple Preference Optimization with a Reference-Free Reward, arXiv:2405.14734, eq. 6; beta 2 and gamma / beta
-0.5 as for its Llama-3 base model (its ranges: beta 2 to 10, gamma 0.3 to 5).
+0.5 as for its Llama-3 base model (its other first models: beta 2 and 2.5, gamma / beta 0.1 to 0.8; later ones: beta up to 10).
 """
 
 from gradus.objectives.preference import Logistic, Preference

@@ -15,11 +15,12 @@ from gradus.objectives.terms import evaluate
 from gradus.papers.bases.dpo import dpo
 from gradus.papers.bases.kto import kto, prospect_losses
 from gradus.papers.bases.reinforce import reinforce
+from gradus.rollouts.given import GivenPairs
 from gradus.types import UserError
 from gradus.types.signals import LogProb
 from tests.papers.checks import check_cut, check_differs, check_learns, check_same, weights
 from tests.papers.pairs import PAIRS, REFERENCE, seen_in
-from tests.toy import TOY, batch, group, toy_run
+from tests.toy import TOY, batch, group, toy_run, train_toy
 
 
 def with_drift(made, rows):
@@ -114,3 +115,8 @@ def test_it_learns():
 def test_a_weight_below_zero_is_refused():
     with pytest.raises(UserError, match=r"undesirable is -1"):
         kto.but(objective__sampled__undesirable=-1.0)
+
+
+def test_a_rollout_that_does_not_read_the_drift_is_named():
+    with pytest.raises(UserError, match="set --rollout Mismatched"):
+        train_toy(kto.but(rollout=GivenPairs()), steps=1)
