@@ -68,15 +68,14 @@ def usable_cores() -> int:
 
 
 def memory() -> dict[str, int | None]:
-    """Bytes in all and free to take; None where the system does not say."""
+    """Bytes in all and free to take, within the limits of the container; None where the system does not say."""
+    from gradus.systems.memory import free_memory
+
     lines: dict[str, str] = dict(re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.M))
     if "MemTotal" in lines:
         limit = _read("/sys/fs/cgroup/memory.max").strip()
         total = int(lines["MemTotal"]) * 1024
-        return {
-            "total": min(total, int(limit)) if limit.isdigit() else total,
-            "free": int(lines.get("MemAvailable", lines["MemTotal"])) * 1024,
-        }
+        return {"total": min(total, int(limit)) if limit.isdigit() else total, "free": free_memory()}
     if hasattr(os, "sysconf"):  # macOS
         return {"total": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "free": None}
     return {"total": None, "free": None}
@@ -124,7 +123,11 @@ def _mps_bfloat16() -> bool:
 def packages() -> list[dict[str, Any]]:
     """Every package that Gradus needs or can use: its version (None: missing), whether it is needed, and what it is for."""
     found = []
-    for line in importlib.metadata.requires("gradus") or []:
+    try:
+        needs = importlib.metadata.requires("gradus") or []
+    except importlib.metadata.PackageNotFoundError:  # run from its sources, uninstalled
+        needs = []
+    for line in needs:
         name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
         if extra is not None and extra[1] in FOR_DEVELOPERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from gradus.cli import main
-from gradus.doctor import FOR_DEVELOPERS, PURPOSE, examine, told_of, warnings
+from gradus.doctor import FOR_DEVELOPERS, PURPOSE, examine, memory, packages, told_of, warnings
 
 ROOT = Path(__file__).parent.parent
 
@@ -67,6 +68,23 @@ def test_what_is_told() -> None:
     assert "  cuda:0   A GPU, 80.0 GB, bfloat16 in hardware: unknown" in text
     assert re.search(r"wandb +missing; pip install wandb +metrics", text)
     assert text.endswith("warnings\n  mind the gap")
+
+
+def test_free_memory_is_what_the_container_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("memory.max", 3 * 10**6), ("memory.current", 10**6)):
+        (tmp_path / name).write_text(f"{size}\n")
+    (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 8000000 kB\n")
+    monkeypatch.setattr("gradus.systems.memory.CGROUP", tmp_path)
+    monkeypatch.setattr("gradus.systems.memory.MEMINFO", tmp_path / "meminfo")
+    assert memory()["free"] == 2 * 10**6
+
+
+def test_sources_that_are_not_installed_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", missing)
+    assert packages() == []
 
 
 def test_this_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

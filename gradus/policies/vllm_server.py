@@ -35,12 +35,17 @@ class Server:
     """What a specification names. Nothing is asked before `connect`."""
 
     def __init__(self, spec: VLLMServer) -> None:
-        parts = urlsplit(spec.url)
+        try:
+            parts, port = urlsplit(spec.url), urlsplit(spec.url).port
+        except ValueError as error:  # a port that is no number, a bracket that is not closed
+            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write it as http://127.0.0.1:8000') from None
+        if parts.username is not None:  # it would be written down with the recipe
+            raise UserError("the url of a vLLM server holds a name or a password; leave them out, and put a key into VLLM_API_KEY")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UserError(f'the url of a vLLM server is "{spec.url}"; write it as http://127.0.0.1:8000')
         self.spec, self.retries, self.where = spec, spec.retries, f"the vLLM server at {spec.url}"
         self._secure, self._host = parts.scheme == "https", parts.hostname
-        self._port, self._path = parts.port, parts.path.rstrip("/").removesuffix("/v1")
+        self._port, self._path = port, parts.path.rstrip("/").removesuffix("/v1")
         self.model, self.reads = "", Path()
         self.longest: int | None = None
         self._marks = True  # whether it keeps a name for its weights; newer versions do

@@ -13,6 +13,7 @@ from gradus.types import Frozen, Key, Problem, Sampling, UserError
 from gradus.types.parts import Task, Verify
 
 HELD_OUT_SHARE = 0.1  # of all contents; training never draws these, whatever its key and level
+_MOST = 100_000  # held-out problems that are looked for, since all before one are drawn first
 _TRIES = 2000  # draws in a row that may be of the wrong split, or already there, before the level counts as exhausted
 
 
@@ -53,13 +54,15 @@ class Generated:
     size: int | None = None
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
-        """Raises UserError for a level that the task does not have, or one with fewer held-out problems than asked for."""
+        """Raises UserError for a level that the task does not have, one with fewer held-out problems than asked for, and for too many of them."""
         level = self.default if level is None else level
         low, high = self.levels
         if not low <= level <= high:
             raise UserError(f"task {self.task} has levels {low} to {high}, not {level}; choose one of them")
         if not self.held_out:
             return [problem(self, i, level, self._train(i, level, key)) for i in indices]
+        if max(indices, default=0) >= _MOST:
+            raise UserError(f"task {self.task}: {max(indices) + 1} held-out problems were asked for; ask for at most {_MOST}")
         drafts = _distinct(self, level, key, 256 * (max(indices, default=0) // 256 + 1))
         if max(indices, default=-1) >= len(drafts):
             raise UserError(

@@ -194,7 +194,7 @@ def test_a_url_may_end_as_openai_clients_want_it(fake):
     assert connected(fake, url=fake.url + "/v1/").model == "small"
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://"])
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://x", "http://", "http://127.0.0.1:99999", "http://x:eight", "http://[::1"])
 def test_what_is_no_url_is_refused(url):
     with pytest.raises(UserError, match=r"write it as http://127\.0\.0\.1:8000"):
         Server(VLLMServer(url=url))
@@ -205,6 +205,12 @@ def test_no_server_is_an_error_that_says_how_to_start_one(folder):
         pass
     with pytest.raises(UserError, match=r"does not answer: /v1/models: .*; start one with `vllm serve MODEL`"):
         connected(gone)
+
+
+def test_a_password_in_the_url_is_refused_and_not_repeated():
+    with pytest.raises(UserError, match="VLLM_API_KEY") as told:
+        Server(VLLMServer(url="http://me:hunter2@127.0.0.1:8000"))
+    assert "hunter2" not in str(told.value)
 
 
 def test_something_else_at_the_url_is_told(fake):

@@ -93,6 +93,11 @@ def test_levels_with_few_problems_say_how_many_there_are() -> None:
         held.draw(range(len(there) + 1), None, Key(0))
 
 
+def test_a_number_of_held_out_problems_beyond_reason_is_refused_at_once() -> None:
+    with pytest.raises(UserError, match="at most 100000"):
+        arithmetic().held_out.draw([10**20], 2, Key(0))
+
+
 def test_a_level_that_is_not_there_is_named() -> None:
     with pytest.raises(UserError, match=r"task arithmetic has levels 1 to 8, not 9"):
         arithmetic(level=9)
