@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,11 +27,19 @@ def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> in
 
 
 def number(fields: Mapping[str, Any], name: str, default: float) -> float:
-    """A number; the default where the field is missing. Raises UserError for anything else."""
+    """A finite number; the default where the field is missing. Raises UserError for anything else."""
     value = fields.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise UserError(f"config.json: {name} is {value!r}; it must be a number")
     return float(value)
+
+
+def positive(fields: Mapping[str, Any], name: str, default: float) -> float:
+    """A number above 0."""
+    value = number(fields, name, default)
+    if value <= 0:
+        raise UserError(f"config.json: {name} is {value:g}; it must be above 0")
+    return value
 
 
 def optional_number(fields: Mapping[str, Any], name: str, default: float | None) -> float | None:
@@ -41,6 +50,6 @@ def optional_number(fields: Mapping[str, Any], name: str, default: float | None)
 def flag(fields: Mapping[str, Any], name: str, default: bool = False) -> bool:
     """True or false; the default where the field is missing. Raises UserError for anything else."""
     value = fields.get(name, default)
-    if value not in (None, True, False):
+    if value is not None and not isinstance(value, bool):
         raise UserError(f"config.json: {name} is {value!r}; it must be true or false")
     return bool(value)

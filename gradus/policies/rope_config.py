@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gradus.policies.fields import Unsupported, flag, number, optional_number, size
+from gradus.policies.fields import Unsupported, flag, number, optional_number, positive, size
 from gradus.policies.rope import DynamicScaling, LinearScaling, Llama3Scaling, LongScaling, Rope, Scaling, YarnScaling
 from gradus.types import UserError
 
@@ -35,10 +35,10 @@ def read_ropes(fields: Mapping[str, Any], family: str, missing: Mapping[str, Any
     given = fields.get(field) or {}
     if not isinstance(given, Mapping):
         raise UserError(f"config.json: {field} is {given!r}; it must be an object")
-    theta = number(fields, "rope_theta", missing.get("rope_theta", 10000.0))
+    theta = positive(fields, "rope_theta", missing.get("rope_theta", 10000.0))
     if family != "gemma3_text":
         return _rope(given, field, fields, theta, family, missing), None
-    local = number(fields, "rope_local_base_freq", missing["rope_local_base_freq"])
+    local = positive(fields, "rope_local_base_freq", missing["rope_local_base_freq"])
     kinds = {"full_attention", "sliding_attention"}
     if field == "rope_scaling":
         given = {"full_attention": given}
@@ -49,14 +49,20 @@ def read_ropes(fields: Mapping[str, Any], family: str, missing: Mapping[str, Any
 
 
 def _rope(given: Mapping[str, Any], field: str, fields: Mapping[str, Any], theta: float, family: str, missing: Mapping[str, Any]) -> Rope:
+    if not isinstance(given, Mapping):
+        raise UserError(f"config.json: {field} holds {given!r}; it must be an object")
     given = {name: value for name, value in given.items() if value is not None or name == "truncate"}
     kind = given.get("rope_type", given.get("type", "default"))
+    if not isinstance(kind, str):
+        raise UserError(f"config.json: rope_type is {kind!r}; it must be a name, such as {', '.join(_NAMES)}")
     partial = {"partial_rotary_factor"} if family == "phi3" else set()
     if family == "phi3":  # of these two only the names are different there
         kind = "longrope" if kind in ("su", "yarn") else kind
         if kind not in ("default", "longrope"):
             raise Unsupported(field, dict(given))
-    if family == "gemma3_text" and ("truncate" in given or ("type" in given and "rope_type" not in given)):  # transformers finds neither there
+    if family == "gemma3_text" and (
+        "truncate" in given or ("type" in given and "rope_type" not in given)
+    ):  # transformers finds neither there
         raise Unsupported(field, dict(given))
     if given.get("partial_rotary_factor") == 1:  # a share of 1 says nothing
         partial = {"partial_rotary_factor"}
@@ -66,7 +72,7 @@ def _rope(given: Mapping[str, Any], field: str, fields: Mapping[str, Any], theta
     share = number(given, "partial_rotary_factor", number(fields, "partial_rotary_factor", 1.0)) if partial else 1.0
     if not 0 < share <= 1:
         raise Unsupported("partial_rotary_factor", share)
-    theta = number(given, "rope_theta", theta)
+    theta = positive(given, "rope_theta", theta)
     return Rope(theta, _scaling(kind, given, fields, family, missing), share)
 
 
@@ -76,12 +82,12 @@ def _scaling(kind: str, given: Mapping[str, Any], fields: Mapping[str, Any], fam
     if family == "phi3":  # there the field beside the object counts
         original = size(fields, "original_max_position_embeddings", missing["original_max_position_embeddings"])
     if kind == "linear":
-        return LinearScaling(number(given, "factor", 1.0))
+        return LinearScaling(positive(given, "factor", 1.0))
     if kind == "dynamic":
-        return DynamicScaling(number(given, "factor", 1.0))
+        return DynamicScaling(positive(given, "factor", 1.0))
     if kind == "llama3":
         return Llama3Scaling(
-            number(given, "factor", 1.0), number(given, "low_freq_factor", 1.0), number(given, "high_freq_factor", 4.0), original
+            positive(given, "factor", 1.0), number(given, "low_freq_factor", 1.0), number(given, "high_freq_factor", 4.0), original
         )
     if kind == "yarn":
         return _yarn(given, original)
@@ -91,7 +97,7 @@ def _scaling(kind: str, given: Mapping[str, Any], fields: Mapping[str, Any], fam
 
 
 def _yarn(given: Mapping[str, Any], original: int) -> YarnScaling:
-    factor = number(given, "factor", 1.0)
+    factor = positive(given, "factor", 1.0)
     scale, all_dims = (optional_number(given, name, None) for name in ("mscale", "mscale_all_dim"))
     attention = optional_number(given, "attention_factor", None)
     if attention is None:

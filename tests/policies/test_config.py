@@ -72,11 +72,23 @@ def test_other_families_are_named():
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings is 'no'"),
         ({"rope_parameters": [1]}, "rope_parameters is"),
         ({"eos_token_id": "x"}, "eos_token_id is 'x'"),
+        ({"rope_theta": 0}, "rope_theta is 0; it must be above 0"),
+        ({"rope_theta": float("nan")}, "rope_theta is nan; it must be a number"),
+        ({"rms_norm_eps": float("inf")}, "rms_norm_eps is inf; it must be a number"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor is 0; it must be above 0"),
+        ({"rope_scaling": {"rope_type": ["linear"], "factor": 2}}, "rope_type is .'linear'.; it must be a name"),
+        ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1; it must be true or false"),
     ],
 )
 def test_malformed_values_are_named(changes, says):
     with pytest.raises(UserError, match=says):
         decoder_config(fields(**changes))
+
+
+def test_rope_parameters_that_are_no_object_are_named():
+    changes = {"rope_local_base_freq": 10000.0, "rope_parameters": {"full_attention": 5}}
+    with pytest.raises(UserError, match="rope_parameters holds 5; it must be an object"):
+        decoder_config(fields("gemma3_text", **changes))
 
 
 def test_end_tokens():
