@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import os
 import re
@@ -52,6 +53,28 @@ def papers() -> str:
     return "\n\n".join(parts)
 
 
+def parts() -> str:
+    """The parts that may stand at each place of a recipe, with the first line of what each says of itself."""
+    from gradus.objectives import averages, ratios, terms, trust
+    from gradus.overrides import part_modules, parts_like
+    from gradus.types import parts as protocols
+
+    places = {"curriculum": protocols.Curriculum, "rollout": protocols.Rollout, "reward": protocols.Reward}
+    places |= {"selection": protocols.Selection, "credit": protocols.Credit, "objective.TERM": terms.Term}
+    places |= {"objective.policy.ratio": ratios.Ratio, "objective.policy.trust": trust.Trust}
+    places |= {"objective.policy.weight": terms.Weight, "objective.policy.average": averages.Average}
+    text = []
+    for place, protocol in places.items():
+        rows = []
+        for name in parts_like(protocol):
+            module = part_modules()[name]
+            doc = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
+            split = re.split(r"(`[^`]+`)", doc.partition("\n")[0])
+            rows.append([f"`{name}`", "".join(s if i % 2 else re.sub(r"([<*_\\[\]])", r"\\\1", s) for i, s in enumerate(split))])
+        text.append(f"## {place}\n\n{table(['part', 'what'], rows)}")
+    return "\n\n".join(text)
+
+
 def tasks() -> str:
     """Every task of the index."""
     from gradus.papers import index
@@ -77,7 +100,7 @@ def extras() -> str:
     return table(["package", "what for"], [[f"`{p['name']}`", p["for"]] for p in packages() if not p["needed"]])
 
 
-GENERATED: dict[str, Callable[[], str]] = {"papers": papers, "tasks": tasks, "commands": commands, "extras": extras}
+GENERATED: dict[str, Callable[[], str]] = {"papers": papers, "parts": parts, "tasks": tasks, "commands": commands, "extras": extras}
 
 
 def fill(app: Any, page: str, source: list[str]) -> None:

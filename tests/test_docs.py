@@ -32,6 +32,7 @@ PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").
 BLOCK = re.compile(r"(?:^<!-- (not run|file): (.+?) -->\n\n?)?^```(\w*)\n(.*?)^```$", re.M | re.S)
 SHORT = {
     "train": "--steps 1 --prompts 2 --group 2 --max_tokens 24 --study.problems 1 --eval_every 0 --save_every 1",
+    "resume": "--steps 2",
     "eval": "--problems 2 --max_tokens 4",
     "chat": "--max-tokens 4",
 }
@@ -127,6 +128,7 @@ def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
     assert "https://arxiv.org/abs/2503.14476" in (tmp_path / "papers.html").read_text()
     assert "--pass-at" in (tmp_path / "commands.html").read_text()
     assert "countdown" in (tmp_path / "tasks.html").read_text()
+    assert "LeaveOneOut" in (tmp_path / "parts.html").read_text()
 
 
 def rows(page: str) -> list[list[str]]:
