@@ -90,6 +90,11 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     """The task of a name, file, file.py:task, data set or mixture. Options are given to its maker, or set on the task at a dotted field."""
     from gradus.tasks.loaders import load_task as load
 
+    if not isinstance(spec, str):
+        raise UserError(
+            f"a task must be a Task or text (a name, a file of problems, file.py:task), not {type(spec).__name__}; "
+            "write rows into a JSON lines file and name it (a data set has to_json)"
+        )
     makers, options = _Makers(), dict(options or {})
     known = inspect.signature(makers.get(spec, _file_options), eval_str=True).parameters
     # a field of a source that the maker takes by its own name goes through the maker, which knows what else hangs on it

@@ -24,6 +24,8 @@ def papers(family: str | None = None, search: str | None = None, *, as_json: boo
     found = [r for r in rows if family in (None, r["family"]) and word in f"{r['key']} {r.get('base') or ''} {r['about']}".lower()]
     if as_json:
         return json.dumps(found, indent=1)
+    if not found:
+        return f'no recipe has "{search}" in its name or description{f"; family {family}" if family else ""}'
     return listing([(r["key"], r.get("base") or "", r["family"], r["about"]) for r in found], ("recipe", "base", "family", "what"))
 
 
@@ -62,7 +64,7 @@ def show(name: str) -> str:
         parts.append(f"changes {recipe.base}:\n{differences(registry.recipe(recipe.base), recipe)}")
     rows = [(path, value) for path, value in describe(recipe) if path != "setting" and value != frozenset()]
     for title, setting in (("method", False), ("setting", True)):
-        lines = [f"  {path:<40} {value}" for path, value in rows if path.startswith("setting.") is setting]
+        lines = [f"  {path:<40} {'none' if value is None else value}" for path, value in rows if path.startswith("setting.") is setting]
         parts.append("\n".join([f"{title}:", *lines]))
     return "\n\n".join(parts)
 

@@ -146,6 +146,8 @@ def resume(options: argparse.Namespace) -> int:
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
+    if options.steps is None and done >= planned.recipe.setting.steps:
+        view.message(f"all {done} steps are done already; for more: gradus resume {options.folder} --steps {2 * done}")
     return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, log=options.log), options.folder)
 
 

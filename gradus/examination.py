@@ -52,6 +52,8 @@ def evaluate(
     if path is not None and is_run(path):
         run, own = _of_run(path, task, options, overrides, device)
     else:
+        if path is not None and not path.exists():
+            raise UserError(f'there is no folder "{path}"; give the folder of a model, or of a run (the one that was named with --run)')
         if task is None:
             raise UserError("a model is evaluated on a task: name one with --task (gradus tasks lists them)")
         made = task if isinstance(task, Task) else load_task(task, options)

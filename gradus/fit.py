@@ -189,6 +189,8 @@ def check_problems(task: Task) -> None:
 
 
 def _first(source: Source, task: Task, use: str) -> Problem:
+    if missing := [name for name in ("size", "draw") if not hasattr(source, name)]:
+        raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which lacks {missing[0]}; give it a source")
     if source.size == 0:
         raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
     found = source.draw([0], task.level, Key())

@@ -64,7 +64,13 @@ def theirs(groups: Sequence[Group], player: str) -> list[Group]:
 
 
 def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) -> list[Group]:
-    """The groups with advantages and returns written into their trajectories."""
+    """The groups with advantages and returns written into their trajectories. Raises UserError where a rule gave something else."""
+    given = [len(row) if all(isinstance(c, Credited) for c in row) else "no Credited" for row in credits]
+    if given != (due := [len(g.trajectories) for g in groups]):
+        raise UserError(
+            "the credit rule must give a list of Credited for every group, one for each of its trajectories (gradus.credit.groups.spread "
+            f"makes them from a number each); the groups have {due!s:.60} trajectories and it gave {given!s:.60}"
+        )
     return [
         g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns) for t, c in zip(g.trajectories, row, strict=True)))
         for g, row in zip(groups, credits, strict=True)
@@ -85,5 +91,5 @@ def refuse_failures(groups: Sequence[Group], share: float) -> None:
         common = max(set(failed), key=failed.count)
         raise UserError(
             f"{len(failed)} of {len(reasons)} trajectories of this step have no reward, more than the {share:.0%} allowed; the commonest "
-            f"reason: {common}. Mend that and go on with gradus resume, or start a run that allows more with --setting.max_failed"
+            f"reason: {common}. Mend that and start again (what was saved goes on with gradus resume), or allow more with --max_failed"
         )

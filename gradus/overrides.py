@@ -34,6 +34,27 @@ SEAMS = (
 )
 
 
+ELSEWHERE = {
+    "lr": "learning_rate",
+    "batch_size": "prompts",
+    "per_device_train_batch_size": "prompts",
+    "num_generations": "group",
+    "group_size": "group",
+    "max_completion_length": "max_tokens",
+    "max_new_tokens": "max_tokens",
+    "warmup_steps": "warmup",
+    "num_iterations": "update.epochs",
+    "max_grad_norm": "optimizer.clip",
+    "max_steps": "steps",
+    "output_dir": "run",
+    "beta": "objective.kl.coefficient",
+    "epsilon": "objective.policy.trust.low",
+    "epsilon_high": "objective.policy.trust.high",
+    "bf16": "precision bfloat16",
+}
+"""What other libraries call a field, with what it is called here."""
+
+
 def override_all(recipe: Recipe, given: Sequence[tuple[str, str]]) -> Recipe:
     """The recipe with every (path, text) read, in order; one that is refused is tried again after the others, for fields may only fit together."""
     waiting = list(given)
@@ -62,7 +83,7 @@ def override(recipe: Recipe, path: str, text: str) -> Recipe:
     parent, _, name = path.rpartition(".")
     holder = get(recipe, parent) if parent else recipe
     if isinstance(holder, Mapping):
-        value = _part(path, text)
+        value = _part(path, text, *holder.values())
     else:
         get(recipe, path)  # says which field is unknown
         value = read(text, annotation(holder, name), getattr(holder, name), path)
@@ -84,6 +105,8 @@ def _check_first(recipe: Recipe, path: str) -> None:
     """Raises UserError where a path begins with what is neither a field of the recipe nor one of its setting."""
     known = {f.name for f in fields(recipe)}
     if path.partition(".")[0] not in known:
+        if path in ELSEWHERE:
+            raise UserError(f'unknown option "--{path}"; it is --{ELSEWHERE[path]} here')
         names = sorted(known | {f.name for f in fields(recipe.setting)})
         raise unknown("option", f"--{path}", [f"--{n}" for n in names], f"The fields are listed by: gradus show {recipe.key}")
 
@@ -126,7 +149,7 @@ def read(text: str, declared: Any, current: Any, path: str) -> Any:
     if any(typing.get_origin(c) is tuple for c in choices) or isinstance(current, tuple):
         of_text = any(typing.get_origin(c) is tuple and str in typing.get_args(c) for c in choices)
         return _several(text, path, of_text)
-    return _part(path, text)
+    return _part(path, text, current if current is not None else next((c for c in choices if isinstance(c, type)), None))
 
 
 def _several(text: str, path: str, of_text: bool) -> tuple[Any, ...]:
@@ -155,8 +178,8 @@ def _scalar(kind: type, text: str) -> Any:
         return None
 
 
-def _part(path: str, text: str) -> Any:
-    """A part by class name with its defaults, `Clip` or `Clip(low=0.1)`, or `file.py:Class`."""
+def _part(path: str, text: str, *alike: Any) -> Any:
+    """A part by class name with its defaults, `Clip` or `Clip(low=0.1)`, or `file.py:Class`; `alike` are what it may resemble, for the complaint."""
     if text.strip().lower() == "none":
         return None
     if ".py:" in text:
@@ -170,7 +193,7 @@ def _part(path: str, text: str) -> Any:
     name, _, arguments = text.strip().partition("(")
     modules = part_modules()
     if name not in modules:
-        raise unknown("part", name, modules, f"For --{path}; or give file.py:Class")
+        raise unknown("part", name, parts_like(*alike) or modules, f"For --{path}; or give file.py:Class")
     return _made(getattr(importlib.import_module(modules[name]), name), arguments, f"--{path} {text}")
 
 
@@ -195,15 +218,29 @@ def _made(cls: type, arguments: str, given: str) -> Any:
         raise UserError(f"{given}: {error}") from None
 
 
-@functools.cache
 def part_modules() -> dict[str, str]:
     """Class name -> module of every part in the folders of the seams, found without importing them."""
+    return {name: module for name, (module, _) in _parts().items()}
+
+
+def parts_like(*examples: Any) -> list[str]:
+    """The parts that share a method with one of the examples (parts, or the protocol that they follow), and so may stand in their place."""
+    classes = [e if isinstance(e, type) else type(e) for e in examples]
+    named = {name for c in classes for name, _ in inspect.getmembers(c, inspect.isfunction) if not name.startswith("_")}
+    wanted = named - {"start", "learn"}  # what any part with state has
+    return sorted(name for name, (_, methods) in _parts().items() if methods & wanted)
+
+
+@functools.cache
+def _parts() -> dict[str, tuple[str, frozenset[str]]]:
+    """Class name -> module and methods, read from the source."""
     root = Path(__file__).parent
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, frozenset[str]]] = {}
     for seam in (*SEAMS, "papers"):
         for path in sorted((root / seam).rglob("*.py")):
             module = ".".join(("gradus", *path.relative_to(root).with_suffix("").parts))
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(d) for d in node.decorator_list):
-                    found.setdefault(node.name, module)
+                    methods = (m.name for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef))
+                    found.setdefault(node.name, (module, frozenset(methods)))
     return found

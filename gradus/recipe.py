@@ -147,6 +147,8 @@ def _child(node: Any, name: str, where: str) -> Any:
         raise UserError(f'"{where}" is empty in this recipe, so it has no field "{name}"; set a part at "{where}" first')
     if not known:
         raise UserError(f'"{where}" is {node!r}, which has no fields; drop ".{name}"')
+    if not where and name in getattr(getattr(node, "setting", None), "__dataclass_fields__", ()):
+        raise UserError(f'"{name}" is a field of the setting: write setting__{name} in Python, --{name} on the command line')
     raise unknown("field", name, known, f'In "{where}" ({type(node).__name__})' if where else f"In the {type(node).__name__.lower()}")
 
 
@@ -182,7 +184,7 @@ def describe(recipe: Recipe) -> list[tuple[str, Any]]:
         elif isinstance(node, Mapping):
             for name, value in node.items():
                 walk(value, f"{path}.{name}")
-        elif node is not None:
+        else:
             rows.append((path, node))
 
     walk(recipe, "")

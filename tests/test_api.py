@@ -73,6 +73,16 @@ def test_a_run_from_python_is_the_run_from_the_command_line(home):
     assert AutoTokenizer.from_pretrained(exported).decode([3, 3]) == "  "
 
 
+def test_rows_in_memory_are_no_task():
+    with pytest.raises(UserError, match=r"a task must be a Task or text .* not list; write rows into a JSON lines file"):
+        gradus.train("grpo", task=[{"prompt": "1+1?", "answer": "2"}])
+
+
+def test_several_rewards_are_added_not_listed():
+    with pytest.raises(UserError, match=r"not list; add several: reward_from\(f\) \+ 0.5 \* reward_from\(g\)"):
+        gradus.train("grpo", reward=[by_length, by_length])
+
+
 def test_tasks_and_rewards_may_be_objects_where_no_folder_is_kept(home):
     task = gradus.load_task("arithmetic")
     run = gradus.train("rloo", task, model=str(home / "model"), reward=by_length, steps=1, **SMALL)

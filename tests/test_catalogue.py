@@ -22,6 +22,12 @@ def test_papers_are_found() -> None:
         papers("base")
 
 
+def test_a_search_without_a_find_says_so() -> None:
+    assert papers(search="zzz") == 'no recipe has "zzz" in its name or description'
+    assert papers("bases", "zzz").endswith("; family bases")
+    assert json.loads(papers(search="zzz", as_json=True)) == []
+
+
 def test_tasks_are_listed() -> None:
     assert {"arithmetic", "string_ops"} <= {row["name"] for row in json.loads(tasks(as_json=True))}
     assert tasks().splitlines()[0].split() == ["task", "what"]
@@ -34,6 +40,8 @@ def test_a_recipe_is_shown() -> None:
     assert [line.split() for line in shown.splitlines() if "setting.group" in line] == [["setting.group", "8"]]
     method, setting = shown.split("\nsetting:\n")
     assert "setting." not in method
+    assert ["setting.max_tokens", "none"] in [line.split() for line in setting.splitlines()]  # a field that is left empty can be set too
+    assert ["objective.policy.weight", "none"] in [line.split() for line in method.splitlines()]
     assert all(line.startswith("  setting.") for line in setting.splitlines())
 
 

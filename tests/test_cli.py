@@ -68,7 +68,8 @@ def test_help_and_listings_import_nothing_heavy(words: list[str]) -> None:
         (["resume", "gone"], "gone holds no run: it has no recipe.json"),
         (["eval", "gone", "--task", "arithmetic"], "gone"),
         (["eval", "tiny", "--task", "arithmetic", "--pass-at", "1,x"], '--pass-at is "1,x"; write whole numbers'),
-        (["eval", "gone"], "name one with --task"),
+        (["eval", "gone"], 'there is no folder "gone"; give the folder of a model, or of a run'),
+        (["eval", "tiny"], "name one with --task"),
         (["papers", "--family", "base"], 'unknown family "base" (did you mean bases?)'),
         (["show", "gpro"], 'unknown recipe "gpro" (did you mean '),
         (["diff", "grpo", "nothing.py:mine"], "there is no file nothing.py"),
@@ -172,8 +173,9 @@ def test_a_run_goes_on(trained: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert code == 0
     assert f"run: {longer}" in out
     assert [row["step"] for row in RunFolder.open(longer).metrics()] == [0, 1, 2, 3]
-    code, out, _ = said(capsys, "resume", str(longer))  # it now is a run of three steps, also for whoever goes on with it without a word
+    code, out, err = said(capsys, "resume", str(longer))  # it now is a run of three steps, also for whoever goes on with it without a word
     assert code == 0
+    assert f"all 3 steps are done already; for more: gradus resume {longer} --steps 6" in "".join((out + err).split("\n"))
     assert RunFolder.open(longer).recipe()["recipe"]["setting"]["steps"] == 3
     code, _, err = said(capsys, "resume", str(longer), "--steps", "1")
     assert code == 2

@@ -126,13 +126,14 @@ class Source:
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
+        (None, "task toy: its source of problems for evaluation is None, which lacks size; give it a source"),
         (Source([], size=0), "task toy has no problems for evaluation; its source must give at least one"),
         (Source([]), "task toy: asked for one problem for evaluation, its source gave []"),
         (Source("ab"), "task toy: asked for one problem for evaluation, its source gave 'ab'"),
         (Source([Problem("p", "toy")]), "task toy: problem p has neither text nor messages"),
     ],
 )
-def test_a_source_without_problems(source: Source, sentence: str) -> None:
+def test_a_source_without_problems(source: Any, sentence: str) -> None:
     check_problems(TOY)
     with pytest.raises(UserError) as caught:
         check_problems(replace(TOY, held_out=source))

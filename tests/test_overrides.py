@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gradus.fit import check_parts
-from gradus.overrides import override, override_all, read
+from gradus.overrides import ELSEWHERE, override, override_all, read
+from gradus.recipe import get
 from gradus.registry import recipe
 from gradus.rewards.finished import Finished
 from gradus.rewards.functions import Function
@@ -25,8 +26,6 @@ from gradus.types import UserError
     ],
 )
 def test_a_value_is_read_by_its_type(path, text, value):
-    from gradus.recipe import get
-
     made = override(recipe("grpo"), path, text)
     assert get(made, path if "." in path else f"setting.{path}") == value
 
@@ -46,11 +45,21 @@ def test_a_part_is_swapped_by_its_name():
         ("setting.steps", "many", "must be a whole number"),
         ("objective.kl.estimator", "k9", "known: k1, k2, k3"),
         ("objective.policy.trust", "Clip(0.1)", "name every value"),
+        ("objective.policy.trust", "Foo", "known: CappedWeight, Clip, DualClip, .*Unclipped"),
+        ("objective.policy.weight", "Foo", "known: .*TruncatedImportance"),  # nothing stands there; the field's type says what may
+        ("objective.entropy", "Foo", "known: .*EntropyBonus, .*KL"),
+        ("credit", "Foo", "known: .*GroupRelative, .*LeaveOneOut"),
+        ("lr", "1e-4", "it is --learning_rate here"),
     ],
 )
 def test_what_cannot_be_read_is_a_sentence(path, text, said):
     with pytest.raises(UserError, match=said):
         override(recipe("grpo"), path, text)
+
+
+def test_a_field_that_other_libraries_name_otherwise_is_there_under_our_name():
+    for ours in {name.partition(" ")[0] for name in ELSEWHERE.values()} - {"run"}:
+        get(recipe("grpo"), ours if "." in ours else f"setting.{ours}")
 
 
 def test_fields_that_only_fit_together_may_come_in_any_order():

@@ -70,6 +70,7 @@ def test_a_field_of_what_a_player_shares_with_the_recipe_becomes_its_own():
 @pytest.mark.parametrize(
     ("path", "message"),
     [
+        ("learning_rate", r'"learning_rate" is a field of the setting: write setting__learning_rate'),
         ("objectiv", r'unknown field "objectiv" \(did you mean objective\?\)'),
         ("objective__polcy__trust", r'unknown field "polcy" \(did you mean policy\?\).*In "objective" \(Frozen\)'),
         ("objective__policy__trust__hihg", r'unknown field "hihg" \(did you mean high.*In "objective.policy.trust" \(Clip\)'),
