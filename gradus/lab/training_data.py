@@ -108,9 +108,18 @@ def write_rows(target: Path, rows: Sequence[Row]) -> None:
         raise UserError("the run has prompts of messages and of raw text, which do not fit in one table; export its rollouts instead")
     with_suffix(target, (".jsonl", ".parquet"))
     if target.suffix == ".parquet":
-        write_tables(target, [pa.Table.from_pylist(list(rows))])
+        write_tables(target, [pa.Table.from_pylist([_encodable(row) for row in rows])])
         return
     _put(target, lambda partial: partial.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"))
+
+
+def _encodable(value: Any) -> Any:
+    """The same with text that UTF-8 can hold: half of a surrogate pair becomes a question mark."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: _encodable(item) for name, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list) else value
 
 
 def write_tables(target: Path, tables: Iterable[pa.Table]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from gradus.lab.training_data import collect, demonstrations, preferences, write_rows, write_tables
@@ -159,3 +160,9 @@ def test_odd_text_comes_back_as_it_was(tmp_path):
     made = demonstrations(collect(steps([answered(odd, 1.0)])))
     write_rows(tmp_path / "a.jsonl", made)
     assert [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()] == made
+
+
+def test_text_that_utf_8_cannot_hold_is_written_with_a_question_mark(tmp_path: Path) -> None:
+    rows = [{"prompt": [{"role": "user", "content": "a\ud800"}], "completion": "b\udfff"}]
+    write_rows(tmp_path / "x.parquet", rows)
+    assert pq.read_table(tmp_path / "x.parquet").to_pylist() == [{"prompt": [{"role": "user", "content": "a?"}], "completion": "b?"}]
