@@ -97,6 +97,19 @@ def test_a_stored_state_goes_on_alike():
     assert played(stored) == played(lambda state: state)
 
 
+def test_a_problem_that_comes_again_while_it_is_in_flight_has_names_of_its_own():
+    run, rollout, state = toy_run(FLYING), FLYING.rollout, FLYING.rollout.start()
+    (problem,) = TOY.source.draw([0], None, Key())
+    together = 0
+    for step in range(30):
+        run.step = step
+        groups, state = asyncio.run(rollout.run([Request(problem)], run.at(step)[1], state))
+        ids = [t.id for g in groups for t in g.trajectories]
+        assert len(set(ids)) == len(ids)
+        together += len(groups) > 1
+    assert together > 0
+
+
 def scripted(text, parts, **sampling):
     """One answer of `text`, written a character at a time over as many steps as it takes; and how many those were."""
 
