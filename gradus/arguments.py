@@ -13,6 +13,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
 SHELLS = ("bash", "zsh", "fish")
+FORMS = ("model", "sft", "preference", "rollouts")  # of what is exported
 
 COMMANDS = {
     "train": "train a policy by a recipe",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
 
-from gradus.arguments import COMMANDS, SHELLS, Parser, build_parser
+from gradus.arguments import COMMANDS, FORMS, SHELLS, Parser, build_parser
 
 RECIPES = {("train", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("diff", "a"), ("diff", "b")}
 """(command, argument) where the key of a recipe stands."""
@@ -17,7 +17,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
     "precision": ("float32", "bfloat16", "float64"),
     "log": ("tensorboard", "trackio", "wandb"),
-    "form": ("model", "sft", "preference", "rollouts"),
+    "form": FORMS,
 }
 """Values that stand elsewhere, in modules too heavy to be loaded at a Tab; a test compares them."""
 WITH_FIELDS = ("train", "eval")

@@ -203,7 +203,11 @@ def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[in
         raise Unsupported("sliding_window_size", fields["sliding_window_size"])
     types = fields.get("layer_types")
     named = family.windows == "named"
-    if types is not None and (not isinstance(types, list) or len(types) != layers or set(types) - {"full_attention", "sliding_attention"}):
+    if isinstance(types, list) and len(types) != layers:
+        raise UserError(
+            f"config.json: layer_types has {len(types)} entries and num_hidden_layers is {layers}; the two must agree, so one of them is wrong"
+        )
+    if types is not None and (not isinstance(types, list) or set(types) - {"full_attention", "sliding_attention"}):
         raise Unsupported("layer_types", types)
     if types is not None and not named and (width is not None or "sliding_attention" in types):  # a field that the family does not read
         raise Unsupported("layer_types", types)
