@@ -290,7 +290,11 @@ def leaks(options: argparse.Namespace) -> int:
     task_options = {path.removeprefix("task."): text for path, text in options.fields}
     against = load_task(options.against) if options.against else None
     check = leakage.Check(words=options.words, least=options.least)
-    found = leakage.of_task(load_task(options.task, task_options), against, most=max(1, options.problems), check=check)
+    if options.problems < 1:
+        raise UserError(f"--problems is {options.problems}; give how many problems of each side are read, 1 or more")
+    if not 0 <= options.allow <= 1:
+        raise UserError(f"--allow is {options.allow}; it is a share of the held-out problems, 0 to 1")
+    found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
     print(json.dumps(leakage.as_json(found), indent=1) if options.json else leakage.table(found, options.task))
     return int(found.share > options.allow)
 

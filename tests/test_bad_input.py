@@ -70,7 +70,9 @@ NAMES: list[Row] = [
     ("{train} --precision float12", 'unknown precision "float12" (did you mean float32|float64'),
     ("{train} --credit.scale stdd", 'unknown value "stdd"|population|--credit.scale'),
     ("{train} --device gpu", '--device is "gpu"; write cpu, cuda'),
-    ("eval gone --task arithmetic", 'model folder "gone" does not exist|give a folder'),
+    ("leaks arithmetic --problems 0", "--problems is 0"),
+    ("leaks arithmetic --allow nan", "--allow is nan"),
+    ("eval gone --task arithmetic", 'there is no folder "gone"|give the folder of a model'),
     ("eval {home}/model", "name one with --task"),
     ("eval {home}/run --max_tkens 3", 'unknown option "--max_tkens" (did you mean --max_tokens'),
 ]
