@@ -33,8 +33,8 @@ REASONS: dict[str, tuple[str, str]] = {
     "imaginary unit": (r"i", "i is the imaginary unit here, whatever stands around it: i^2 = -1; it is a free variable there"),
     "empty set": (r"\\varnothing", "both signs of the empty set are read"),
     "spaced unit": (
-        r"(?:\\[ ,;~]\s*|~)\\(?:text|mathrm)|\\(?:text|mathrm)\{[^}]*\}(?:\^2)? +\\\]",
-        "a unit with spaces around it is a unit",
+        r"(?:\\[ ,;~]\s*|~)\\(?:text|mathrm)|\\(?:text|mathrm)\{[^}]*\}(?:\^2)? +(?:\\\]|\$\$)",
+        "a unit with spaces around it, the end of a display among them, is a unit",
     ),
     "factorials": (r"!", "n!/(n-1)! is n, by value"),
     "bare word": (r"[A-Za-z]{2,}", "letters that spell the gold word are that word, not a product of variables"),
