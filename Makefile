@@ -33,8 +33,9 @@ test: lint  ## lint, types, tests
 docs: $(VENV)/.tested  ## build the documents into build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
-tiny: $(VENV)/.installed  ## pre-train the built-in models again (about ten minutes each on two cores)
-	$(BIN)/python -m benchmarks.tiny
+MODELS ?= base
+tiny: $(VENV)/.installed  ## pre-train built-in models again: ten minutes for base; MODELS=puzzles,formal,words for the others, ten minutes each
+	$(BIN)/python -m benchmarks.tiny --models $(MODELS)
 	$(BIN)/python -m benchmarks.tiny_flow
 
 index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads
