@@ -7,8 +7,8 @@ PPO's clip drops the gradient of rare tokens ("however", "wait") as soon as thei
 they are only held. Group advantages, mixed groups, the overlong penalty and no KL term are those of the base. While one mini-batch follows a
 batch every ratio is 1 and this is the plain policy gradient, so a batch is cut into 16, as in the paper.
 
-Ours: the cap, which the paper tuned as 1 + eps_high and does not give; 5 lies in the range 4-8 over which ScaleRL (arXiv:2510.13786) sees
-little difference. And the mean over the tokens of the mini-batch, as the base has it, where eq. 4 has that of each group.
+Ours: the cap, which the paper tuned as 1 + eps_high and does not give; 5 is what TRL's documents name for ScaleRL
+(arXiv:2510.13786). And the mean over the tokens of the mini-batch, as the base has it, where eq. 4 has that of each group.
 
 Reference: MiniMax, MiniMax-M1: Scaling Test-Time Compute Efficiently with Lightning Attention, arXiv:2506.13585, eq. 4 and 5, section 3.1.
 """
