@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint docs tiny index kills clean
+.PHONY: install demo test lint docs tiny index kills hostile clean
 
 install: $(VENV)/.installed
 
@@ -12,12 +12,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.installed: pyproject.toml setup.py $(wildcard gradus/policies/kernels/*.[ch]) constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search]"
 	@touch $@
 
 $(VENV)/.tested: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search,datasets,peft,tensorboard,docs,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[search,datasets,peft,quantised,tensorboard,docs,dev]"
 	@touch $@
 
 demo: $(VENV)/.installed  ## train the built-in model until it solves what it could not
@@ -28,6 +28,7 @@ lint: $(VENV)/.tested
 	$(BIN)/mypy
 
 test: lint  ## lint, types, tests
+	@sh scripts/debian-packages.sh
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 
 docs: $(VENV)/.tested  ## build the documents into build/docs
@@ -41,8 +42,11 @@ tiny: $(VENV)/.installed  ## pre-train built-in models again: ten minutes for ba
 index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads
 	$(BIN)/python -m gradus.papers.index
 
-kills: $(VENV)/.installed  ## kill a training run twenty times, resume it, and compare every byte
+kills: $(VENV)/.installed  ## kill runs of ten kinds of recipe twenty times in all, resume them, and compare every byte
 	$(BIN)/python -m benchmarks.kills --kills 20
+
+hostile: $(VENV)/.installed  ## fuzz every judge with a million hostile texts: half an hour
+	$(BIN)/python -m benchmarks.hostile --texts 1000000
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

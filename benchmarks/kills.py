@@ -1,90 +1,165 @@
-"""Kills a training run with SIGKILL at random moments, resumes it each time, and compares it with one that was never interrupted.
+"""Kills training runs with SIGKILL at random moments, resumes them each time, and compares them with runs that were never interrupted.
 
-    python -m benchmarks.kills --kills 20
+    python -m benchmarks.kills --kills 200
 
-Everything deterministic must be equal byte for byte: metrics.jsonl, every stored rollout, the final weights.
+Recipes of every kind take turns: answers judged as they come, answers that stay in flight, data sets made and read again, a source that is
+asked for more, a critic, many turns, a reward model trained beside, weights that lag, learned text, averaged weights. Everything
+deterministic must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint with weights, optimisers and what parts
+remember. No rollout may be missing or there twice.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-ARGUMENTS = ["--task", "arithmetic", "--setting.prompts", "4", "--setting.group", "4", "--setting.save_every", "3", "--setting.eval_every", "5",
-             "--study.problems", "16"]  # fmt: skip
+from benchmarks.forked import Forked
+
+SMALL = ("--prompts", "4", "--group", "4", "--save_every", "3", "--eval_every", "5", "--study.problems", "4")
 
 
-def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "gradus", *words]
+@dataclass(frozen=True)
+class Kind:
+    """A recipe and its task, for what it remembers between steps."""
+
+    what: str
+    recipe: str
+    task: str = "arithmetic"
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.recipe: kind
+    for kind in (
+        Kind("online", "grpo"),
+        Kind("answers in flight", "pipeline_rl"),
+        Kind("replay: rounds of data that are made and read", "expert_iteration"),
+        Kind("curriculum asked for more, two tasks", "dapo", "arithmetic:2,countdown:1"),
+        Kind("critic", "ppo"),
+        Kind("many turns", "gigpo", "frozen_lake"),
+        Kind("second model that learns", "prime"),
+        Kind("weights that lag", "m2po"),
+        Kind("learned text", "training_free_grpo"),
+        Kind("averaged weights", "awm", "flow_2d"),
+    )
+}
+
+
+def train(run: Path, kind: Kind, steps: int, size: Sequence[str]) -> list[str]:
+    return ["train", kind.recipe, "--task", kind.task, "--steps", str(steps), "--run", str(run), *size]
 
 
 def fingerprint(run: Path) -> dict[str, str]:
     """sha256 of all that must not depend on interruptions, by path within the run."""
-    files = [run / "metrics.jsonl", *sorted((run / "rollouts").glob("*")), *sorted((run / "final").glob("*.safetensors"))]
+    last = (run / "final").resolve().parent
+    files = [run / "metrics.jsonl", *sorted((run / "rollouts").iterdir()), *sorted(p for p in last.rglob("*") if p.is_file())]
     return {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
-def train(run: Path, recipe: str, steps: int, extra: list[str]) -> list[str]:
-    return command("train", recipe, "--steps", str(steps), "--run", str(run), *ARGUMENTS, *extra)
+def miscounted(run: Path) -> list[str]:
+    """Trajectories that are stored more than once, and steps without a line of metrics or with several."""
+    from gradus.lab.folder import RunFolder
+
+    folder = RunFolder.open(run)
+    ids = Counter(t.id for _, group in folder.rollouts() for t in group.trajectories)
+    steps = Counter(row["step"] for row in folder.metrics())
+    holes = [f"step {n}" for n in range(max(steps) + 1) if steps[n] != 1]
+    return [*(f"rollout {name}, {times} times" for name, times in ids.items() if times > 1), *holes]
 
 
-def killed_run(run: Path, recipe: str, steps: int, kills: int, rng: random.Random, extra: list[str], horizon: float) -> int:
-    """Trains, killing and resuming until `kills` kills have struck; then lets it finish. Returns how many kills struck."""
-    words, struck = train(run, recipe, steps, extra), 0
-    while True:
-        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        try:
-            # the delay counts from the moment the run exists, so that kills fall into training and saving rather than into imports
-            deadline = time.monotonic() + 60
-            while not (run / "metrics.jsonl").exists() and process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.02)
-            process.wait(timeout=rng.uniform(0.0, horizon) if struck < kills else 600)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            struck += 1
-            words = command("resume", str(run)) if (run / "recipe.json").exists() else train(run, recipe, steps, extra)
-            continue
-        if process.returncode != 0:
-            assert process.stderr is not None
-            raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}: {process.stderr.read().decode()[-2000:]}")
-        if struck >= kills:
-            return struck
-        words = command("resume", str(run))  # it finished before the kill: the last steps are redone from the last checkpoint
-        kills = struck
+@dataclass
+class Found:
+    """What came of the kills of one kind."""
+
+    struck: int = 0
+    runs: int = 0
+    before: int = 0  # kills that struck before the run had its folder
+    different: tuple[str, ...] = ()
 
 
-def compare(recipe: str, *, steps: int, kills: int, seed: int = 0, horizon: float = 6.0, extra: list[str] | None = None) -> tuple[int, list[str]]:
-    """(kills that struck, paths that differ)."""
-    with tempfile.TemporaryDirectory() as folder:
-        whole, broken = Path(folder) / "whole", Path(folder) / "broken"
-        subprocess.run(train(whole, recipe, steps, extra or []), check=True, stdout=subprocess.DEVNULL)
-        struck = killed_run(broken, recipe, steps, kills, random.Random(seed), extra or [], horizon)
-        a, b = fingerprint(whole), fingerprint(broken)
-        return struck, sorted(p for p in {*a, *b} if a.get(p) != b.get(p))
+def finish(forked: Forked, run: Path, words: Sequence[str], log: Path) -> tuple[float, float]:
+    """Runs a command to its end: the seconds to its first step's end, and in all. Raises RuntimeError where the end is a bad one."""
+    began, first = time.monotonic(), None
+    process = forked.start(words, log)
+    while (code := process.wait(0.01)) is None:
+        if first is None and (run / "metrics.jsonl").exists():
+            first = time.monotonic() - began
+    if code != 0:
+        raise RuntimeError(f"gradus {' '.join(words)} ended with {code}: {log.read_text()[-2000:]}")
+    whole = time.monotonic() - began
+    return first or whole, whole
+
+
+def strike(
+    forked: Forked, home: Path, kind: Kind, *, steps: int, kills: int, rng: random.Random, size: Sequence[str] = SMALL, stride: float = 6.0
+) -> Found:
+    """Kills runs of a kind until `kills` have struck, each run until it is finished, and compares each with one that was left alone.
+
+    A kill comes at a random moment between the start of a process and the end of its first `stride` steps.
+    """
+    found, whole, log = Found(), home / f"{kind.recipe}-whole", home / "log"
+    first, seconds = finish(forked, whole, train(whole, kind, steps, size), log)
+    longest = first + stride * (seconds - first) / steps
+    expected = fingerprint(whole)
+    different = [f"whole run: {what}" for what in miscounted(whole)]
+    while found.struck < kills:
+        run = home / f"{kind.recipe}-{found.runs}"
+        found.runs += 1
+        done = False
+        while not done:
+            exists = (run / "recipe.json").exists()
+            words = ["resume", str(run)] if exists else train(run, kind, steps, size)
+            process = forked.start(words, log)
+            code = process.wait(rng.uniform(0.0, longest) if found.struck < kills else 600.0)
+            if code is None:
+                process.kill()
+                process.wait()
+                found.struck += 1
+                found.before += not (run / "recipe.json").exists()
+            elif code != 0:
+                raise RuntimeError(f"gradus {' '.join(words)} ended with {code}: {log.read_text()[-2000:]}")
+            done = code == 0
+        ours = fingerprint(run)
+        different += sorted(f"{run.name}: {path}" for path in {*expected, *ours} if expected.get(path) != ours.get(path))
+        different += [f"{run.name}: {what}" for what in miscounted(run)]
+    found.different = tuple(different)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipes", default="grpo")
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=200, help="so many that the run does not end before the last kill")
+    parser.add_argument(
+        "--recipes", default=",".join(KINDS), help="which of: " + ", ".join(f"{k.recipe} ({k.what})" for k in KINDS.values())
+    )
+    parser.add_argument("--kills", type=int, default=20, help="in all, spread over the recipes")
+    parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--horizon", type=float, default=6.0, help="longest time from a start to its kill, seconds")
     options = parser.parse_args()
-    failed = False
-    for recipe in options.recipes.split(","):
-        struck, different = compare(recipe, steps=options.steps, kills=options.kills, seed=options.seed, horizon=options.horizon)
-        print(f"{recipe}: {struck} of {options.kills} kills struck, {len(different)} files differ {different[:5]}", flush=True)
-        failed |= bool(different) or struck < options.kills
+    kinds = [KINDS[name] for name in options.recipes.split(",")]
+    rng, failed, total = random.Random(options.seed), False, 0
+    with tempfile.TemporaryDirectory() as home, Forked() as forked:
+        for number, kind in enumerate(kinds):
+            kills = (number + 1) * options.kills // len(kinds) - number * options.kills // len(kinds)
+            if not kills:
+                continue
+            began = time.monotonic()
+            found = strike(forked, Path(home), kind, steps=options.steps, kills=kills, rng=rng)
+            total += found.struck
+            print(
+                f"{kind.recipe} on {kind.task} ({kind.what}): {found.struck} kills over {found.runs} runs of {options.steps} steps, "
+                f"{found.before} before there was a run; {len(found.different)} differences {list(found.different[:5])} "
+                f"({time.monotonic() - began:.0f} s)",
+                flush=True,
+            )
+            failed |= bool(found.different)
+    print(f"{total} kills in all, {'DIFFERENCES' if failed else 'every resumed run equals the uninterrupted one byte for byte'}")
     sys.exit(failed)
 
 

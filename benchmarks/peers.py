@@ -4,7 +4,7 @@
     python -m benchmarks.peers --cases c --dtype bfloat16
     python -m benchmarks.peers --learn                  # time from the same start to a reward of 0.9 on arithmetic
 
-Needs TRL: pip install "gradus[peers]". Both trainers run the whole of their step: sampling, reward, advantages, one update. They take turns,
+Needs TRL: pip install "gradus[benchmarks]". Both trainers run the whole of their step: sampling, reward, advantages, one update. They take turns,
 a step each, so that whatever else the machine does strikes both; the first steps of each are not counted. TRL runs without gradient
 checkpointing and without a KL term, which is its fastest way (a row with `--checkpointing` shows its default). Memory is the peak of
 resident memory (and that of a GPU): of the whole process, and what training adds to what the process held before its first step.
@@ -28,7 +28,8 @@ from typing import Any
 CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SPECIAL = ("<pad>", "<unk>", "<end>")
 RAW = "{% for message in messages %}{{ message.content }}{% endfor %}"  # a chat template that adds nothing
-RATE = 1e-4
+RATE = 1e-6  # TRL's default: the random model stays one, and answers keep their lengths over the steps that are counted
+LEARNING_RATE = 1e-4  # of the learning race
 DONE = "\0done"
 
 
@@ -160,7 +161,7 @@ def ours(job: dict[str, Any]) -> None:
     recipe = planned.recipe.but(
         objective__kl=None, players__reference=None, study=None,
         setting=planned.recipe.setting.__class__(
-            learning_rate=RATE, warmup=0, steps=job["steps"], prompts=job["prompts"], group=job["group"], max_tokens=job["new"],
+            learning_rate=job["rate"], warmup=0, steps=job["steps"], prompts=job["prompts"], group=job["group"], max_tokens=job["new"],
             temperature=1.0, precision=job["dtype"], save_every=0,
         ),
     )  # fmt: skip
@@ -185,7 +186,7 @@ def theirs(job: dict[str, Any]) -> None:
     batch = job["prompts"] * job["group"]
     config = GRPOConfig(
         output_dir=job["folder"], per_device_train_batch_size=batch, num_generations=job["group"], max_completion_length=job["new"],
-        gradient_checkpointing=job["checkpointing"], max_steps=job["steps"], learning_rate=RATE, lr_scheduler_type="constant",
+        gradient_checkpointing=job["checkpointing"], max_steps=job["steps"], learning_rate=job["rate"], lr_scheduler_type="constant",
         beta=0.0, loss_type="grpo", temperature=1.0, seed=job["seed"], use_cpu=job["device"] == "cpu", bf16=job["dtype"] == "bfloat16", report_to="none",
         save_strategy="no", logging_steps=1, disable_tqdm=True,
     )  # fmt: skip
@@ -250,7 +251,7 @@ def race(folder: Path, case: Case, options: argparse.Namespace) -> dict[str, Any
     reward.write_text(REWARD)
     job = {
         **asdict(case), "model": str(model), "data": str(data), "reward": f"{reward}:letters", "folder": str(folder), "dtype": options.dtype,
-        "steps": options.pairs + options.warm + 1, "seed": 0, "checkpointing": options.checkpointing,
+        "steps": options.pairs + options.warm + 1, "seed": 0, "rate": options.rate, "checkpointing": options.checkpointing,
         "threads": options.threads,
         "device": options.device,
     }  # fmt: skip
@@ -280,7 +281,7 @@ def learn(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     reward.write_text(REWARD)
     job = {
         "model": str(tiny()), "data": str(data), "reward": f"{reward}:right", "folder": str(folder), "dtype": options.dtype, "new": 48,
-        "prompts": 16, "group": 8, "steps": options.most + 1, "seed": options.seed, "checkpointing": options.checkpointing,
+        "prompts": 16, "group": 8, "steps": options.most + 1, "seed": options.seed, "rate": LEARNING_RATE, "checkpointing": options.checkpointing,
         "threads": options.threads,
         "device": options.device,
     }  # fmt: skip
@@ -304,6 +305,7 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=2, help="steps of each before the counted ones")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rate", type=float, default=RATE, help="learning rate of the cases; with 1e-4 answers grow while it is measured")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--checkpointing", action="store_true", help="TRL with gradient checkpointing, its default")
     parser.add_argument("--learn", action="store_true")

@@ -1,4 +1,7 @@
-"""Pre-train the built-in models: python -m benchmarks.tiny [--models base,puzzles] [--steps N] [--to FOLDER]."""
+"""Pre-train the built-in models: python -m benchmarks.tiny [--models base,puzzles] [--steps N] [--to FOLDER].
+
+With --begin N the weights that are in --start go on from step N, with problems that were not drawn before.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from benchmarks.tiny_corpus import CORPORA, Dialogue, Share, example
 from gradus.policies.config import DecoderConfig
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
+from gradus.policies.lm import LanguageModel
 from gradus.policies.loading import save_weights, state_dict
 from gradus.types import Key
 
@@ -83,14 +87,14 @@ def encode(dialogue: Dialogue) -> tuple[list[int], list[bool]]:
     return tokens, learned
 
 
-def batches(shares: tuple[Share, ...], steps: int, key: Key) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], which are learned [ROWS, ROW]) of every step.
+def batches(shares: tuple[Share, ...], steps: int, key: Key, begin: int = 0) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], which are learned [ROWS, ROW]) of every step from `begin` on.
 
     No dialogue crosses a row; one that is longer than a row is left out.
     """
     index = 0
     waiting: tuple[list[int], list[bool]] | None = None
-    for step in range(steps):
+    for step in range(begin, steps):
         tokens = np.zeros((ROWS, ROW), np.int64)
         document = np.full((ROWS, ROW), -1)
         learned = np.zeros((ROWS, ROW), bool)
@@ -130,13 +134,14 @@ def loss_of(network: Decoder, tokens: Tensor, document: Tensor, learned: Tensor)
     return F.cross_entropy(F.linear(rows, network.head_weight), targets)
 
 
-def rate(step: int, steps: int) -> float:
-    """Warm-up over 50 steps, flat, then linear to zero over the last 40 %."""
-    return min(1.0, (step + 1) / 50, (steps - step) / (0.4 * steps))
+def rate(step: int, steps: int, begin: int = 0) -> float:
+    """Warm-up over the first 50 steps, flat, then linear to zero over the last 40 %."""
+    return min(1.0, (step - begin + 1) / 50, (steps - step) / (0.4 * steps))
 
 
-def train(shares: tuple[Share, ...], steps: int, key: Key, learning_rate: float) -> Decoder:
-    network = Decoder(CONFIG).initialise(key.fold("weights"))
+def train(shares: tuple[Share, ...], steps: int, key: Key, learning_rate: float, network: Decoder | None = None, begin: int = 0) -> Decoder:
+    """A model of its own, or `network` from step `begin` on."""
+    network = Decoder(CONFIG).initialise(key.fold("weights")) if network is None else network
     matrices = [p for n, p in network.named_parameters() if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in network.named_parameters() if p.ndim < 2 or "embed" in n]
     rules = [
@@ -144,14 +149,14 @@ def train(shares: tuple[Share, ...], steps: int, key: Key, learning_rate: float)
         (torch.optim.AdamW(others, lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0), learning_rate),
     ]
     began, average = time.perf_counter(), math.nan
-    for step, (tokens, document, learned) in enumerate(batches(shares, steps, key)):
+    for step, (tokens, document, learned) in enumerate(batches(shares, steps, key, begin), begin):
         loss = loss_of(network, tokens, document, learned)
         loss.backward()
         for rule, peak in rules:
-            rule.param_groups[0]["lr"] = peak * rate(step, steps)
+            rule.param_groups[0]["lr"] = peak * rate(step, steps, begin)
             rule.step()
             rule.zero_grad()
-        average = loss.item() if step == 0 else 0.98 * average + 0.02 * loss.item()
+        average = loss.item() if step == begin else 0.98 * average + 0.02 * loss.item()
         if step % 50 == 49:
             print(f"step {step + 1}/{steps}  loss {average:.4f}  {time.perf_counter() - began:.0f} s", flush=True)
     return network
@@ -171,11 +176,18 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", default=",".join(CORPORA), help=f"some of {', '.join(CORPORA)}")
-    parser.add_argument("--to", type=Path, default=Path(__file__).parents[1] / "gradus/policies/tiny", help="folder of the models' folders")
+    made = Path(__file__).parents[1] / "gradus/policies/tiny"
+    parser.add_argument("--begin", type=int, default=0, help="go on from this step with the weights in --start")
+    parser.add_argument("--start", type=Path, default=made, help="folder of the models' folders to go on from")
+    parser.add_argument("--to", type=Path, default=made, help="folder of the models' folders to write")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     for name in options.models.split(","):
-        network = train(CORPORA[name](), options.steps, Key(0).fold("tiny") if name == "base" else Key(0).fold("tiny", name), options.lr)
+        key = Key(0).fold("tiny") if name == "base" else Key(0).fold("tiny", name)
+        start = None
+        if options.begin:
+            key, start = key.fold("begin", options.begin), LanguageModel.load(str(options.start / name), dtype=torch.float32).network
+        network = train(CORPORA[name](), options.steps, key, options.lr, start, options.begin)
         save(network, options.to / name)
         print(f"{sum(p.numel() for p in network.parameters()):,} parameters in {options.to / name}", flush=True)
 

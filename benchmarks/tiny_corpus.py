@@ -109,7 +109,7 @@ def words() -> tuple[Share, ...]:
         told(multiple_choice(), 0.2, 0.8),
         told(instructions(), 0.25, 0.8),
         told(keychain(), 0.1, 0.8),
-        told(translation(), 0.25, 0.8),
+        told(translation(), 0.25, 0.4),
     )
 
 

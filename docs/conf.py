@@ -76,11 +76,17 @@ def parts() -> str:
 
 
 def tasks() -> str:
-    """Every task of the index."""
+    """Every task of the index, with the built-in model that was made for it."""
     from gradus.papers import index
+    from gradus.policies.tiny import MADE_FOR, SOLVES
 
-    rows = index.read()["tasks"]
-    return table(["task", "what"], [[f"`{row['name']}`", row["about"].replace("<", "&lt;")] for row in rows])
+    fits = {
+        task: [f"`{model}`, level {level}", f"{SOLVES[task][0]:.2f}", f"{SOLVES[task][1]:.2f}"]
+        for model, tasks in MADE_FOR.items()
+        for task, level in tasks.items()
+    }
+    rows = [[f"`{r['name']}`", r["about"].replace("<", "&lt;"), *fits.get(r["name"], ["", "", ""])] for r in index.read()["tasks"]]
+    return table(["task", "what", "built-in model", "pass@1", "pass@16"], rows)
 
 
 def commands() -> str:
@@ -110,10 +116,11 @@ def fill(app: Any, page: str, source: list[str]) -> None:
 
 def with_fields(obj: Any, lines: list[str]) -> None:
     """The fields of a dataclass as a list, with the comments that explain them in the source."""
+    from gradus.places import comment_of
+
     for field in dataclasses.fields(obj):
-        found = re.search(rf"^    {field.name}: .*?  # (.*)$", inspect.getsource(obj), re.M)
-        if found is not None:
-            lines += ["", f"`{field.name}`: {found[1]}"]
+        if comment := comment_of(obj, field.name):
+            lines += ["", f"`{field.name}`: {comment}"]
 
 
 def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,15 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from gradus import registry
+from gradus.arguments import FORMS
+from gradus.checks.start import tell
 from gradus.fit import check_problems
 from gradus.lab.durable import PARTIAL
 from gradus.lab.folder import RECIPE, ROLLOUTS, RunFolder, is_run
 from gradus.lab.provenance import describe
 from gradus.lab.sinks import Curve, Sinks, names_of, open_sinks, plain
-from gradus.overrides import annotation, read
+from gradus.overrides import annotation, declared, read
 from gradus.recipe import PROFILES, Recipe, get, put
 from gradus.recipe_json import from_json, to_json
 from gradus.run import OnStep, Run, go, prepare, proceed
+from gradus.stopping import Stop
 from gradus.types import UserError, unknown
 from gradus.types.parts import Task
 
@@ -41,6 +43,7 @@ class Plan:
     task_options: tuple[tuple[str, str], ...] = ()
     device: str = "cpu"
     log: tuple[str, ...] = ()  # other places that the metrics go to
+    processes: int = 1  # that train together; with the result of one, so not kept with the run
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
@@ -86,21 +89,25 @@ class _Makers(Mapping[str, Callable[..., Task]]):
         return len(registry.task_modules())
 
 
+TASKS = _Makers()
+
+
 def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     """The task of a name, file, file.py:task, data set or mixture. Options are given to its maker, or set on the task at a dotted field."""
     from gradus.tasks.loaders import load_task as load
+    from gradus.tasks.loaders import options_of
 
     if not isinstance(spec, str):
         raise UserError(
             f"a task must be a Task or text (a name, a file of problems, file.py:task), not {type(spec).__name__}; "
             "write rows into a JSON lines file and name it (a data set has to_json)"
         )
-    makers, options = _Makers(), dict(options or {})
-    known = inspect.signature(makers.get(spec, _file_options), eval_str=True).parameters
+    options = dict(options or {})
+    known = options_of(spec, TASKS)
     # a field of a source that the maker takes by its own name goes through the maker, which knows what else hangs on it
     options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
-    given = {n: read(options.pop(n), known[n].annotation, known[n].default, f"task.{n}") for n in list(options) if n in known}
-    task = load(spec, makers, **given)
+    given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
+    task = load(spec, TASKS, **given)
     for path, text in options.items():
         names = {*known, *(f.name for f in fields(task))}
         if path.partition(".")[0] not in names:
@@ -113,16 +120,6 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
         except UserError as error:
             raise UserError(f"--task.{path} {text}: {error}") from None
     return task
-
-
-def _file_options(
-    prompt_column: str | None = None,
-    answer_column: str | None = None,
-    held_out: str | None = None,
-    name: str | None = None,
-    verify: str = "final_answer",
-) -> None:
-    """The options that a file of problems takes."""
 
 
 def plan(
@@ -195,15 +192,26 @@ def start(
 
 
 def launch(
-    planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
+    planned: Plan,
+    folder: Path | str | None = None,
+    *,
+    on_step: OnStep | None = None,
+    view: Any = None,
+    task: Task | None = None,
+    stop: Stop | None = None,
 ) -> Run:
     """Starts a run of the plan and trains it to its end. Where it fails before its first step is done, its folder goes again."""
+    from gradus.systems.parallel import shared
+
     made = task or load_task(planned.task, dict(planned.task_options))
     check_problems(made)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
+    run.stop = stop or run.stop
+    tell(run)
     try:
         run.sinks = sinks_of(planned, run)
-        return go(run)
+        with shared(run, planned.model, planned.device, planned.processes):
+            return go(run)
     except Exception:
         if run.folder is not None and not run.metrics and run.saved is None:
             run.folder.discard()
@@ -236,29 +244,24 @@ def train(
     on_step: OnStep | None = None,
     task_options: Mapping[str, str] | None = None,
     log: str | Sequence[str] | None = None,
+    until: str | None = None,
+    processes: int = 1,
     **changes: Any,
 ) -> Run:
     """Trains and returns the run; `changes` are paths of the recipe, `objective__policy__trust__high=0.28`.
 
-    `log`: other places that the metrics go to, "tensorboard,wandb" (also trackio).
+    `log`: other places that the metrics go to, "tensorboard,wandb" (also trackio). `until`: how long it may take, "8h" or "90s"; where that
+    ends first, the run is saved and returned as it is then, with `run.stop.asked == "time"`. `processes`: how many train together.
     A Task object or a reward that is a Python callable works too; such a run cannot be resumed from its folder, so it takes none.
     """
+    stop = Stop(until)
     made = isinstance(task, Task)
-    planned = plan(
-        recipe,
-        task.name if isinstance(task, Task) else task,
-        model=model,
-        reward=reward,
-        profile=profile,
-        steps=steps,
-        seed=seed,
-        task_options=task_options,
-        log=log,
-    )
-    planned = replace(planned, recipe=planned.recipe.but(**changes))
+    words: dict[str, Any] = {"model": model, "reward": reward, "profile": profile, "steps": steps, "seed": seed, "log": log}
+    planned = plan(recipe, task.name if isinstance(task, Task) else task, task_options=task_options, **words)
+    planned = replace(planned, recipe=planned.recipe.but(**changes), processes=processes)
     if made and run is not None:
         raise UserError("a task given as an object cannot be stored in a run folder; put it into a file and name it file.py:task")
-    return launch(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None)
+    return launch(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None, stop=stop)
 
 
 def resume(
@@ -268,32 +271,42 @@ def resume(
     view: Any = None,
     more: int | None = None,
     log: str | Sequence[str] | None = None,
+    until: str | Stop | None = None,
+    processes: int = 1,
 ) -> Run:
     """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes.
 
-    `more`: steps in all from now on, if not as planned; `log`: places for the metrics from now on, if not as planned ("none" for none).
+    `more`: steps in all from now on, if not as planned; `log`: places for the metrics from now on, if not as planned ("none" for none);
+    `until`, `processes`: as for `train`. What was found broken is told by `view`, else on standard error, and in provenance.json.
     """
+    from gradus.systems.parallel import shared
+
+    stop = until if isinstance(until, Stop) else Stop(until)
     opened = RunFolder.open(folder)
     planned = before = plan_of(opened)
     if more is not None:
         planned = replace(planned, recipe=planned.recipe.but(setting__steps=more))
     planned = replace(planned, log=names_of(planned.log if log is None else log))
     run = start(planned, on_step=on_step, view=view)
+    run.stop = stop
+    say = view.message if view is not None else partial(print, file=sys.stderr)
     with opened.claimed():
-        checkpoint, note = opened.latest()
-        if note and view is not None:
-            view.message(note)
+        checkpoint, passed = opened.latest()
         if checkpoint is not None:
             run.restore(checkpoint)
         told = opened.metrics() if planned.log == before.log else []
-        opened.cut_back(run.step)
+        aside = opened.cut_back(run.step)
+        notes = [note for note in (passed, *aside, *opened.gaps(run.step)) if note]
+        for note in notes:
+            say(note)
         run.metrics = opened.metrics()
         if planned != before:
             opened.replan(planned.stored())
-        opened.note_resumed(run.step, sys.argv, [note] if note else [])
+        opened.note_resumed(run.step, sys.argv, notes)
         run.folder = opened
         run.sinks = sinks_of(planned, run, told)
-        return proceed(run)
+        with shared(run, planned.model, planned.device, processes):
+            return proceed(run)
 
 
 def plan_of(folder: RunFolder) -> Plan:
@@ -301,7 +314,7 @@ def plan_of(folder: RunFolder) -> Plan:
     try:
         return Plan.read(folder.recipe())
     except UserError as error:
-        raise UserError(f"{folder.path / RECIPE}: {error}") from error
+        raise UserError(f"{folder.path / RECIPE}: {str(error).removeprefix(f'{folder.path / RECIPE}').lstrip()}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{folder.path / RECIPE} is not what this version of gradus wrote ({type(error).__name__}: {error}); put the old file back, "
@@ -324,10 +337,6 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
     if checkpoint is None:
         raise UserError(f"run {path} has no checkpoint yet, so it holds no model; go on with it: gradus resume {path}")
     return str(checkpoint.path / "model")
-
-
-FORMS = ("model", "sft", "preference", "rollouts")
-"""What a run can be exported as."""
 
 
 def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None) -> Path:

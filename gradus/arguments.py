@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import NoReturn
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 DOTTED = """Any further --FIELD VALUE sets a field of the recipe (--objective.policy.trust.high 0.28, --learning_rate 5e-4) or swaps a part by the
 name of its class or as file.py:Class (--objective.policy.trust DualClip); --task.FIELD VALUE sets an option of the task. `gradus show
@@ -12,6 +13,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
+WITH_FIELDS = ("train", "eval", "leaks", "contract", "explain", "check", "doctor")  # commands that take fields besides their options
 SHELLS = ("bash", "zsh", "fish")
 FORMS = ("model", "sft", "preference", "rollouts")  # of what is exported
 
@@ -22,7 +24,10 @@ COMMANDS = {
     "papers": "list the recipes",
     "show": "what a recipe is made of, and what it changes",
     "diff": "what turns one recipe into another",
+    "explain": "where the value of a field comes from, what it means and what it may be",
+    "check": "whether recipe, data, model, reward and machine are fit for a run, before its first step",
     "tasks": "list the tasks",
+    "contract": "whether a task, its verifier, environment or reward keeps what training relies on",
     "leaks": "held-out problems of a task that are among its training problems",
     "export": "a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "talk with a model or with a run's best one",
@@ -38,7 +43,23 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         from gradus.types.errors import UserError
 
+        wrong = re.fullmatch(r"argument (\S+): invalid (int|float) value: '(.*)'", message)
+        if wrong is not None:
+            raise UserError(f'{wrong[1]} is "{wrong[3]}"; it must be {"a whole number" if wrong[2] == "int" else "a number"}')
         raise UserError(f"{message}; see: {self.prog} --help")
+
+    def understood(self, words: Sequence[str], commands: Mapping[str, Parser]) -> argparse.Namespace:
+        """The options in the words. Raises UserError for a word that is none, suggesting near ones of its command."""
+        options, left = self.parse_known_args(words)
+        if not left:
+            return options
+        from gradus.types.errors import UserError, unknown
+
+        parser = commands.get(str(options.command), self)
+        if left[0].startswith("--"):
+            known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+            raise unknown("option", left[0].partition("=")[0], known, f"See: {parser.prog} --help")
+        raise UserError(f'{parser.prog} takes no further word, but "{left[0]}" was given; leave it out, or see: {parser.prog} --help')
 
 
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
@@ -53,10 +74,12 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
         name: group.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
         for name, text in COMMANDS.items()
     }
-    made["train"].epilog = made["eval"].epilog = DOTTED
+    made["train"].epilog = made["eval"].epilog = made["explain"].epilog = made["check"].epilog = DOTTED
     _train_options(made["train"])
     made["resume"].add_argument("folder", metavar="RUN", help="the folder that was named with --run")
     made["resume"].add_argument("--steps", type=int, help="steps in all, if not as planned")
+    _until_option(made["resume"])
+    _processes_option(made["resume"])
     made["resume"].add_argument("--log", metavar="W,W", help="where else the metrics go from now on, if not as planned; none for nowhere")
     _eval_options(made["eval"])
     made["papers"].add_argument("--family", metavar="F", help="those of one family")
@@ -66,10 +89,13 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
+    _explain_options(made["explain"])
+    _check_options(made["check"])
+    _contract_options(made["contract"])
     _leaks_options(made["leaks"])
     _export_options(made["export"])
     _chat_options(made["chat"])
-    made["doctor"].add_argument("--json", action="store_true", help="as JSON")
+    _doctor_options(made["doctor"])
     made["cite"].add_argument("recipe", metavar="KEY", nargs="?", help="a recipe's key, or file.py:name; left out: Gradus itself")
     made["cite"].add_argument("--bibtex", action="store_true", help="as BibTeX")
     made["completion"].add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
@@ -80,15 +106,59 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 def _train_options(parser: Parser) -> None:
     add = parser.add_argument
     add("recipe", metavar="RECIPE", help="a recipe's key (gradus papers), or file.py:name")
+    _plan_options(parser)
+    add("--run", metavar="DIR", help="the folder of the run; left out: a new one under runs/")
+    add("--log", metavar="W,W", help="where else the metrics go: tensorboard, trackio, wandb, or several with commas between them")
+    _until_option(parser)
+    _processes_option(parser)
+
+
+def _processes_option(parser: Parser) -> None:
+    about = "how many processes of this machine train together, with the result of one"
+    parser.add_argument("--processes", type=int, default=1, metavar="N", help=about)
+
+
+def _until_option(parser: Parser) -> None:
+    about = "how long the command may take (90s, 30m, 8h, 1h30m); the run is saved before that, and the exit code is then 3"
+    parser.add_argument("--until", metavar="TIME", help=about)
+
+
+def _plan_options(parser: Parser) -> None:
+    """What a run is planned from; so say train, check and explain alike."""
+    add = parser.add_argument
     add("--task", metavar="T", help="arithmetic if left out; a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
     add("--model", metavar="M", help="a model's folder; left out: the built-in tiny model")
     add("--reward", metavar="FILE.py:FUNCTION", help="a reward function, or a reward model's run, in place of the recipe's reward")
     add("--profile", metavar="P", help="scale of the run: tiny, small, paper")
     add("--steps", type=int, metavar="N", help="training steps")
-    add("--seed", type=int, default=0, metavar="S")
+    add("--seed", type=int, default=0, metavar="S", help="of every draw: two runs with one seed on one machine are equal to the last byte")
     add("--device", default="cpu", help="cpu, cuda, cuda:1")
-    add("--run", metavar="DIR", help="the folder of the run; left out: a new one under runs/")
-    add("--log", metavar="W,W", help="where else the metrics go: tensorboard, trackio, wandb, or several with commas between them")
+
+
+def _explain_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("field", metavar="FIELD", help="objective.policy.trust.high, learning_rate, task.level, an option of gradus train")
+    add("recipe", metavar="RECIPE_OR_RUN", nargs="?", default="grpo", help="a recipe's key, file.py:name or a run's folder; left out: grpo")
+    _plan_options(parser)
+    add("--json", action="store_true", help="as JSON")
+
+
+def _doctor_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("--recipe", metavar="R", help="predicts what a run of it takes of the memory, by one step with the longest batch; a key, or file.py:name")
+    _plan_options(parser)
+    add("--json", action="store_true", help="as JSON")
+    parser.epilog = "With --recipe any further --FIELD VALUE sets a field, as for gradus train."
+
+
+def _check_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", nargs="?", default="grpo", help="a recipe's key (gradus papers), or file.py:name; left out: grpo")
+    _plan_options(parser)
+    add("--samples", type=int, default=4, metavar="N", help="problems that the model answers and the reward judges; 0: none")
+    add("--step", action="store_true", help="do one step with the longest batch, to see what memory it takes; it takes as long as a step")
+    add("--quarantine", metavar="FILE", help="where the bad rows of a data file are written (.jsonl); left out: nowhere")
+    add("--json", action="store_true", help="as JSON")
 
 
 def _export_options(parser: Parser) -> None:
@@ -114,10 +184,29 @@ def _eval_options(parser: Parser) -> None:
     add("--json", action="store_true", help="as JSON")
 
 
+def _contract_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("task", metavar="TASK", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
+    add("--reward", metavar="FILE.py:FUNCTION", help="a reward function, tested on the task's problems too")
+    add("--problems", type=int, default=20, metavar="N", help="problems of each level")
+    add("--texts", type=int, default=500, metavar="N", help="hostile answers, over all problems")
+    add("--levels", default="", metavar="N,N", help="levels of the task; left out: all")
+    add("--seconds", type=float, default=1.0, metavar="S", help="processor time that judging one answer may take")
+    add("--allow", default="", metavar="W,W", help="what judging may reach for: code, process, file, network")
+    add("--only", default="", metavar="RULE,RULE", help="the rules to try; with --reward, rules of rewards")
+    add("--seed", type=int, default=0, metavar="S")
+    add("--json", action="store_true", help="as JSON")
+    parser.epilog = "--task.FIELD VALUE sets an option of the task. Ends with 1 where anything was found."
+
+
 def _leaks_options(parser: Parser) -> None:
     add = parser.add_argument
     add("task", metavar="TASK", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
-    add("--against", metavar="T", help="another task or file, all of whose problems count as held out; left out: the task's own held-out part")
+    add(
+        "--against",
+        metavar="T",
+        help="another task or file, all of whose problems count as held out; left out: the task's own held-out part",
+    )
     add("--problems", type=int, default=2000, metavar="N", help="problems drawn where a task has no end")
     add("--words", type=int, default=8, metavar="N", help="length of the n-grams in words; 13 finds long passages only")
     add("--least", type=float, default=0.7, metavar="X", help="share of a prompt's n-grams in one training prompt that makes it a leak")
@@ -160,3 +249,32 @@ def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[
                 raise UserError(f"{name} has no value; write {name} VALUE")
         fields.append((name[2:], value))
     return known, fields
+
+
+def split_task(fields: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], dict[str, str]]:
+    """The fields of the recipe, and the options of the task by name."""
+    given = [(path, text) for path, text in fields if not path.startswith("task.")]
+    return given, {path.removeprefix("task."): text for path, text in fields if path.startswith("task.")}
+
+
+def planned_of(options: argparse.Namespace, log: str | None = None) -> Any:
+    """The plan that the options of train and check ask for."""
+    from dataclasses import replace
+
+    from gradus.api import plan
+    from gradus.overrides import override_all
+
+    given, task_options = split_task(options.fields)
+    planned = plan(
+        options.recipe,
+        options.task,
+        model=options.model,
+        reward=options.reward,
+        profile=options.profile,
+        steps=options.steps,
+        seed=options.seed,
+        device=options.device,
+        task_options=task_options,
+        log=log,
+    )
+    return replace(planned, recipe=override_all(planned.recipe, given))

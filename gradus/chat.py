@@ -231,6 +231,8 @@ def run(
     made = load_task(task) if task is not None else None
     if problem is not None and made is None:
         raise UserError("--problem is a number within a task; name the task with --task")
+    if made is not None and made.policy != "lm":
+        raise UserError(f"task {made.name} is for a generator, not for a model that writes; chat about a task of text (gradus tasks lists them)")
     if made is not None and problem is not None:
         problem_of(made, problem)  # before the model is loaded
     sampling = made.sampling if made is not None else Sampling(temperature=0.7, max_tokens=512)

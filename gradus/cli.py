@@ -8,12 +8,13 @@ import io
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradus.arguments import COMMANDS, build_parser, split_fields
+from gradus.arguments import COMMANDS, WITH_FIELDS, build_parser, planned_of, split_fields, split_task
 
 REFUSED = {
     errno.ENOSPC: "free some space",
@@ -26,7 +27,7 @@ REFUSED = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command. Returns the exit code: 0, 2 for what the user can mend, 130 where the user stopped it."""
+    """Runs a command. Returns the exit code: 0, 2 for what the user can mend, 130 where the user stopped it, and those of a run that was ended."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another
@@ -72,11 +73,15 @@ def run(words: list[str]) -> int:
         from gradus.types.errors import unknown
 
         raise unknown("command", words[0], COMMANDS, "See: gradus --help")
+    if words[:1] in (["train"], ["resume"]) and os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ:
+        from gradus.systems.worker import main as lend_hands  # torchrun has started this process beside the leading one
+
+        return lend_hands("env://", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     parser, commands = build_parser()
     fields: list[tuple[str, str]] = []
-    if words and words[0] in ("train", "eval", "leaks"):
+    if words and words[0] in WITH_FIELDS:
         words, fields = split_fields(words, commands[words[0]])
-    options = parser.parse_args(words)
+    options = parser.understood(words, commands)
     if options.command is None:
         parser.print_help()
         return 0
@@ -87,7 +92,10 @@ def run(words: list[str]) -> int:
         "papers": papers,
         "show": show,
         "diff": diff,
+        "explain": explain,
+        "check": check,
         "tasks": tasks,
+        "contract": contract,
         "leaks": leaks,
         "export": export,
         "chat": chat,
@@ -100,36 +108,29 @@ def run(words: list[str]) -> int:
 
 
 def train(options: argparse.Namespace) -> int:
+    from gradus.stopping import Stop
+
+    stop = Stop(options.until)  # the time counts from here: loading a model is part of it
+
     from dataclasses import replace
 
-    from gradus.api import launch, plan
+    from gradus.api import launch
     from gradus.lab.folder import refuse_taken
     from gradus.lab.live import Live
-    from gradus.overrides import override_all
 
     if options.run is not None:
         refuse_taken(Path(options.run))
-    given = [(path, text) for path, text in options.fields if not path.startswith("task.")]
-    task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
-    planned = plan(
-        options.recipe,
-        options.task,
-        model=options.model,
-        reward=options.reward,
-        profile=options.profile,
-        steps=options.steps,
-        seed=options.seed,
-        device=options.device,
-        task_options=task_options,
-        log=options.log,
-    )
-    planned = replace(planned, recipe=override_all(planned.recipe, given))
+    planned = replace(planned_of(options, log=options.log), processes=options.processes)
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
     title = f"{planned.recipe.key} on {planned.task}"
-    return carry_out(lambda: launch(planned, folder, view=Live(title)), folder)
+    return carry_out(lambda: launch(planned, folder, view=Live(title), stop=stop), folder)
 
 
 def resume(options: argparse.Namespace) -> int:
+    from gradus.stopping import Stop
+
+    stop = Stop(options.until)
+
     from gradus import api
     from gradus.lab.checkpoints import steps
     from gradus.lab.folder import RunFolder
@@ -148,21 +149,30 @@ def resume(options: argparse.Namespace) -> int:
         view.message(news)
     if options.steps is None and done >= planned.recipe.setting.steps:
         view.message(f"all {done} steps are done already; for more: gradus resume {options.folder} --steps {2 * done}")
-    return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, log=options.log), options.folder)
+    going: dict[str, Any] = {"view": view, "more": options.steps, "log": options.log, "until": stop, "processes": options.processes}
+    return carry_out(lambda: api.resume(options.folder, **going), options.folder)
 
 
 def carry_out(training: Callable[[], Any], folder: str) -> int:
-    """Trains, writes the report, and says what came of it and what to type next."""
+    """Trains, writes the report, and says what came of it and what to type next. Returns the exit code."""
     from gradus.lab.folder import is_run
 
     try:
         run = training()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stopped:
         if not is_run(Path(folder)):
             raise
         print(f"\nstopped; {kept(folder)}", file=sys.stderr)
         report_of(folder)
-        return 130
+        return 130 if isinstance(stopped, KeyboardInterrupt) else int(stopped.code or 0)
+    except BrokenPipeError:  # who read the lines has gone, and the run is not done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"nobody reads what is printed any more, so the run stopped; {kept(folder)}", file=sys.stderr)
+        return 128 + signal.SIGPIPE
+    if run.stop.asked == "time":
+        little = "" if run.stop.boundaries > 1 else "not one step could be done in it, so give more: "
+        print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
+        return int(run.stop.code)
     print("\n".join([came_of_it(run.metrics), f"report: {report_of(folder)}", *next_words(folder)]))
     return 0
 
@@ -174,7 +184,7 @@ def report_of(folder: str) -> str:
 
     try:
         return str(write_report(folder))
-    except UserError as error:
+    except (UserError, OSError) as error:
         return f"none, since {error}"
 
 
@@ -280,6 +290,12 @@ def tasks(options: argparse.Namespace) -> int:
     return 0
 
 
+def contract(options: argparse.Namespace) -> int:
+    from gradus.testing.command import contract as test
+
+    return test(options)
+
+
 def leaks(options: argparse.Namespace) -> int:
     from gradus.api import load_task
     from gradus.study import leakage
@@ -313,6 +329,24 @@ def diff(options: argparse.Namespace) -> int:
     return 0
 
 
+def explain(options: argparse.Namespace) -> int:
+    from gradus import explain as explaining
+
+    given, task_options = split_task(options.fields)
+    how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps")}
+    found = explaining.asked(options.field, options.recipe, given, options.task or "arithmetic", task_options, **how)
+    print(json.dumps(explaining.as_json(found), indent=1) if options.json else explaining.told(found))
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    from gradus.checks import before, findings
+
+    found = before.check(lambda: planned_of(options), samples=options.samples, quarantine=options.quarantine, step=options.step)
+    print(json.dumps(findings.as_json(found), indent=1)) if options.json else findings.show(found)
+    return int(not findings.passed(found))
+
+
 def export(options: argparse.Namespace) -> int:
     from gradus.api import export as copy
 
@@ -332,6 +366,14 @@ def chat(options: argparse.Namespace) -> int:
 def doctor(options: argparse.Namespace) -> int:
     from gradus.doctor import examine, told_of
 
+    if options.recipe is not None:
+        from gradus.systems.prediction import command
+
+        return command(planned_of(options), as_json=options.json)
+    if options.fields or options.task or options.model or options.profile:
+        from gradus.types import UserError
+
+        raise UserError("gradus doctor takes a task, a model and fields only with a recipe, whose memory it then predicts; add --recipe R")
     found = examine()
     print(json.dumps(found, indent=1) if options.json else told_of(found))
     return 0

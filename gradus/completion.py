@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.arguments import COMMANDS, FORMS, SHELLS, Parser, build_parser
 
-RECIPES = {("train", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("diff", "a"), ("diff", "b")}
+RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b")}
 """(command, argument) where the key of a recipe stands."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
@@ -20,7 +20,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "form": FORMS,
 }
 """Values that stand elsewhere, in modules too heavy to be loaded at a Tab; a test compares them."""
-WITH_FIELDS = ("train", "eval")
+OF_RECIPE = ("train", "eval", "explain", "check")  # commands that take the fields of a recipe
 
 
 def candidates(words: Sequence[str]) -> list[str]:
@@ -36,9 +36,9 @@ def candidates(words: Sequence[str]) -> list[str]:
     if previous is not None and previous.nargs != 0:
         return starting_with(last, values(before[0], previous))
     if last.startswith("-"):
-        names = [*options, *(fields(before, last) if before[0] in WITH_FIELDS else [])]
+        names = [*options, *(fields(before, last) if before[0] in OF_RECIPE else [])]
         return starting_with(last, names)
-    if before[-1].startswith("--") and previous is None and before[0] in WITH_FIELDS:
+    if before[-1].startswith("--") and previous is None and before[0] in OF_RECIPE:
         return []  # the value of a field
     action = positional(parser, before[1:], options)
     return starting_with(last, values(before[0], action)) if action is not None else []
@@ -67,6 +67,8 @@ def values(command: str, action: argparse.Action) -> list[str]:
 
     if (command, action.dest) in RECIPES:
         return list(registry.recipe_modules())
+    if (command, action.dest) == ("explain", "field"):
+        return [name.removeprefix("--") for name in fields([command], "")]
     if action.dest in ("task", "against"):
         return list(registry.task_modules())
     if action.dest == "family":
@@ -88,7 +90,7 @@ def fields(before: Sequence[str], last: str) -> list[str]:
     if "." not in last:
         heads = [f.name for f in fields_of(Recipe) if f.name not in ("key", "base", "about", "family", "policy", "requires")]
         return [*(f"--{f.name}" for f in fields_of(Setting)), *(f"--{name}." for name in heads)]
-    if before[0] != "train" or len(before) < 2:
+    if before[0] not in ("train", "check") or len(before) < 2:
         return []
     from gradus import registry
 

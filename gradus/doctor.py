@@ -27,7 +27,7 @@ PURPOSE: Mapping[str, str] = {
     "trackio": "metrics on trackio",
     "wandb": "metrics on Weights & Biases",
     "vllm": "sampling on a GPU by vLLM",
-    "bitsandbytes": "weights of 4 and 8 bits on a GPU",
+    "bitsandbytes": "weights of 8 and 4 bits under an adapter",
     "ray": "runs on several machines",
     "diffusers": "image generators",
 }
@@ -36,6 +36,8 @@ PURPOSE: Mapping[str, str] = {
 def examine() -> dict[str, Any]:
     """All that is found, as plain values: system, processor, memory and disk in bytes, devices, packages, warnings."""
     import torch
+
+    from gradus.policies.kernels import generation
 
     found: dict[str, Any] = {
         "system": {
@@ -47,6 +49,7 @@ def examine() -> dict[str, Any]:
             "cores": os.cpu_count() or 1,
             "usable": usable_cores(),
             "threads": torch.get_num_threads(),
+            "kernels": generation(),
             "environment": {name: os.environ[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in os.environ},
         },
         "memory": memory(),
@@ -54,8 +57,16 @@ def examine() -> dict[str, Any]:
         "devices": devices(),
         "nvidia": shutil.which("nvidia-smi") is not None,
         "packages": packages(),
+        "sandbox": sandbox(),
     }
     return {**found, "warnings": warnings(found)}
+
+
+def sandbox() -> dict[str, Any]:
+    """What isolates model-written code, and why it does not where it cannot (None: it can)."""
+    from gradus.sandbox import missing
+
+    return {"isolation": "bubblewrap", "missing": missing()}
 
 
 def usable_cores() -> int:
@@ -154,12 +165,16 @@ def warnings(found: Mapping[str, Any]) -> list[str]:
     checks = (
         (threads > cores, f"PyTorch takes {threads} threads, but only {cores} cores are usable: set OMP_NUM_THREADS={cores}"),
         (free is not None and free < ENOUGH_MEMORY, f"only {_size(free)} of memory are free: end other programs, or train a smaller model"),
+        (
+            found["processor"].get("kernels", "") is None,
+            "the compiled kernels are missing, so the CPU takes about twice as long: install a C compiler (Debian: apt install gcc), then Gradus again",
+        ),
         (disk < ENOUGH_DISK, f"only {_size(disk)} are free in {found['disk']['folder']}: a run keeps checkpoints and every rollout"),
         (not found["system"]["locks"], "this system has no POSIX file locks, which runs on disk need: use WSL 2 on Windows"),
         (found["nvidia"] and not cuda, "there is an NVIDIA driver, but this PyTorch does not use it: install a CUDA build of torch"),
         (
             any(d["device"] == "mps" for d in found["devices"]),
-            "--device mps does not work yet, since sampling computes in double precision, which this GPU lacks: train on the CPU",
+            "--device mps has not been tried (tokens are drawn on the CPU for it, since it lacks double precision): train on the CPU",
         ),
         (bool(missing), f"needed packages are missing: {', '.join(missing)}; install them with: pip install {' '.join(missing)}"),
     )
@@ -181,8 +196,10 @@ def told_of(found: Mapping[str, Any]) -> str:
         f"gradus {__version__}, Python {found['system']['python']} at {sys.prefix}",
         f"system     {found['system']['name']}",
         f"processor  {chip['usable']} of {chip['cores']} cores usable; PyTorch takes {chip['threads']} threads ({set_})",
+        f"kernels    {'compiled for ' + chip['kernels'] if chip.get('kernels') else 'none; PyTorch alone'}",
         f"memory     {_size(room['total'])}, {_size(room['free'])} free",
         f"disk       {_size(found['disk']['free'])} free in {found['disk']['folder']}",
+        f"sandbox    {found['sandbox']['missing'] or found['sandbox']['isolation'] + ' isolates model-written code'}",
         "devices",
     ]
     for device in found["devices"]:

@@ -7,7 +7,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -58,6 +58,8 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
             raise UserError(f"recipe {recipe.key} has no {seam}; set one with --{seam} or start from a recipe that has it")
     check_parts(recipe)
     check_learning(recipe)
+    check_right(recipe)
+    check_correction(recipe)
     if recipe.policy != task.policy:
         raise UserError(
             f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"
@@ -178,6 +180,47 @@ def check_learning(recipe: Recipe) -> None:
         if objective and rule is None:
             place = "credit" if source == "policy" else f"players.{name}.credit"
             raise UserError(f"{owner} is there to train {name}, but recipe {recipe.key} has no {place}; set a rule with --{place}")
+
+
+def check_right(recipe: Recipe) -> None:
+    """Raises UserError for a part that asks for right answers under a reward that marks none: scores without a scale, and no verifier."""
+    judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
+    unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
+    if unmarked is None or judging.keys() & {"verified", "environment"}:
+        return
+    for where, part in _parts(recipe, ""):
+        if instead := getattr(part, "asks_right", None):
+            raise UserError(
+                f"{where} is {type(part).__name__}, which asks for right answers, but {type(unmarked).__name__} gives scores that mark none as "
+                f"right; set --{where} {instead}, or take another reward"
+            )
+
+
+def _parts(node: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every part at any depth, with its path."""
+    if isinstance(node, Mapping):
+        inside: Iterable[tuple[str, Any]] = node.items()
+    elif isinstance(node, tuple):
+        inside = ((str(i), n) for i, n in enumerate(node))
+    elif is_dataclass(node) and not isinstance(node, type):
+        yield where, node
+        inside = ((f.name, getattr(node, f.name)) for f in fields(node))
+    else:
+        return
+    for name, value in inside:
+        yield from _parts(value, f"{where}.{name}".lstrip("."))
+
+
+def check_correction(recipe: Recipe) -> None:
+    """Raises UserError where the setting asks for weights on the policy's loss that no term of the objective takes."""
+    from gradus.objectives.corrections import correctable
+
+    above = recipe.setting.agreement.above
+    if above in ("truncate", "mask") and recipe.objective is not None and not correctable(recipe.objective):
+        raise UserError(
+            f"agreement.above is {above}, but no term of the objective of recipe {recipe.key} is weighted by ratios; "
+            "set --agreement.above warn or stop"
+        )
 
 
 def check_problems(task: Task) -> None:

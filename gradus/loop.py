@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from gradus.recovery import updated, whole
 from gradus.selection.filters import without_failures
+from gradus.systems.agreement import agree
 from gradus.types import Group, UserError
 from gradus.types.parts import Credited
 
@@ -23,11 +25,13 @@ async def train(run: Run) -> None:
         started = time.perf_counter()
         requests = await world.more(recipe.setting.prompts)
         groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
-        refuse_failures(groups, recipe.setting.max_failed)
+        refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
+        await agree(run, groups, world)
         rolled = time.perf_counter()
         kept, dropped = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
         credited, batches = await credit(run, kept, world)
-        metrics = recipe.update.apply(run.players, batches, step, world.key)
+        run.must_finish()
+        metrics = updated(run, recipe, batches, groups, world)
         run.follow()
         await run.memory.learn(recipe, credited, dropped, world)
         timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
@@ -83,13 +87,13 @@ def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
     return [g.but(trajectories=tuple(known.get(t.id, t) for t in g.trajectories)) for g in groups]
 
 
-def refuse_failures(groups: Sequence[Group], share: float) -> None:
-    """Raises UserError where more than `share` of the step's trajectories failed, with the commonest reason."""
+def refuse_failures(groups: Sequence[Group], share: float, refused: Callable[[], str] = str) -> None:
+    """Raises UserError where more than `share` of the step's trajectories failed, with the commonest reason and what `refused` says then."""
     reasons = [t.failed for g in groups for t in g.trajectories]
     failed = [r for r in reasons if r is not None]
     if failed and len(failed) > share * len(reasons):
         common = max(set(failed), key=failed.count)
         raise UserError(
             f"{len(failed)} of {len(reasons)} trajectories of this step have no reward, more than the {share:.0%} allowed; the commonest "
-            f"reason: {common}. Mend that and start again (what was saved goes on with gradus resume), or allow more with --max_failed"
+            f"reason: {common}{refused()}. Mend that and start again (what was saved goes on with gradus resume), or allow more with --max_failed"
         )

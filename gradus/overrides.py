@@ -77,8 +77,8 @@ def override(recipe: Recipe, path: str, text: str) -> Recipe:
     """The recipe with the field at a dotted path read from text. Raises UserError for an unknown field or part, or text of the wrong type."""
     if path == "setting" and text in PROFILES:
         return recipe.but(setting=PROFILES[text])
-    path = _full_path(recipe, path)
-    _check_first(recipe, path)
+    path = full_path(recipe, path)
+    check_first(recipe, path)
     recipe = own(recipe, path)
     parent, _, name = path.rpartition(".")
     holder = get(recipe, parent) if parent else recipe
@@ -93,15 +93,16 @@ def override(recipe: Recipe, path: str, text: str) -> Recipe:
         raise UserError(f"--{path} {text}: {error}") from None
 
 
-def _full_path(recipe: Recipe, path: str) -> str:
-    """A field of the setting may be named without `setting.`: --learning_rate, --prompts."""
+def full_path(recipe: Recipe, path: str) -> str:
+    """A field of the setting may be named without `setting.`: --learning_rate, --prompts, --guard.spike."""
     names = {f.name for f in fields(recipe)}
-    if "." not in path and path not in names and path in {f.name for f in fields(recipe.setting)}:
+    first = path.partition(".")[0]
+    if first not in names and first in {f.name for f in fields(recipe.setting)}:
         return f"setting.{path}"
     return path
 
 
-def _check_first(recipe: Recipe, path: str) -> None:
+def check_first(recipe: Recipe, path: str) -> None:
     """Raises UserError where a path begins with what is neither a field of the recipe nor one of its setting."""
     known = {f.name for f in fields(recipe)}
     if path.partition(".")[0] not in known:
@@ -119,23 +120,29 @@ def annotation(holder: Any, name: str) -> Any:
         return Any
 
 
+def declared(parameter: inspect.Parameter) -> tuple[Any, Any]:
+    """(type, default) of a function's parameter, for `read`; one that says nothing of itself takes text."""
+    silent = parameter.annotation is parameter.empty or isinstance(parameter.annotation, str)
+    return Any if silent else parameter.annotation, "" if parameter.default is parameter.empty else parameter.default
+
+
 def read(text: str, declared: Any, current: Any, path: str) -> Any:
     """Text as a value of the declared type: None, bool, int, float, text, a choice, a tuple, or a part by name."""
-    choices = _choices(declared)
+    options = choices(declared)
     lowered = text.strip().lower()
-    if lowered == "none" and (type(None) in choices or declared is Any):
+    if lowered == "none" and (type(None) in options or declared is Any):
         return None
-    literals = [v for c in choices if typing.get_origin(c) is typing.Literal for v in typing.get_args(c)]
+    literals = [v for c in options if typing.get_origin(c) is typing.Literal for v in typing.get_args(c)]
     if literals:
         for value in literals:
             if str(value) == text:
                 return value
         raise unknown("value", text, map(str, literals), f"For --{path}")
-    if text.partition("(")[0] in [c.__name__ for c in choices if isinstance(c, type) and is_dataclass(c)]:
+    if text.partition("(")[0] in [c.__name__ for c in options if isinstance(c, type) and is_dataclass(c)]:
         return _part(path, text)
     if isinstance(current, frozenset):
         return frozenset(word.strip() for word in text.split(",") if word.strip())
-    scalars = [c for c in choices if c in (bool, int, float, str)]
+    scalars = [c for c in options if c in (bool, int, float, str)]
     if not scalars and not is_dataclass(current) and isinstance(current, (bool, int, float, str)):
         scalars = [type(current)]
     for kind in (bool, int, float):
@@ -145,11 +152,11 @@ def read(text: str, declared: Any, current: Any, path: str) -> Any:
         return text
     if scalars:
         wanted = " or ".join({bool: "true or false", int: "a whole number", float: "a number"}[k] for k in scalars)
-        raise UserError(f'--{path} is "{text}"; it must be {wanted}{" or none" if type(None) in choices else ""}')
-    if any(typing.get_origin(c) is tuple for c in choices) or isinstance(current, tuple):
-        of_text = any(typing.get_origin(c) is tuple and str in typing.get_args(c) for c in choices)
+        raise UserError(f'--{path} is "{text}"; it must be {wanted}{" or none" if type(None) in options else ""}')
+    if any(typing.get_origin(c) is tuple for c in options) or isinstance(current, tuple):
+        of_text = any(typing.get_origin(c) is tuple and str in typing.get_args(c) for c in options)
         return _several(text, path, of_text)
-    return _part(path, text, current if current is not None else next((c for c in choices if isinstance(c, type)), None))
+    return _part(path, text, current if current is not None else next((c for c in options if isinstance(c, type)), None))
 
 
 def _several(text: str, path: str, of_text: bool) -> tuple[Any, ...]:
@@ -163,7 +170,8 @@ def _several(text: str, path: str, of_text: bool) -> tuple[Any, ...]:
     return values if not of_text or (values and all(isinstance(v, str) for v in values)) else tuple(filter(None, text.split(",")))
 
 
-def _choices(declared: Any) -> tuple[Any, ...]:
+def choices(declared: Any) -> tuple[Any, ...]:
+    """The types of which a field's value may be one."""
     if typing.get_origin(declared) in (typing.Union, types.UnionType):
         return typing.get_args(declared)
     return (declared,)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from gradus.types import Frozen, UserError, unknown
+from gradus.types.guards import Agreement, Guard, bytes_of
 from gradus.types.players import Player
 from gradus.types.ranges import check_ranges
 
@@ -30,15 +31,22 @@ class Setting:
     max_tokens: int | None = None  # new tokens a sample; None: the task's
     temperature: float | None = None  # None: the task's
     precision: str = "float32"  # float32, bfloat16, float64
-    micro_tokens: int = 16384  # tokens a micro-batch; changes memory, never the result
+    micro_tokens: int = 4096  # tokens a micro-batch; changes memory, never the result
+    graphs: bool = False  # on CUDA: steps of sampling are captured once a shape and replayed; not tried on a GPU yet
     recompute: bool = False  # activations of a layer are computed again in backward: more time (0.6 in one measurement), less memory
     eval_every: int = 25  # steps between evaluations; 0: at the start and at the end only
     save_every: int = 25  # steps between checkpoints
-    keep: int = 2  # checkpoints kept, apart from the best
+    keep: int = 2  # planned checkpoints kept, apart from the best
+    max_wait: float = 3600.0  # seconds in which nothing comes that is waited for, until the run ends with a report; 0: it waits for ever
     max_failed: float = 0.5  # share of a step's trajectories whose reward may fail before the run stops
+    memory: str | None = None  # most that the run may take of its device, as 6GB; None: what is free when it starts
+    guard: Guard = Guard()  # when numbers go bad
+    agreement: Agreement = Agreement()  # of what samples and what learns
 
     def __post_init__(self) -> None:
-        check_ranges(self, learning_rate="[0, inf)", temperature="[0, inf)", max_failed="[0, 1]")
+        if self.memory is not None:
+            bytes_of(self.memory)
+        check_ranges(self, learning_rate="[0, inf)", temperature="[0, inf)", max_failed="[0, 1]", max_wait="[0, inf)")
         check_ranges(self, **dict.fromkeys(("warmup", "steps", "eval_every", "save_every"), "[0, inf)"))
         check_ranges(self, **dict.fromkeys(("prompts", "group", "max_tokens", "micro_tokens", "keep"), "[1, inf)"))
 

@@ -35,6 +35,8 @@ TASKS: dict[str, str] = {
     "translation": "gradus.tasks.translation:translation",
     "proofs": "gradus.tasks.proofs:proofs",
     "gsm8k": "gradus.tasks.gsm8k:gsm8k",
+    "code": "gradus.tasks.code:code",
+    "python_tool": "gradus.tasks.python_tool:python_tool",
     "frozen_lake": "gradus.tasks.frozen_lake:frozen_lake",
     "twenty_questions": "gradus.tasks.twenty_questions:twenty_questions",
     "search_qa": "gradus.tasks.search_qa:search_qa",

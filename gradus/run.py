@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import gc
 import re
+import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,10 +21,14 @@ from gradus.lab.durable import PARTIAL, room
 from gradus.lab.folder import RunFolder
 from gradus.loop import train as loop
 from gradus.recipe import Recipe, changes
+from gradus.recovery import SOUND, beyond_bearing, go_back, obey, sound, splits, watch, watched
 from gradus.rewards.combine import check_reward
 from gradus.state import Memory
+from gradus.stopping import Cut, Stop
 from gradus.study.summary import summarise
-from gradus.types import Group, Key, Request, Sampling, UserError
+from gradus.systems.watchdog import Watchdog
+from gradus.types import Frozen, Group, Key, Request, Sampling, UserError
+from gradus.types.guards import bytes_of
 from gradus.types.parts import Task
 from gradus.world import RunWorld
 
@@ -33,7 +40,7 @@ OnStep = Callable[["Run", Mapping[str, Any], Sequence[Group]], None]
 
 @dataclass(eq=False)
 class Run:
-    """Everything that a run is. Its state at a step boundary: players, memory, the best evaluation so far, the step."""
+    """Everything that a run is. Its state at a step boundary: players, memory, the best evaluation so far, the step, what lagged players wait for."""
 
     recipe: Recipe
     task: Task
@@ -51,19 +58,33 @@ class Run:
     saved: int | None = None  # step of the newest checkpoint
     measured: dict[str, Any] = field(default_factory=dict)  # the evaluation of the coming step
     moved: dict[str, int] = field(default_factory=dict)
+    stop: Stop = field(default_factory=Stop)  # what may end the run before its last step
+    begun: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None  # memory, best, numbers at the boundary, before its evaluation
+    numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # what has gone bad
+    anew: Callable[[], dict[str, Any]] | None = None  # makes the players as they were at the start
+    watchdog: Watchdog = field(default_factory=Watchdog)  # names what is waited for, while the run trains
 
     @property
     def key(self) -> Key:
-        return Key(self.seed)
+        """The seed's, or another one after a return to a checkpoint: the run then draws other data."""
+        restarts = self.numbers["restarts"]
+        return Key(self.seed).fold("restart", restarts) if restarts else Key(self.seed)
 
     async def boundaries(self) -> AsyncIterator[int]:
-        """The steps still to do. At each boundary the run saves, then evaluates; it ends at the last step or where the study says so."""
+        """The steps still to do. At each boundary the run saves, then evaluates; it ends at the last step, where the study says so, or is stopped."""
         setting = self.recipe.setting
         while True:
+            if beyond_bearing(self):
+                go_back(self)
             last = self.step >= setting.steps
-            due = setting.save_every and self.step % setting.save_every == 0 and self.step > 0
-            if last or due:
-                self.save()
+            due = setting.save_every and self.step % setting.save_every == 0 and self.step > 0 and sound(self)
+            self.mark()
+            stopped = self.stop.boundary(last=last)
+            if last or due or stopped:
+                self.save(planned=bool(due))
+            if stopped:
+                return
+            obey(self)
             self.measured = {}
             if self.recipe.study is not None and (last or self.step == 0 or (setting.eval_every and self.step % setting.eval_every == 0)):
                 last = await self.evaluate() or last
@@ -71,19 +92,42 @@ class Run:
                 self.finish()
                 return
             yield self.step
+            self.stop.release()
             self.step += 1
+
+    def mark(self) -> None:
+        """Keeps what parts remember as it is at this boundary, for a step that is cut short."""
+        self.begun = copy.deepcopy((self.memory.states, self.best, watched(self)))
+
+    def must_finish(self) -> None:
+        """From here on the step changes weights: a stop waits for its end."""
+        self.stop.hold()
+
+    def rescue(self) -> None:
+        """Saves the state in which the step began that was cut short; nothing has moved since but what parts remember."""
+        if self.stop.cut:
+            if self.begun is not None:
+                self.memory, self.best = Memory(self.begun[0]), self.begun[1]
+                watch(self, self.begun[2])
+            try:
+                self.save()
+            except Exception as error:  # an event loop that closes would only print it
+                self.stop.fault = error
 
     def at(self, step: int) -> tuple[Recipe, RunWorld]:
         """The recipe as the schedule has it at this step, and the step's world."""
         self.moved = {name: player.updates for name, player in self.players.items()}
         recipe = scheduled(self.recipe, step)
-        return recipe, self.world(recipe, "train")
+        world = self.world(recipe, "train")
+        for player in self.players.values():
+            player.record = world
+        return recipe, world
 
     def world(self, recipe: Recipe, purpose: str, reward: Any = None) -> RunWorld:
         return RunWorld(
             step=self.step,
             purpose=purpose,
-            seed=self.key,
+            seed=self.key if purpose == "train" else Key(self.seed),  # evaluations ask the same, whatever has gone bad
             task=self.task,
             players=self.players,
             reward=reward or recipe.reward,
@@ -91,8 +135,8 @@ class Run:
             group=recipe.setting.group,
             progress=self.step / max(recipe.setting.steps, 1),
             choose=partial(self._choose, recipe) if purpose == "train" else None,
-            facts=self.folder.facts(self.step) if self.folder is not None else None,
-            decided=partial(self.folder.append_fact, self.step) if self.folder is not None else None,
+            watchdog=self.watchdog,
+            **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),
         )
 
     async def _choose(self, recipe: Recipe, count: int, world: RunWorld) -> list[Request]:
@@ -107,7 +151,7 @@ class Run:
         self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
         score = measured.get("held_out/accuracy")
         score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
-        if score is not None and (not self.best or score > self.best["score"]):
+        if score is not None and not self.numbers["streak"] and (not self.best or score > self.best["score"]):
             if self.folder is not None and self.step > 0:
                 self.folder.point("best", self.save() / "model")  # before `best` changes: whoever resumes from it measures again
             self.best = {"step": self.step, "score": score, "since": 0}
@@ -128,12 +172,13 @@ class Run:
         self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]
     ) -> None:
         """Writes the step down and tells whoever watches."""
-        row = {**summarise(step, groups, update, spent), **self.measured}
+        row = {**summarise(step, groups, {**update, **splits(self)}, spent), **self.measured}
         self.metrics.append(row)
         if self.folder is not None:
-            self.folder.append_rollouts(step, groups)
-            self.folder.append_timings(step, timings)
-            self.folder.append_metrics(step, row)
+            with self.watchdog.waiting("the disk", f"to write step {step}"):
+                self.folder.append_rollouts(step, groups)
+                self.folder.append_timings(step, timings)
+                self.folder.append_metrics(step, row)
         if self.sinks is not None:
             self.sinks.row(row)
         if self.view is not None:
@@ -160,20 +205,26 @@ class Run:
             raise UserError("this run keeps no rollouts, for it has no folder; give it one with run=")
         return stored_trajectories(self.folder, steps)
 
-    def save(self) -> Path:
-        """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is; its path."""
+    def save(self, *, planned: bool = False) -> Path:
+        """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is; its path.
+
+        `planned`: whether `save_every` asks for it; see `gradus.lab.checkpoints`.
+        """
         import tempfile
 
         if self.folder is None or self.saved == self.step:
             return Path() if self.folder is None else steps(self.folder.path)[self.step]
-        with (
-            room(self.folder.path, f"the model of step {self.step}"),
-            tempfile.TemporaryDirectory(dir=self.folder.path, prefix=PARTIAL) as model,
-        ):
-            self.players["policy"].policy.save(Path(model))
-            documents, tensors = self.documents()
-            path = self.folder.save(self.step, tensors, documents, {"model": Path(model)}, keep=self.recipe.setting.keep)
-        self.saved = self.step
+        with self.stop.saving():
+            with (
+                self.watchdog.waiting("the disk", f"to save step {self.step}"),
+                room(self.folder.path, f"the model of step {self.step}"),
+                tempfile.TemporaryDirectory(dir=self.folder.path, prefix=PARTIAL) as model,
+            ):
+                self.players["policy"].policy.save(Path(model))
+                documents, tensors = self.documents()
+                keep = self.recipe.setting.keep
+                path = self.folder.save(self.step, tensors, documents, {"model": Path(model)}, keep=keep, planned=planned)
+            self.saved = self.step
         return path
 
     def documents(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -186,6 +237,7 @@ class Run:
             "updates": {name: p.updates for name, p in self.players.items()},
             "memory": self.memory.states,
             "history": self.history,
+            "watched": watched(self),
         }
         document, arrays = split(state)
         files = {f"player-{name}.safetensors": player.tensors() for name, player in self.players.items()}
@@ -202,7 +254,9 @@ class Run:
         self.memory = Memory(state["memory"])
         for name, player in self.players.items():
             player.load(checkpoint.tensors(f"player-{name}.safetensors"), state["updates"][name])
+        watch(self, state.get("watched", {}))
         self.saved = self.step
+
 
 
 READ_EVERY_STEP = re.compile(
@@ -250,7 +304,13 @@ def prepare(
     recipe = judgeable(recipe, task, view.message if view is not None else None)
     players = build_players(recipe, model, task, Key(seed), device)
     check_fit(recipe, task, players)
-    return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view)
+    anew = partial(build_players, without_engines(recipe), model, task, Key(seed), device)
+    return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view, anew=anew)
+
+
+def without_engines(recipe: Recipe) -> Recipe:
+    """The recipe, every player sampled from by itself."""
+    return replace(recipe, players=Frozen({name: replace(player, engine=None) for name, player in recipe.players.items()}))
 
 
 def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = None) -> Recipe:
@@ -279,26 +339,59 @@ def go(run: Run) -> Run:
 
 
 def proceed(run: Run) -> Run:
-    """Trains the run to its end; whoever calls holds its folder."""
+    """Trains the run to its end, or to where it is stopped; whoever calls holds its folder.
+
+    A run with a folder hears signals: it saves, then raises KeyboardInterrupt for SIGINT, SystemExit with 143 for SIGTERM and 129 for SIGHUP.
+    Where its time is up it saves and is returned; `run.stop.asked` is then "time".
+    """
     import torch
 
-    on_cpu = all(p.device.type == "cpu" for player in run.players.values() for p in player.policy.network.parameters())
-    torch.use_deterministic_algorithms(on_cpu)
+    from gradus.systems.memory import limited
+
+    devices = dict.fromkeys(p.device for player in run.players.values() for p in player.policy.network.parameters())
+    torch.use_deterministic_algorithms(all(device.type == "cpu" for device in devices))
+    # To fill all that is made with NaN, before it is written, is one more pass over memory, for reads that nothing here makes.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if run.view is not None:
         run.view.start(run.recipe.setting.steps, run.step)
     try:
-        asyncio.run(_train(run))
+        memory = run.recipe.setting.memory
+        bound = limited(None if memory is None else bytes_of(memory), next(iter(devices), "cpu"))
+        say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
+        watched = run.watchdog.watching(say, run.recipe.setting.max_wait)
+        with watched, bound, _unsearched(), suppress(Cut), run.stop.listening() if run.folder is not None else nullcontext():
+            asyncio.run(_train(run))
     finally:
         if run.view is not None:
             run.view.stop()
         if run.sinks is not None:
             run.sinks.close()
+    run.rescue()  # once more, for a stop that came before the loop had begun
+    if run.stop.fault is not None:
+        raise run.stop.fault
+    if run.stop.asked == "SIGINT":
+        raise KeyboardInterrupt
+    if run.stop.asked not in (None, "time"):
+        raise SystemExit(run.stop.code)
     return run
+
+
+@contextmanager
+def _unsearched() -> Iterator[None]:
+    """What is there already is left out of the search for garbage, which would stop a step for a tenth of a second now and then."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 async def _train(run: Run) -> None:
     try:
         await loop(run)
+    except (Cut, asyncio.CancelledError):
+        run.rescue()  # before anything else is waited for: whoever stops a run may not wait long
+        raise
     finally:
         for reward in (run.recipe.reward, getattr(run.recipe.study, "reward", None)):
             closing = getattr(reward, "close", None)

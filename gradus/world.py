@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from gradus.types.signals import (
     Velocity,
     Want,
 )
+
+if TYPE_CHECKING:
+    from gradus.systems.watchdog import Watchdog
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +61,9 @@ class RunWorld:
         choose: Callable[[int, RunWorld], Awaitable[list[Request]]] | None = None,
         facts: Mapping[str, str] | None = None,
         decided: Callable[[str, str], None] | None = None,
+        failed: Callable[[str, Sequence[Trajectory]], None] | None = None,
+        quarantine: str = "",
+        watchdog: Watchdog | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self._choose = sampling, group, progress, choose
@@ -64,7 +71,8 @@ class RunWorld:
         self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
         self._noted: dict[str, list[float]] = {}
         self._calls: dict[str, int] = {}
-        self._facts, self._decided = dict(facts or {}), decided
+        self._facts, self._decided = {call: reason for call, reason in (facts or {}).items() if reason}, decided
+        self._failed, self._quarantine, self._watchdog = failed, quarantine, watchdog
         self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum has given a problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by the context's identity, which the context itself keeps
@@ -92,6 +100,20 @@ class RunWorld:
         self._facts[call] = reason
         if self._decided is not None:
             self._decided(call, reason)
+
+    def waiting(self, what: str, about: str | Callable[[], str] = "") -> AbstractContextManager[None]:
+        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long."""
+        return nullcontext() if self._watchdog is None else self._watchdog.waiting(what, about)
+
+    def refused(self) -> str:
+        """Called where the run ends because too much failed: forgets what clock and machine decided, and says where the failed answers are.
+
+        For whoever goes on mends the cause first, and would else get the same failures as facts.
+        """
+        for call, reason in list(self._facts.items()):
+            if Failed.read(reason).kind.chance:
+                self.decide(call, "")
+        return f"; each is in {self._quarantine}" if self._quarantine else ""
 
     async def more(self, count: int) -> list[Request]:
         """The curriculum's next `count` requests, or fewer; none where there is no curriculum (evaluation).
@@ -150,7 +172,7 @@ class RunWorld:
         for player in dict.fromkeys(ask.request.player for ask, _ in waiting):
             mine = [(ask, future) for ask, future in waiting if ask.request.player == player]
             try:
-                contexts = self.players[player].policy.act([ask for ask, _ in mine])
+                contexts = self._acted(player, [ask for ask, _ in mine])
                 answered = list(zip(mine, contexts, strict=True))
             except Exception as error:
                 for _, future in mine:
@@ -161,6 +183,18 @@ class RunWorld:
                 self._count("rollout" if ask.request.trained else "probe", player, context.actions)
                 if not future.done():
                     future.set_result(context)
+
+    def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
+        """A sample for every ask; fewer at a time from where memory runs out, which is a fact of the step."""
+        from gradus.systems.memory import in_parts
+
+        learner, call = self.players[player], self.call(f"act/{player}")
+        known = self.fact(call)
+        most = learner.most_asks if known is None else int(known)
+        contexts, learner.most_asks = in_parts(asks, learner.policy.act, most, "sample")
+        if learner.most_asks not in (most, None):
+            self.decide(call, str(learner.most_asks))
+        return contexts
 
     def _count(self, purpose: str, player: str, tokens: int) -> None:
         name = purpose if self.purpose == "train" else self.purpose
@@ -183,19 +217,25 @@ class RunWorld:
         request = Request(problem, count, player, context, at, sampling, ("fork", at, *tags), trained=trained)
         return (await self.sample([request]))[0]
 
-    async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
-        """Rows of `want` for every action of each context, without gradient, float32."""
-        import torch
+    async def score(
+        self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score"
+    ) -> list[np.ndarray]:
+        """Rows of `want` for every action of each context, without gradient, float32; its tokens are counted under `purpose`."""
+        from gradus.systems.memory import fitting
+        from gradus.updates.passes import passes
 
-        policy, micro = self.players[player].policy, self.players[player].setting.micro_tokens
-        rows: list[np.ndarray] = [np.zeros(0, np.float32)] * len(contexts)
-        with torch.no_grad():
-            for chosen in policy.micro_batches(contexts, micro):
-                part = [contexts[i] for i in chosen]
-                values = policy.evaluate(part, (want,), key=self.key)[want].float().cpu().numpy()
-                for i, piece in zip(chosen, np.split(values, np.cumsum([c.actions for c in part])[:-1]), strict=True):
+        policy = self.players[player].policy
+
+        def scored(tokens: int) -> list[np.ndarray]:
+            rows: list[np.ndarray] = [np.zeros(0, np.float32)] * len(contexts)
+            for chosen, found in passes(policy, contexts, (want,), tokens, self.key):
+                values = found[want].float().cpu().numpy()
+                for i, piece in zip(chosen, np.split(values, np.cumsum([contexts[i].actions for i in chosen])[:-1]), strict=True):
                     rows[i] = piece
-        self._count("score", player, sum(len(c.sequence) for c in contexts))
+            return rows
+
+        rows = fitting(self.players[player], contexts, scored, self)
+        self._count(purpose, player, sum(len(c.sequence) for c in contexts))
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
@@ -218,6 +258,9 @@ class RunWorld:
         """The groups with rewards, components and rewards at single actions filled in."""
         judgements = await self.reward.score(groups, await self.signals(groups, getattr(self.reward, "needs", ())), self)
         done = [tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)) for g, row in zip(groups, judgements, strict=True)]
+        failed = [t for row in done for t in row if t.failed is not None]
+        if failed and self._failed is not None:
+            self._failed(self.purpose, failed)
         return [g.but(trajectories=row, pool=(*g.pool, *(t.reward for t in row))) for g, row in zip(groups, done, strict=True)]
 
     def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:

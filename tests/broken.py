@@ -28,7 +28,7 @@ BATCHED = "def score(completions, **kwargs):\n    "
 
 
 def cut(path: Path) -> None:
-    """Keeps the first half of a file."""
+    """Cut in half."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
@@ -54,7 +54,16 @@ def _copy(source: str, changes: Mapping[str, Any]) -> Make:
             else:
                 file.write_text(change)
 
+    make.__doc__ = "; ".join(f"{name.replace('__', '.')} {_told(change)}" for name, change in changes.items())
     return make
+
+
+def _told(change: Any) -> str:
+    """A change of a file in words, for the page of mistakes: the first words of what makes it say what it does."""
+    if callable(change):
+        said = (change.__doc__ or "").rstrip(".")
+        return said[:1].lower() + said[1:]
+    return "missing" if change is None else f"is {change!r}"
 
 
 def fields(**values: Any) -> Callable[[Path], None]:
@@ -63,6 +72,7 @@ def fields(**values: Any) -> Callable[[Path], None]:
     def change(path: Path) -> None:
         path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
+    change.__doc__ = "with " + ", ".join(f"{name} {value!r}" for name, value in values.items())
     return change
 
 
@@ -73,22 +83,23 @@ def recipe(**parts: Any) -> Callable[[Path], None]:
         stored = json.loads(path.read_text())
         path.write_text(json.dumps({**stored, "recipe": {**stored["recipe"], **parts}}))
 
+    change.__doc__ = "with another " + ", ".join(parts)
     return change
 
 
 def pickled(path: Path, home: Path) -> None:
-    """A model whose weights are there in a form only that is not read."""
+    """Weights in a pickle alone."""
     model(model__safetensors=None)(path, home)
     (path / "pytorch_model.bin").write_bytes(b"\x80\x04")
 
 
 def weightless(path: Path) -> None:
-    """Half of a checkpoint's weights."""
+    """With half of its weights."""
     cut(next(path.resolve().glob("model.safetensors")))
 
 
 def not_a_number(path: Path) -> None:
-    """Weights of which some are NaN."""
+    """With NaN among its weights."""
     from safetensors.torch import load_file, save_file
 
     weights = {name: tensor.clone() for name, tensor in load_file(path).items()}
@@ -97,7 +108,7 @@ def not_a_number(path: Path) -> None:
 
 
 def half_parquet(path: Path, home: Path) -> None:
-    """A Parquet file without its end."""
+    """Cut in half."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

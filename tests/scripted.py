@@ -79,7 +79,7 @@ def scripted_world(
 ) -> tuple[RunWorld, ScriptedPolicy]:
     """A world in which the policy is scripted; its reward is the return of the episode."""
     policy = ScriptedPolicy(speak, context_length)
-    players = {"policy": SimpleNamespace(policy=policy, updates=7, setting=SimpleNamespace(micro_tokens=1000))}
+    players = {"policy": SimpleNamespace(policy=policy, name="policy", updates=7, micro_tokens=1000, most_asks=None)}
     world = RunWorld(
         step=step,
         purpose="train",

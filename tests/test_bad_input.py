@@ -17,8 +17,8 @@ import torch
 
 from gradus.cli import main
 from gradus.lab.folder import RunFolder
-from gradus.rewards.process import stop_workers
-from tests import broken
+from gradus.rewards.pool import stop_workers
+from tests import broken, mistakes
 from tests.broken import BATCHED, ROWS, Make
 from tests.small_model import save_small_model
 
@@ -38,7 +38,7 @@ NAMES: list[Row] = [
     ("diff grpo rlo", 'unknown recipe "rlo" (did you mean rloo'),
     ("diff grpo", "required: B|gradus diff --help"),
     ("papers --family bsae", 'unknown family "bsae" (did you mean bases?)'),
-    ("papers --familly bases", "unrecognized arguments: --familly"),
+    ("papers --familly bases", 'unknown option "--familly" (did you mean --family?)|gradus papers --help'),
     ("show mine.py", "mine.py|FILE.py:NAME|write the file, a colon"),
     ("show gone.py:mine", "there is no file gone.py|check the path"),
     ("show mine.py:mne", 'unknown recipe "mne" (did you mean mine?)|mine.py', {"mine.py": "mine = 3\n"}),
@@ -49,6 +49,16 @@ NAMES: list[Row] = [
     ("{train} --task gone.py:task", "there is no file gone.py|check the path"),
     ("{train} --task gone.txt", 'unknown task "gone.txt"'),
     ("{train} --profile tinny", 'unknown profile "tinny" (did you mean tiny?)|--profile'),
+    ("{train} more", 'gradus train takes no further word, but "more" was given|gradus train --help'),
+    ("{train} --batch_size 4", 'unknown option "--batch_size"; it is --prompts here'),
+    ("{train} --beta 0.1", 'unknown option "--beta"; it is --objective.kl.coefficient here'),
+    ("{train} --log tensorbord", 'unknown place for metrics "tensorbord" (did you mean tensorboard?)|--log'),
+    ("{train} --log ,", '--log is ",", which names no place for metrics; give some of tensorboard'),
+    ("explain objective.polcy.trust", 'unknown field "polcy" (did you mean policy?)|In "objective"'),
+    ("explain task.levl --task string_ops", 'unknown option "--task.levl" (did you mean --task.level'),
+    ("check --samples -1", "--samples is -1; give how many problems"),
+    ("cite grop", 'unknown recipe "grop" (did you mean grpo'),
+    ("completion csh", "SHELL|'csh'|gradus completion --help"),
     ("{train} --grup 4", 'unknown option "--grup" (did you mean --group|gradus show grpo'),
     ("{train} --setting.grop 4", 'unknown field "grop" (did you mean group|In "setting"'),
     ("{train} --task.prompt_colum q", 'unknown option "--task.prompt_colum" (did you mean --task.prompt_column'),
@@ -79,8 +89,8 @@ NAMES: list[Row] = [
 
 NUMBERS: list[Row] = [
     ("{train} --steps -1", "--steps is -1; it must be 0 or more"),
-    ("{train} --steps x", "--steps|'x'|gradus train --help"),
-    ("{train} --steps 1.5", "--steps|'1.5'"),
+    ("{train} --steps x", '--steps is "x"; it must be a whole number'),
+    ("{train} --steps 1.5", '--steps is "1.5"; it must be a whole number'),
     ("{train} --seed -1", "--seed is -1; it must be at least 0"),
     ("{train} --seed 99999999999999999999", "--seed|less than 2^64"),
     ("{train} --setting.group 0", "group is 0; it must be 1 or more"),
@@ -95,6 +105,13 @@ NUMBERS: list[Row] = [
     ("{train} --learning_rate --steps 3", "--learning_rate has no value; write --learning_rate VALUE"),
     ("{train} --keep 0", "keep is 0; it must be 1 or more"),
     ("{train} --max_failed 2", "max_failed is 2.0; it must lie in [0, 1]"),
+    ("{train} --temperature 0,5", '--setting.temperature is "0,5"; it must be a number or none'),
+    ("{train} --learning_rate 1e-5x", '--setting.learning_rate is "1e-5x"; it must be a number'),
+    ("{train} --until 8x", '--until is "8x"; write how long the run may take|1h30m'),
+    ("{train} --until 8", '--until is "8"; write how long the run may take|30m'),
+    ("{train} --memory 6XB", 'memory is "6XB"; write a size such as 6GB'),
+    ("{train} --task.bad_rows 2", "--task.bad_rows is 2.0; it is the share of rows that may be bad, 0 to 1"),
+    ("{train} --task.bad_rows some", '--task.bad_rows is "some"; it must be a number'),
     ("{train} --optimizer.betas 0.9", "betas is (0.9,); it must be two numbers"),
     ("{train} --optimizer.betas 0.9,1", "betas is (0.9, 1); it must lie in [0, 1)"),
     ("{train} --optimizer.clip 0", "clip is 0.0; it must be above 0"),
@@ -106,8 +123,8 @@ NUMBERS: list[Row] = [
     ("{train} --task string_ops --task.level 99", "levels 1 to 8, not 99; choose one of them"),
     ("{train} --task string_ops --task.level high", '--task.level is "high"; it must be a whole number'),
     ("eval {home}/run --pass-at 0", '--pass-at is "0"; write whole numbers from 1 on'),
-    ("eval {home}/run --samples 2 --pass-at 4", "pass@4 needs at least 4 samples"),
-    ("eval {home}/run --problems 0", "--problems is 0; at least one"),
+    ("eval {home}/run --samples 2 --pass-at 4", "pass@4 needs at least 4 samples|raise --samples"),
+    ("eval {home}/run --problems 0", "--problems is 0; give at least one"),
     ("eval {home}/run --seed -1", "--seed is -1"),
     ("resume {home}/run --steps 1", "--steps is 1, but|has done 2 steps already; give at least as many"),
 ]
@@ -127,7 +144,7 @@ PARTS: list[Row] = [
     ("{train} --setting none", "recipe grpo has no setting"),
     ("{train} --study Clip", "study cannot be Clip, which lacks measure"),
     ("{train} --rollout Episodes", 'task "problems" has no environment'),
-    ("{train} --reward.timeout 4", '"reward" is Verified(), which has no fields; drop ".timeout"'),
+    ("{train} --reward.timeot 4", 'unknown field "timeot" (did you mean timeout'),
     ("train ppo --players.critic none --task {home}/problems.jsonl --model {home}/model --run run", 'player "critic"|add it to players'),
     ("train flow_grpo --task arithmetic --run run", "flow_grpo trains a policy of kind flow, task arithmetic is for lm; choose another"),
     ("train grpo --task flow_2d --run run", "grpo trains a policy of kind lm, task flow_2d is for flow; choose another"),
@@ -141,6 +158,9 @@ PARTS: list[Row] = [
 ]
 
 MODELS: list[Row] = [
+    ("{train} --model Qwen/Qwen2.5-0.5B", 'no folder "Qwen/Qwen2.5-0.5B"|hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B|--model Qwen2.5-0.5B'),
+    ("{train} --model {home}/problems.jsonl", "problems.jsonl\" is a file; give the folder that holds config.json"),
+    ("{train} --model m", 'model folder "m" has no model.safetensors; give a folder', {"m": broken.model(model__safetensors=None)}),
     ("{train} --model gone", 'model folder "gone" does not exist; give a folder'),
     ("{train} --model m", 'model "m" is a file; give the folder', {"m": "weights"}),
     ("{train} --model m", 'model folder "m" has no config.json; give a folder', {"m/notes.txt": "nothing"}),
@@ -175,6 +195,37 @@ DATA: list[Row] = [
     ),
     ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is missing; every row needs one', {"d.jsonl": ROWS + '{"answer": "3"}\n'}),
     ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is a number; it must be text', {"d.jsonl": ROWS + '{"prompt": 3}\n'}),
+    ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is empty; write a prompt', {"d.jsonl": ROWS + '{"prompt": " "}\n'}),
+    ("{train} --task d.jsonl", "d.jsonl, line 3: not valid JSON: NaN is not JSON, write null", {"d.jsonl": ROWS + '{"prompt": "a", "answer": NaN}\n'}),
+    ("{train} --task d.jsonl", "d.jsonl, line 3: not valid JSON at character 2|one JSON object", {"d.jsonl": ROWS + "{'prompt': 'a'}\n"}),
+    ("{train} --task d.jsonl", "d.jsonl, line 1: byte 1 is not UTF-8; save the file as UTF-8", {"d.jsonl": ROWS.encode("utf-16")}),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 1: message 1 of "messages": "role" is missing; it must be text',
+        {"d.jsonl": '{"messages": [{"from": "human", "value": "hi"}]}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 1: "messages" ends with the assistant\'s turn; it must end with a message that the model answers',
+        {"d.jsonl": '{"messages": [{"role": "assistant", "content": "hi"}]}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 1: the column "completions" has a name that reward functions get from training; rename it',
+        {"d.jsonl": '{"prompt": "a", "completions": "b"}\n'},
+    ),
+    (
+        "{train} --task d.jsonl --task.bad_rows 0.1",
+        "d.jsonl: 1 of 3 rows are bad, more than --task.bad_rows 0.1 allows; the first is line 3: holds a list|write",
+        {"d.jsonl": ROWS + "[1]\n"},
+    ),
+    ("{train} --task d.csv", "d.csv, row 1: its columns stand apart by semicolons|save it with commas", {"d.csv": "prompt;answer\na;1\nb;2\n"}),
+    ("{train} --task d.csv", "d.csv, row 1: its columns stand apart by tabs|save it with commas", {"d.csv": "prompt\tanswer\na\t1\n"}),
+    ("{train} --task d.csv", 'd.csv has two columns named "prompt"; rename one', {"d.csv": "prompt,prompt\na,b\n"}),
+    ("{train} --task d.csv", "d.csv, row 2: has 1 values for 2 columns; mend the row", {"d.csv": 'prompt,answer\n"a,1\nb,2\n'}),
+    ("{train} --task d.arrow", 'd.arrow ends in ".arrow"|convert it to one of .jsonl', {"d.arrow": "x"}),
+    ("{train} --task d.jsonl --task.verify math", 'unknown verifier "math" (did you mean mathematics?)|--task.verify', {"d.jsonl": ROWS}),
+    ("{train} --task d.jsonl --task.held_out gone.jsonl", "there is no file gone.jsonl; check the path", {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl", "d.jsonl, line 3: holds a list, not an object; write", {"d.jsonl": ROWS + "[1]\n"}),
     ("{train} --task d.jsonl", 'd.jsonl, line 1: no column is named prompt|"text"', {"d.jsonl": '{"text": "say 1"}\n'}),
     ("{train} --task d.jsonl", "d.jsonl holds no rows; give a file", {"d.jsonl": "\n\n"}),
@@ -182,8 +233,8 @@ DATA: list[Row] = [
     ("{train} --task d.json", "d.json is one JSON array; write one object a line", {"d.json": '[{"prompt": "say 1"}]'}),
     ("{train} --task d.txt", 'd.txt ends in ".txt"|convert it', {"d.txt": ROWS}),
     ("{train} --task d.csv", 'd.csv, row 2: no column is named prompt|"say 1"', {"d.csv": "say 1,1\nsay 2,2\n"}),
-    ("{train} --task d.csv", "d.csv|Row #3: Expected 2 columns, got 3|mend the row", {"d.csv": "prompt,answer\nsay 1,1\nsay 2,2,3\n"}),
-    ("{train} --task d.csv", "d.csv|invalid UTF8", {"d.csv": "prompt,answer\ncaf\u00e9,1\n".encode("latin-1")}),
+    ("{train} --task d.csv", "d.csv, row 3: has 3 values for 2 columns; mend the row", {"d.csv": "prompt,answer\nsay 1,1\nsay 2,2,3\n"}),
+    ("{train} --task d.csv", "d.csv|invalid UTF8|save it as UTF-8", {"d.csv": "prompt,answer\ncaf\u00e9,1\n".encode("latin-1")}),
     ("{train} --task d.parquet", "d.parquet is not a readable Parquet file|write it anew", {"d.parquet": broken.half_parquet}),
     ("{train} --task .", ". is a folder; give one file", {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.prompt_column q", 'unknown column "q"; known: answer, prompt', {"d.jsonl": ROWS}),
@@ -193,14 +244,14 @@ DATA: list[Row] = [
     ("{train} --task gsm8k --task.path d.jsonl", 'd.jsonl, line 1: a row of GSM8K has "question"', {"d.jsonl": ROWS}),
     ("{train} --task arithmetic:0,countdown:1", "the weight of arithmetic is 0; it must be above 0"),
     ("{train} --task arithmetic:nan,countdown:1", "the weight of arithmetic is nan"),
-    ("{train} --task arithmetic:1,countdwn:2", 'unknown task "countdwn" (did you mean countdown?)'),
+    ("{train} --task arithmetic:1,countdwn:2", 'unknown task "countdwn" (did you mean countdown'),
     ("{train} --task arithmetic,,countdown", "has an empty place between its commas; write task:weight"),
     ("{train} --task arithmetic,frozen_lake", "mix tasks of one kind"),
 ]
 
 CODE: list[Row] = [
     ("{train} --task t.py:task", "t.py, line 1: invalid syntax; mend the file", {"t.py": "def task(:\n"}),
-    ("{train} --task t.py:task", "t.py cannot be imported: ModuleNotFoundError|nothing_here|line 2", {"t.py": "\nimport nothing_here\n"}),
+    ("{train} --task t.py:task", "t.py cannot be imported: ModuleNotFoundError|nothing_here|line 2|mend it", {"t.py": "\nimport nothing_here\n"}),
     ("{train} --task t.py:task", 'unknown task "task" (did you mean tsk?)|t.py', {"t.py": "tsk = 3\n"}),
     ("{train} --task t.py:task", "t.py:task is of type int; it must be a gradus Task", {"t.py": "task = 3\n"}),
     ("{train} --task t.py:task", "t.py:task returned int; it must return a gradus Task", {"t.py": "def task():\n    return 3\n"}),
@@ -240,11 +291,13 @@ RUNS: list[Row] = [
     ("{train}", "run holds files that are no run: name another folder", {"run/notes.txt": "mine"}),
     ("{train}", "cannot make the run folder run: File exists; name another", {"run": "a file"}),
     ("{train} --run a/run", "cannot make the run folder a/run: Not a directory; name another", {"a": "a file"}),
+    ("resume run --until never", '--until is "never"; write how long', {"run": broken.run()}),
+    ("check --task d.jsonl --quarantine q.txt", '--quarantine is "q.txt"; name a file that ends in .jsonl', {"d.jsonl": ROWS + "[1]\n"}),
     ("resume gone", "gone holds no run: it has no recipe.json; give the folder"),
     ("resume a", "a holds no run", {"a/notes.txt": "mine"}),
-    ("resume run", "run/recipe.json cannot be read as JSON|put the old file back", {"run": broken.run(recipe__json=broken.cut)}),
+    ("resume run", "run/recipe.json: cannot be read as JSON|put the old file back", {"run": broken.run(recipe__json=broken.cut)}),
     ("resume run", "run/recipe.json is not what this version|'task_options'", {"run": broken.run(recipe__json="{}")}),
-    ("resume run", "run/recipe.json holds a list", {"run": broken.run(recipe__json="[]")}),
+    ("resume run", "run/recipe.json: holds a list", {"run": broken.run(recipe__json="[]")}),
     (
         "resume run",
         'uses "gradus.credit.groups:Gone"|version',
@@ -274,11 +327,39 @@ RUNS: list[Row] = [
 ]
 
 
+SECTIONS: dict[str, list[Row]] = {
+    "Names and options": NAMES,
+    "Numbers, durations and sizes": NUMBERS,
+    "Parts of a recipe": PARTS,
+    "Models and devices": MODELS,
+    "Data": DATA,
+    "Your own code": CODE,
+    "Runs": RUNS,
+}
+REMEDY = re.compile(
+    r"(?:[;:.,)] |\()(?:and |then |or |the two do not belong together: )?(?:give|write|name|take|choose|set|add|mend|save|check|use|list|see|put|drop|"
+    r"raise|copy|shorten|leave|delete|rename|convert|fetch|derive|mix|install|go on|say|do it|make|it must|it is|its source must|did you mean|known:|"
+    r"every|The fields are listed by|List them|See|Give|Mend|A task is also)\b|; known: |\(did you mean "
+)
+"""What to do, said in the sentence: an imperative, what must be, or the names that are known."""
+
+
+def named(row: Row, said: str) -> bool:
+    """Whether a sentence says where: an option, a file, a line, a place of the recipe, or a word that was typed."""
+    if re.search(r"--\w|\w\.(jsonl?|py|csv|parquet|arrow|txt|safetensors|bin)\b|\b(line|row) \d|(task|problem|recipe|player|folder) \S|In \"", said):
+        return True
+    typed = re.sub(r"\{train\}|\{home\}/|--|,", " ", row[0]).split()
+    return any(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", said) for word in typed[1:] for part in (word, word.rpartition(".")[2]) if part)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_home(tmp_path_factory.mktemp("home"))
+
+
+def make_home(home: Path) -> Path:
     """A sound model, sound problems and a finished run of two steps."""
     torch.set_num_threads(1)
-    home = tmp_path_factory.mktemp("home")
     save_small_model(home / "model")
     for name, columns in (("problems", ("prompt", "answer")), ("unanswered", ("prompt",))):
         rows = ({"prompt": f"say {i}", "answer": str(i)} for i in range(20))
@@ -302,15 +383,26 @@ def everything(folder: Path) -> dict[str, bytes | str | None]:
     }
 
 
-@pytest.mark.parametrize("row", [*NAMES, *NUMBERS, *PARTS, *MODELS, *DATA, *CODE, *RUNS], ids=lambda row: f"{row[0]} -> {row[1][:40]}")
-def test_bad_input(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def lay(row: Row, folder: Path, home: Path) -> None:
+    """Puts the files of a row into a folder."""
     for name, content in (row[2] if len(row) == 3 else {}).items():
-        path = tmp_path / name
+        path = folder / name
         path.parent.mkdir(exist_ok=True)
         if callable(content):
             content(path, home)
         else:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def test_the_page_of_mistakes_is_of_this_table() -> None:
+    cells = {mistakes.cell(row) for rows in SECTIONS.values() for row in rows}
+    assert len(mistakes.page()) >= 60
+    assert set(mistakes.page()) <= cells
+
+
+@pytest.mark.parametrize("row", [*NAMES, *NUMBERS, *PARTS, *MODELS, *DATA, *CODE, *RUNS], ids=lambda row: f"{row[0]} -> {row[1][:40]}")
+def test_bad_input(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(row, tmp_path, home)
     monkeypatch.chdir(tmp_path)
     before, sound = everything(tmp_path), everything(home)
     capfd.readouterr()
@@ -320,7 +412,15 @@ def test_bad_input(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFi
     assert re.fullmatch(r"gradus: [^\n]{15,700}\n", said), said
     assert "Traceback" not in said
     assert [part for part in row[1].split("|") if part not in said] == [], said
-    assert everything(tmp_path) == before
+    assert REMEDY.search(said), f"says not what to do: {said}"
+    assert named(row, said), f"says not where: {said}"
+    cell, told = mistakes.cell(row), mistakes.plain(said, tmp_path, home)
+    assert mistakes.page().get(cell, told) == told, f"{mistakes.PAGE} is not up to date; write it with: python -m tests.mistakes"
+    after = everything(tmp_path)
+    if "quarantine.jsonl" in said:  # what could not be judged is kept for whoever wants to see why
+        assert json.loads(Path("run/quarantine.jsonl").read_text().splitlines()[0])
+        after = {name: content for name, content in after.items() if name.split("/")[0] != "run"}
+    assert after == before
     assert everything(home) == sound
 
 
@@ -341,7 +441,7 @@ def test_bad_input_of_a_process(words: str, said: str, home: Path, tmp_path: Pat
     assert done.returncode == 2
     assert re.fullmatch(r"gradus: [^\n]+\n", done.stderr), done.stderr
     assert said in done.stderr
-    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "__pycache__") == ["d.jsonl", "r.py"]
+    assert {p.name for p in tmp_path.iterdir() if p.name != "__pycache__"} == {"d.jsonl", "r.py", *(["run"] if "4 of 4" in said else [])}
 
 
 def test_what_the_system_refuses(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,7 @@ def test_the_command_over_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (["gone"], "gone"),
         (["--problem", "1"], "name the task with --task"),
         (["--task", "arithmetics"], 'unknown task "arithmetics"'),
+        (["--task", "flow_2d"], "task flow_2d is for a generator, not for a model that writes"),
         (["--precision", "half"], 'unknown precision "half"'),
         (["--device", "nowhere"], '--device is "nowhere"'),
         (["--temperature", "-1"], "temperature is -1"),

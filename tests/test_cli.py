@@ -54,7 +54,7 @@ def test_help_and_listings_import_nothing_heavy(words: list[str]) -> None:
         (["trian"], 'unknown command "trian" (did you mean train?)'),
         (["train"], "the following arguments are required: RECIPE; see: gradus train --help"),
         (["train", "grop"], 'unknown recipe "grop" (did you mean grpo'),
-        (["train", "grpo", "--steps", "many"], "--steps: invalid int value: 'many'"),
+        (["train", "grpo", "--steps", "many"], '--steps is "many"; it must be a whole number'),
         (["train", "grpo", "--steps", "-1"], "--steps is -1"),
         (["train", "grpo", "--objective.polcy.trust", "3"], 'unknown field "polcy" (did you mean policy?)'),
         (["train", "grpo", "--objective.policy.trust.high", "wide"], '--objective.policy.trust.high is "wide"; it must be a number'),

@@ -28,6 +28,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         "devices": [{"device": "cpu", "name": "AVX2", "memory": None, "bfloat16": False}],
         "nvidia": False,
         "packages": [{"name": "torch", "version": "2.6", "needed": True, "for": "needed"}],
+        "sandbox": {"isolation": "bubblewrap", "missing": None},
     }
     return {**found, **changes}
 
@@ -43,7 +44,7 @@ def healthy(**changes: Any) -> dict[str, Any]:
         ({"disk": {"folder": "/here", "free": 10**9}}, "only 1.0 GB are free in /here"),
         ({"system": {"name": "Windows", "python": "3.11.0", "locks": False}}, "use WSL 2 on Windows"),
         ({"nvidia": True}, "install a CUDA build of torch"),
-        ({"devices": [{"device": "mps", "name": "M1", "memory": None, "bfloat16": True}]}, "--device mps does not work yet"),
+        ({"devices": [{"device": "mps", "name": "M1", "memory": None, "bfloat16": True}]}, "--device mps has not been tried"),
         ({"packages": [{"name": "torch", "version": None, "needed": True, "for": ""}]}, "pip install torch"),
     ],
 )
@@ -67,6 +68,9 @@ def test_what_is_told() -> None:
     assert "processor  2 of 4 cores usable; PyTorch takes 2 threads (OMP_NUM_THREADS not set)" in text
     assert "  cuda:0   A GPU, 80.0 GB, bfloat16 in hardware: unknown" in text
     assert re.search(r"wandb +missing; pip install wandb +metrics", text)
+    assert "sandbox    bubblewrap isolates model-written code\n" in text
+    lacking = {"isolation": "bubblewrap", "missing": "bubblewrap is not installed: apt-get install bubblewrap"}
+    assert "sandbox    bubblewrap is not installed: apt-get install bubblewrap\n" in told_of({**healthy(sandbox=lacking), "warnings": []})
     assert text.endswith("warnings\n  mind the gap")
 
 

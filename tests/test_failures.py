@@ -25,8 +25,8 @@ from gradus.lab.folder import RunFolder
 from gradus.objectives.averages import SequenceMean
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.functions import LocalFunction
-from gradus.rewards.process import stop_workers
-from gradus.types import Failed, UserError
+from gradus.rewards.pool import stop_workers
+from gradus.types import Failed, FailureKind, UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import LogProb
 from gradus.types.tally import Tally
@@ -155,7 +155,7 @@ def test_a_reward_that_breaks_stops_the_run_which_goes_on_when_it_is_mended(
     )
     assert train(home, run, reward=reward) == 2
     assert "8 of 8 trajectories of this step have no reward" in (said := capfd.readouterr().err)
-    assert "raised OSError: no licence (reward.py, line 3). Mend that and start again (what was saved goes on with gradus resume)" in said
+    assert f"raised OSError: no licence (reward.py, line 3); each is in {run / 'quarantine.jsonl'}. Mend that and start again (what was" in said
     assert [row["step"] for row in RunFolder.open(run).metrics()] == [0]
     reward.write_text(GOOD)
     stop_workers()
@@ -173,10 +173,10 @@ def test_a_reward_that_hangs_is_killed(home: Path, tmp_path: Path) -> None:
         "        time.sleep(1000)\n"
         "    return [1.0] * len(completions)\n"
     )
-    assert train(home, run, "--reward.timeout", "2", "--max_failed", "1", reward=reward) == 0
+    assert train(home, run, "--reward.timeout", "2", "--reward.retries", "0", "--max_failed", "1", reward=reward) == 0
     folder = RunFolder.open(run)
     assert [row.get("failed") for row in folder.metrics()] == [0, 8, 0, None]
-    assert {t.reward for _, g in folder.rollouts([1]) for t in g.trajectories} == {Failed("did not answer within 2 seconds")}
+    assert {t.reward for _, g in folder.rollouts([1]) for t in g.trajectories} == {Failed("did not answer within 2 seconds", FailureKind.TIMEOUT)}
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "process").read_text()), 0)
 
@@ -300,7 +300,9 @@ def test_ctrl_c_ends_with_a_sentence_and_the_run_goes_on(home: Path, tmp_path: P
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
     saved = max(checkpoints.steps(run))
-    assert said == f"\nstopped; saved up to step {saved}; go on with: gradus resume {run}\n"
+    assert said.startswith("\nSIGINT: ")
+    assert said.endswith(f"\nstopped; saved up to step {saved}; go on with: gradus resume {run}\n")
+    assert len([row for row in RunFolder.open(run).metrics() if "reward" in row]) == saved  # nothing that was done is done again
     assert (run / "report.html").exists()
     assert main(["resume", str(run), "--steps", str(saved + 1)]) == 0
     assert [row["step"] for row in RunFolder.open(run).metrics()] == list(range(saved + 2))

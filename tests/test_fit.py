@@ -12,12 +12,14 @@ import pytest
 from gradus import registry
 from gradus.credit.groups import GroupRelative
 from gradus.curricula.sweep import Sweep
-from gradus.fit import check_fit, check_learning, check_parts, check_problems
+from gradus.fit import check_fit, check_learning, check_parts, check_problems, check_right
 from gradus.objectives.averages import TokenMean
 from gradus.objectives.terms import Policy, ValueLoss
 from gradus.objectives.trust import Clip
+from gradus.overrides import override_all
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
+from gradus.rewards.scored import Scored
 from gradus.rewards.verified import Verified
 from gradus.rollouts.extractors import Contrast
 from gradus.rollouts.library import Recalling
@@ -106,6 +108,34 @@ def test_nobody_learns_from_nothing(recipe: Any, sentence: str) -> None:
     with pytest.raises(UserError) as caught:
         check_learning(recipe)
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("key", "sentence", "remedy"),
+    [
+        ("dapo", "selection is Mixed, which asks for right answers, but Scored gives scores", ("selection", "Informative")),
+        ("rft", "selection is RightAndDistinct, which", ("selection", "Best")),
+        ("vapo", "objective.imitation is ImitateRight, which", ("objective.imitation", "none")),
+        ("scaf_grpo", "rollout is Scaffold, which", ("rollout", "Acting")),
+    ],
+)
+def test_scores_mark_nothing_as_right(key: str, sentence: str, remedy: tuple[str, str]) -> None:
+    recipe = registry.recipe(key)
+    check_right(recipe)  # judged by its verifier
+    check_right(recipe.but(reward=Verified() + Scored()))
+    scored = recipe.but(reward=Scored())
+    if key == "dapo":
+        scored = override_all(scored, [("rollout.until", "Informative")])  # it refills, too
+    with pytest.raises(UserError) as caught:
+        check_right(scored)
+    assert str(caught.value).startswith(sentence)
+    assert f"set --{remedy[0]} {remedy[1]}," in str(caught.value)
+    check_right(override_all(scored, [remedy]))
+
+
+def test_what_a_part_holds_asks_for_right_answers_too() -> None:
+    with pytest.raises(UserError, match=r"^rollout\.until is Mixed, .* set --rollout\.until Informative,"):
+        check_right(grpo.but(reward=0.5 * Scored(), rollout=Refill()))
 
 
 def test_a_player_may_have_what_the_recipe_lacks() -> None:

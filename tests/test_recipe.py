@@ -60,7 +60,7 @@ def test_a_field_of_what_a_player_shares_with_the_recipe_becomes_its_own():
     assert made.players["critic"].optimizer == replace(ppo.optimizer, eps=1e-6, lr=1e-3)
     assert made.optimizer == replace(ppo.optimizer, eps=1e-6)
     assert override(ppo, "players.critic.optimizer.lr", "1e-3") == ppo.but(players__critic__optimizer__lr=1e-3)
-    assert ppo.but(players__critic__credit__lam=0.5).players["critic"].credit == replace(ppo.credit, lam=0.5)
+    assert ppo.but(players__critic__credit__coefficient=0.5).players["critic"].credit == replace(ppo.credit, coefficient=0.5)
     with pytest.raises(UserError, match=r'unknown field "lrr" \(did you mean lr\?\)'):
         override(ppo, "players.critic.optimizer.lrr", "1")
     with pytest.raises(UserError, match=r'unknown field "critc" \(did you mean critic\?\)'):

@@ -219,3 +219,26 @@ def test_what_a_part_notes_is_a_metric_of_its_step():
     rows = []
     train_toy(grpo.but(rollout=Noting()), steps=2, watch=lambda run, metrics, groups: rows.append(metrics["seen"]))
     assert rows == [1.5, 2.5]  # means of (0, 3) and (1, 4)
+
+
+def test_what_failed_is_told_and_what_the_clock_decided_is_forgotten_where_the_run_is_refused() -> None:
+    """Done again, the step obeys what was decided; done again after a refusal, it asks."""
+    kept: list[tuple[str, str]] = []
+    told: list[tuple[str, list[str]]] = []
+    facts = {"train/f/1/0": "timed out: late", "act/policy": "64", "train/g/1/0": ""}
+    made = world(_decided=lambda call, reason: kept.append((call, reason)), _quarantine="run/quarantine.jsonl")
+    made._facts = {call: reason for call, reason in facts.items() if reason}
+    made._failed = lambda purpose, failed: told.append((purpose, [t.id for t in failed]))
+    assert made.fact("train/g/1/0") is None
+    assert made.refused() == "; each is in run/quarantine.jsonl"
+    assert kept == [("train/f/1/0", "")]
+    made.reward = Judges()
+    groups = asyncio.run(Single().run(ask("a", count=2), made))
+    assert told == [("train", [groups[0].trajectories[1].id])]
+
+
+class Judges:
+    needs = ()
+
+    async def score(self, groups: Any, signals: Any, world: Any) -> Any:
+        return [[Judgement(1.0), Judgement(Failed("no"))] for _ in groups]

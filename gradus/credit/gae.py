@@ -10,7 +10,7 @@ import numpy as np
 from gradus.types import Group, Trajectory
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProbs, Signal, Values
+from gradus.types.signals import Signal, Values
 
 
 def gae(rewards: np.ndarray, values: np.ndarray, *, gamma: float, lam: float, last_value: float = 0.0) -> np.ndarray:
@@ -59,30 +59,24 @@ def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class GAE:
-    """PPO's advantages from a critic's values; with `kl` the reward of every action is lowered by kl * (log pi - log pi_ref)."""
+    """PPO's advantages from a critic's values. A KL penalty in the reward is put round it: `Penalised(GAE())`."""
 
     gamma: float = 1.0
     lam: float = 0.95
-    kl: float = 0.0  # 0: no penalty in the reward, and no reference needed
     whitened: bool = True  # over all actions of the batch
     critic: str = "critic"
-    reference: str = "reference"
 
     def __post_init__(self) -> None:
         check_ranges(self, gamma="[0, 1]", lam="[0, 1]")
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        penalty = (LogProbs(player="policy"), LogProbs(player=self.reference)) if self.kl else ()
-        return (Values(player=self.critic), *penalty)
+        return (Values(player=self.critic),)
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         rows, returns = [], []
         for trajectory in (t for g in groups for t in g.trajectories):
             rewards, values = action_rewards(trajectory), signals[Values(player=self.critic)][trajectory.id].astype(np.float64)
-            if self.kl:
-                ours, theirs = (signals[LogProbs(player=p)][trajectory.id] for p in ("policy", self.reference))
-                rewards = rewards - self.kl * (ours.astype(np.float64) - theirs)
             advantages = gae(rewards, values, gamma=self.gamma, lam=self.lam)
             rows.append(advantages)
             returns.append(advantages + values)

@@ -1,4 +1,8 @@
-"""Advantages by comparison within a group or over the batch: standardised, centred, or against others. One number a trajectory."""
+"""Advantages by comparison within a group or over the batch: standardised, centred, or against others. One number a trajectory.
+
+Means and deviations are those of all that a group holds. What was sampled for a value only (`trained` False) is among them, since its reward
+tells of the problem as every other does; its own advantage enters no update. `ProbeBaseline` alone tells the two apart.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ Baseline = Literal["group", "others", "batch"]
 def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.ndarray:
     """A_i = (r_i - mean r) / std r over the group; scale "none": A_i = r_i - mean r.
 
-    Args: rewards [G].  Returns: [G] float64; zeros for a group of one and for a constant group (no epsilon is added to the deviation).
+    Args: rewards [G].  Returns: [G] float64; zeros for a group of one and for a group that is constant to 1e-12 of its greatest (no epsilon is
+    added to the deviation).
     Reference: GRPO, arXiv:2402.03300, section 4.1.2 (std: its text does not say which; "population" here, "sample" as in most trainers);
     without std: Dr. GRPO, arXiv:2503.20783.
     """
@@ -30,7 +35,8 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
     if scale == "none":
         return centred
     deviation = rewards.std(ddof={"population": 0, "sample": 1}[scale])
-    return centred / deviation if deviation > 0 else np.zeros_like(rewards)  # the squares of tiny differences may vanish
+    # What rounding alone has left is no signal, and the squares of tiny differences may vanish.
+    return centred / deviation if deviation > 1e-12 * np.abs(rewards).max() else np.zeros_like(rewards)
 
 
 def leave_one_out(rewards: np.ndarray) -> np.ndarray:

@@ -1,6 +1,11 @@
 """Checkpoints that are whole or not there: safetensors, JSON and copied files under a manifest of hashes, renamed into place.
 
-`checkpoints/step-000123` holds the state after 123 steps: steps 0 to 122 are done, step 123 is next.
+`checkpoints/step-000123` holds the state after 123 steps: steps 0 to 122 are done, step 123 is next. One that was found broken is set aside
+as `checkpoints/broken-step-000123` and left to its owner.
+
+A checkpoint is planned where `save_every` asked for it and the state was sound. Others (of the best model, of the end, of a run that was
+stopped) are there to go on from: they neither take the place of a planned one nor does a run with bad numbers go back to them, so that what a
+run does next cannot depend on where it was stopped.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
+BROKEN = "broken-"  # how the name of a checkpoint begins that was set aside
 _NAME = re.compile(r"step-(\d{6,})")
 
 
@@ -52,28 +59,32 @@ def save(
     *,
     keep: int = 2,
     protected: Collection[int] = (),
+    planned: bool = True,
 ) -> Path:
-    """Commits a checkpoint of the run `folder`, then deletes all but the newest `keep` and the `protected` steps.
+    """Commits a checkpoint of the run `folder`, then deletes all but itself, the newest `keep` planned ones and the `protected` steps.
 
     Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file or folder to copy.
     A save that fails changes nothing.
-    Raises: UserError where the disk is full.
+    Raises: UserError where the disk refuses it.
     """
     if keep < 1:
         raise ValueError(f"keep is {keep}; at least the checkpoint just written is kept")
     home = folder / FOLDER
-    home.mkdir(parents=True, exist_ok=True)
     target = home / f"step-{step:06d}"
     partial = home / (PARTIAL + target.name)
-    remove(partial)
-    try:
-        with room(folder, f"the checkpoint of step {step}"):
-            _fill(partial, step, tensors, documents, _files(copies or {}))
-            _commit(partial, target)
-    except BaseException:
+    with room(folder, f"the checkpoint of step {step}"):
+        if not home.is_dir():
+            home.mkdir(parents=True)
+            sync(folder)
         remove(partial)
-        raise
-    prune(folder, keep, {step, *protected})
+        try:
+            _fill(partial, {"step": step, "planned": planned}, tensors, documents, _files(copies or {}))
+            _commit(partial, target)
+        except BaseException:
+            with suppress(OSError):  # the first error is the one to be told; what is left goes with the next save
+                remove(partial)
+            raise
+        prune(folder, keep, {step, *protected})
     return target
 
 
@@ -85,7 +96,9 @@ def _files(copies: Mapping[str, Path]) -> dict[str, Path]:
     return found
 
 
-def _fill(partial: Path, step: int, tensors: Mapping[str, Any], documents: Mapping[str, Any], copies: Mapping[str, Path]) -> None:
+def _fill(
+    partial: Path, about: Mapping[str, Any], tensors: Mapping[str, Any], documents: Mapping[str, Any], copies: Mapping[str, Path]
+) -> None:
     from safetensors.torch import save_file
 
     manifest: dict[str, dict[str, Any]] = {}
@@ -105,7 +118,7 @@ def _fill(partial: Path, step: int, tensors: Mapping[str, Any], documents: Mappi
     for inner in (path for path in partial.rglob("*") if path.is_dir()):
         sync(inner)
     partial.mkdir(exist_ok=True)
-    write(partial / MANIFEST, encode({"step": step, "files": manifest}))
+    write(partial / MANIFEST, encode({**about, "files": manifest}))
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -123,13 +136,16 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _commit(partial: Path, target: Path) -> None:
-    replaced = target.with_name(PARTIAL + "replaced-" + target.name)
-    remove(replaced)
-    if target.exists():  # a broken one, or one that is redone
-        os.rename(target, replaced)
+    """Gives the new checkpoint its name. One that has the name already stays where it is the same, and is set aside where it is broken."""
+    if target.exists() and broken(target) is None:
+        if (target / MANIFEST).read_bytes() == (partial / MANIFEST).read_bytes():
+            remove(partial)
+            return
+        discard(target)
+    elif target.exists():
+        set_aside(target)
     os.rename(partial, target)
     sync(target.parent)
-    remove(replaced)
 
 
 def steps(folder: Path) -> dict[int, Path]:
@@ -140,10 +156,20 @@ def steps(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def latest(folder: Path) -> tuple[Checkpoint | None, str]:
+def planned(path: Path) -> bool:
+    """Whether a checkpoint is one that was planned, by its manifest; so is one whose manifest does not say."""
+    try:
+        return bool(json.loads((path / MANIFEST).read_bytes()).get("planned", True))
+    except (OSError, ValueError, AttributeError):
+        return True
+
+
+def latest(folder: Path, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
     """The newest whole checkpoint of a run, and a sentence about those passed over ('' where none was). Never raises on garbage."""
     passed: list[str] = []
     for step, path in reversed(steps(folder).items()):
+        if only_planned and not planned(path):
+            continue
         fault = broken(path)
         if fault is None:
             start = f"; going on from {path.name}" if passed else ""
@@ -187,14 +213,25 @@ def broken(path: Path) -> str | None:
 
 
 def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
-    """Deletes all checkpoints but the newest `keep` and the `protected` ones, and what interrupted saves have left."""
+    """Deletes all checkpoints but the newest, the newest `keep` planned and the `protected` ones, and what interrupted saves have left."""
     every = steps(folder)
-    newest = list(every)[-keep:]
+    kept = {*list(every)[-1:], *[step for step, path in every.items() if planned(path)][-keep:], *protected}
     for step, path in every.items():
-        if step not in newest and step not in protected:
+        if step not in kept:
             discard(path)
     for path in (folder / FOLDER).glob(PARTIAL + "*"):
         remove(path)
+
+
+def set_aside(path: Path) -> Path:
+    """Puts a broken checkpoint where nothing takes it for one and nothing deletes it; its new path."""
+    target, number = path.with_name(BROKEN + path.name), 1
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{BROKEN}{path.name}-{number}")
+    os.rename(path, target)
+    sync(target.parent)
+    return target
 
 
 def discard(path: Path) -> None:

@@ -141,11 +141,11 @@ def _json(values: Iterable[Any]) -> pa.Array:
 
 
 def _outcomes(outcomes: Sequence[Outcome | None]) -> pa.Array:
-    """A value, or the reason of a failure, or neither (not applicable); null where nothing was judged."""
+    """A value, or kind and reason of a failure, or neither (not applicable); null where nothing was judged."""
     import pyarrow as pa
 
     values = [float(o) if isinstance(o, (int, float)) else None for o in outcomes]
-    reasons = _texts([o.reason if isinstance(o, Failed) else None for o in outcomes])
+    reasons = _texts([o.told if isinstance(o, Failed) else None for o in outcomes])
     names = ["value", "reason"]
     mask = pa.array([o is None for o in outcomes], pa.bool_()) if None in outcomes else None
     return pa.StructArray.from_arrays([pa.array(values, pa.float64()), reasons], names, mask=mask)
@@ -259,7 +259,7 @@ def _arrays(lists: pa.Array) -> list[np.ndarray | None]:
 
 def _judged(stored: Mapping[str, Any]) -> Outcome:
     if stored["reason"] is not None:
-        return Failed(stored["reason"])
+        return Failed.read(stored["reason"])
     return NOT_APPLICABLE if stored["value"] is None else stored["value"]
 
 

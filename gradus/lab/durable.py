@@ -1,19 +1,39 @@
-"""Files that are whole or not there: written beside their place, synced, renamed into it. A full disk is a sentence, not a traceback."""
+"""Files that are whole or not there: written beside their place, synced, renamed into it. What the disk refuses is a sentence, not a traceback."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from gradus.types import UserError
 
 PARTIAL = ".partial-"  # readers ignore names that begin so
+
+REMEDIES: Mapping[int, tuple[str, str]] = {
+    errno.ENOSPC: ("no space left", "free some space"),
+    errno.EDQUOT: ("no space left in your quota", "free some space"),
+    errno.EFBIG: ("a file would be larger than the system allows", "raise the limit (ulimit -f), or use another file system"),
+    errno.EROFS: (
+        "the file system is read-only",
+        "make it writable again (a disk with errors is often put in that state), or copy the run",
+    ),
+    errno.EACCES: ("permission denied", "give yourself the right to write there"),
+    errno.EPERM: ("permission denied", "give yourself the right to write there"),
+    errno.EIO: ("the disk failed", "look after the disk (dmesg names it), or copy the run to another"),
+    errno.ESTALE: ("the network folder has gone", "mount it again"),
+    errno.ENODEV: ("the disk has gone", "mount it again"),
+    errno.EMFILE: ("too many open files", "raise the limit (ulimit -n)"),
+}
+"""What a disk may refuse: how it is called, and what to do."""
+
+_TOLD_AS_TEXT = re.compile(r"os error (\d+)")  # how safetensors reports what the system said
 
 
 def sync(path: Path) -> None:
@@ -36,7 +56,8 @@ def write(path: Path, data: bytes, *, synced: bool = True) -> None:
                 os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that takes no file may not give one up either
+            partial.unlink(missing_ok=True)
         raise
     if synced:
         sync(path.parent)
@@ -57,15 +78,23 @@ def encode(document: Any) -> bytes:
 
 @contextmanager
 def room(folder: Path, what: str) -> Iterator[None]:
-    """Turns a full disk into a sentence. Raises: UserError."""
+    """Turns what a disk refuses into a sentence. Raises: UserError."""
     try:
         yield
     except Exception as error:
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        # safetensors reports what the system said as text alone
-        if full or f"os error {errno.ENOSPC}" in str(error) or f"os error {errno.EDQUOT}" in str(error):
-            raise UserError(
-                f"no space left in {folder} while writing {what}; all that was written before is whole: "
-                f"free some space, then go on with: gradus resume {folder}"
-            ) from error
-        raise
+        number = refused(error)
+        if number is None:
+            raise
+        what_is_wrong, remedy = REMEDIES[number]
+        raise UserError(
+            f"{what_is_wrong} in {folder} while writing {what}; all that was written before is whole: "
+            f"{remedy}, then go on with: gradus resume {folder}"
+        ) from error
+
+
+def refused(error: Exception) -> int | None:
+    """The number of a refusal that has a remedy; None for any other error."""
+    if isinstance(error, OSError):
+        return error.errno if error.errno in REMEDIES else None
+    told = _TOLD_AS_TEXT.search(str(error)) if type(error).__name__ == "SafetensorError" else None
+    return int(told[1]) if told and int(told[1]) in REMEDIES else None

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,15 @@ from gradus.lab import checkpoints, rollouts
 from gradus.lab.checkpoints import Checkpoint
 from gradus.lab.durable import PARTIAL, encode, remove, room, sync, write
 from gradus.lab.provenance import now
-from gradus.types import Group, UserError
+from gradus.types import Group, Trajectory, UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 RECIPE, PROVENANCE, METRICS, TIMINGS, ROLLOUTS = "recipe.json", "provenance.json", "metrics.jsonl", "timings.jsonl", "rollouts"
 FACTS = "facts.jsonl"  # what the clock decided
+QUARANTINE = "quarantine.jsonl"  # trajectories without a reward
+SPIKES = "spikes.jsonl"  # gradients far above the others
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
             write(path / RECIPE, encode(recipe))  # what makes it a run
             write(path / PROVENANCE, encode(provenance))
+            sync(path.resolve().parent)
         except OSError as error:
             if path.is_dir():
                 cls(path).discard()
@@ -54,7 +58,9 @@ class RunFolder:
         return cls(Path(path))
 
     def discard(self) -> None:
-        """Deletes the run, for one in which nothing was done yet."""
+        """Deletes the run, for one in which nothing was done yet; answers that could not be judged are something, for whoever wants to see why."""
+        if (self.path / QUARANTINE).exists():
+            return
         for path in self.path.iterdir():
             remove(path)
         with suppress(OSError):  # where something is mounted the empty folder stays
@@ -65,7 +71,9 @@ class RunFolder:
         """Holds the run for this process until it ends, however it ends. Raises: UserError where another process trains in it."""
         import fcntl
 
-        with open(self.path / ".lock", "w") as file:
+        with room(self.path, "its lock"):
+            opened = open(self.path / ".lock", "w")  # noqa: SIM115
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -87,30 +95,81 @@ class RunFolder:
         with room(self.path, f"the rollouts of step {step}"):
             rollouts.append(self.path / ROLLOUTS, step, groups)
 
-    def append_fact(self, step: int, call: str, reason: str) -> None:
-        """What the clock decided in a step. On the disk before the step goes on, and kept when the run is cut back: it is obeyed again."""
+    def of_step(self, step: int, restart: int = 0) -> dict[str, Any]:
+        """What the world of a step reads and writes here: what was decided before, and what takes new decisions and failures."""
+        return {
+            "facts": self.facts(step, restart),
+            "decided": partial(self.append_fact, step, restart=restart),
+            "failed": partial(self.append_failed, step),
+            "quarantine": str(self.path / QUARANTINE),
+        }
+
+    def append_failed(self, step: int, purpose: str, trajectories: Sequence[Trajectory]) -> None:
+        """Trajectories that have no reward, and why: a line each."""
+        from gradus.lab.quarantine import entry
+
+        lines = "".join(json.dumps(entry(step, purpose, t), allow_nan=False) + "\n" for t in trajectories)
+        with room(self.path, QUARANTINE), open(self.path / QUARANTINE, "ab") as file:
+            file.write(lines.encode())
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """The trajectories without a reward, in the order in which they were judged; a torn last line is left out."""
+        return [record for record, _ in _records(self.path / QUARANTINE)]
+
+    def append_spike(self, step: int, spike: Mapping[str, Any]) -> None:
+        """A gradient that was far above the others: one line."""
+        _append(self.path / SPIKES, step, spike)
+
+    def append_fact(self, step: int, call: str, reason: str, restart: int = 0) -> None:
+        """What the clock, or memory, decided in a step. On the disk before the step goes on, and kept when the run is cut back: it is obeyed again.
+
+        `restart`: how often the run had gone back to a checkpoint by then; what was decided before that is not obeyed after it.
+        """
+        new = not (self.path / FACTS).exists()
         with room(self.path, FACTS), open(self.path / FACTS, "ab") as file:
-            file.write((json.dumps({"step": step, "call": call, "reason": reason}) + "\n").encode())
+            file.write((json.dumps({"step": step, "call": call, "reason": reason, **({"restart": restart} if restart else {})}) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
+            if new:
+                sync(self.path)
 
-    def facts(self, step: int) -> dict[str, str]:
-        """call -> reason of what the clock decided in a step."""
-        return {record["call"]: record["reason"] for record, _ in _records(self.path / FACTS) if record["step"] == step}
+    def facts(self, step: int, restart: int = 0) -> dict[str, str]:
+        """call -> reason of what was decided in a step, after so many returns to a checkpoint."""
+        here = (record for record, _ in _records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
+        return {record["call"]: record["reason"] for record in here}
 
-    def cut_back(self, step: int) -> None:
-        """Drops what belongs to `step` and to all that come after, for these are done again. Interrupted, it can be repeated."""
+    def cut_back(self, step: int) -> list[str]:
+        """Drops what belongs to `step` and to all that come after, for these are done again. Interrupted, it can be repeated.
+
+        Returns: a sentence for every broken checkpoint that was set aside.
+        """
+        aside: list[str] = []
         with room(self.path, f"what came before step {step}"):
             rollouts.cut_back(self.path / ROLLOUTS, step)
-            for name in (TIMINGS, METRICS, FACTS):
+            for name in (TIMINGS, METRICS, SPIKES, QUARANTINE, FACTS):
                 kept = [line for record, line in _records(self.path / name) if record["step"] < step or name == FACTS]
                 if (self.path / name).exists():
                     write(self.path / name, b"".join(kept))
             for path in self.path.glob(PARTIAL + "*"):
                 remove(path)
             for number, path in checkpoints.steps(self.path).items():
-                if number > step:
+                if number > step and checkpoints.broken(path) is not None:
+                    aside.append(f"what is left of {path.name} is kept as {checkpoints.set_aside(path)}; delete it when you have seen it")
+                elif number > step:
                     checkpoints.discard(path)
+        return aside
+
+    def gaps(self, step: int) -> list[str]:
+        """A sentence for each file that does not hold every step before `step` exactly once: somebody changed it, or a disk lost it."""
+        due = list(range(step))
+        found = {METRICS: [record["step"] for record in self.metrics()], ROLLOUTS: rollouts.stored(self.path / ROLLOUTS)}
+        return [
+            f"{name} lacks steps {_few(missing)}, which come before step {step} and are not done again"
+            if (missing := sorted(set(due) - set(there)))
+            else f"{name} holds steps {_few(sorted(n for n in set(there) if there.count(n) > 1))} more than once"
+            for name, there in found.items()
+            if there != due
+        ]
 
     # checkpoints and models
 
@@ -122,27 +181,31 @@ class RunFolder:
         copies: Mapping[str, Path] | None = None,
         *,
         keep: int = 2,
+        planned: bool = True,
     ) -> Path:
         """Commits a checkpoint; all that was appended before is on the disk first. The checkpoints of `best` and `final` are kept."""
-        for name in (METRICS, TIMINGS):
-            if (self.path / name).exists():
-                sync(self.path / name)
-        rollouts.settle(self.path / ROLLOUTS)
+        with room(self.path, f"what came before step {step}"):
+            for name in (METRICS, TIMINGS):
+                if (self.path / name).exists():
+                    sync(self.path / name)
+            rollouts.settle(self.path / ROLLOUTS)
+            sync(self.path)
         models = [model for model in (self.model("best"), self.model("final")) if model is not None]
         protected = {n for n, path in checkpoints.steps(self.path).items() if any(m.is_relative_to(path.resolve()) for m in models)}
-        return checkpoints.save(self.path, step, tensors, documents, copies, keep=keep, protected=protected)
+        return checkpoints.save(self.path, step, tensors, documents, copies, keep=keep, protected=protected, planned=planned)
 
-    def latest(self) -> tuple[Checkpoint | None, str]:
+    def latest(self, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
         """The newest whole checkpoint, and a sentence about those passed over."""
-        return checkpoints.latest(self.path)
+        return checkpoints.latest(self.path, only_planned=only_planned)
 
     def point(self, name: str, target: Path) -> None:
         """Lets `best` or `final` stand for a model's folder in a checkpoint of this run."""
         link, partial = self.path / name, self.path / (PARTIAL + name)
-        partial.unlink(missing_ok=True)
-        partial.symlink_to(os.path.relpath(target, self.path), target_is_directory=True)
-        os.replace(partial, link)
-        sync(self.path)
+        with room(self.path, f"the link {name}"):
+            partial.unlink(missing_ok=True)
+            partial.symlink_to(os.path.relpath(target, self.path), target_is_directory=True)
+            os.replace(partial, link)
+            sync(self.path)
 
     def model(self, name: str) -> Path | None:
         """The folder that `best` or `final` stands for; None where there is none."""
@@ -156,7 +219,7 @@ class RunFolder:
 
     def provenance(self) -> dict[str, Any]:
         path = self.path / PROVENANCE
-        return _document(path) if path.exists() else {}
+        return _document(path, " or delete it: the run goes on without") if path.exists() else {}
 
     def identity(self) -> str:
         """Eight hexadecimal digits that stay this run's as long as its folder keeps its name: a hash of that and of how it began."""
@@ -172,7 +235,8 @@ class RunFolder:
         """Adds to the provenance that the run went on from a step, when, by which command, and what was noticed."""
         before = self.provenance()
         entry = {"step": step, "at": now(), "command": list(command), "notes": list(notes)}
-        write(self.path / PROVENANCE, encode({**before, "resumed": [*before.get("resumed", []), entry]}))
+        with room(self.path, PROVENANCE):
+            write(self.path / PROVENANCE, encode({**before, "resumed": [*before.get("resumed", []), entry]}))
 
     def metrics(self) -> list[dict[str, Any]]:
         """One object a step; a torn last line is left out. Raises: UserError where another line is broken."""
@@ -195,7 +259,7 @@ def refuse_taken(path: Path) -> None:
     """Raises UserError where a new run cannot have this folder, because something is there."""
     if is_run(path):
         raise UserError(f"{path} already holds a run: go on with it by gradus resume {path}, or name another folder with --run")
-    if path.is_dir() and any(path.iterdir()):
+    if path.is_dir() and any(not inside.name.startswith(PARTIAL) for inside in path.iterdir()):
         raise UserError(f"{path} holds files that are no run: name another folder with --run")
 
 
@@ -224,11 +288,17 @@ def _records(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
         yield record, line
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: Path, otherwise: str = "") -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read as JSON: {error}; put the old file back") from error
+        raise UserError(f"{path} cannot be read as JSON: {error}; put the old file back{otherwise}") from error
     if not isinstance(found, dict):
-        raise UserError(f"{path} holds a {type(found).__name__} where an object is expected; put the old file back")
+        raise UserError(f"{path} holds a {type(found).__name__} where an object is expected; put the old file back{otherwise}")
     return found
+
+
+def _few(numbers: Sequence[int]) -> str:
+    """'3, 4 and 7 more'."""
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"

@@ -110,8 +110,10 @@ KINDS: Mapping[str, Callable[[ModuleType, Curve], Sink]] = {"tensorboard": Tenso
 
 
 def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """'tensorboard,wandb' as names; none for None and 'none'. Raises UserError for another name, or a package that is missing."""
+    """'tensorboard,wandb' as names; none for None and 'none'. Raises UserError for another name, none at all, or a package that is missing."""
     words = given.split(",") if isinstance(given, str) else given or ()
+    if words and not any(word.strip() for word in words):
+        raise UserError(f'--log is "{given}", which names no place for metrics; give some of {", ".join(KINDS)}, or none')
     names = tuple(dict.fromkeys(word.strip() for word in words if word.strip() not in ("", "none")))
     for name in names:
         if name not in KINDS:

@@ -47,9 +47,8 @@ class ContextMean:
     """Every context counts alike: 1 / (contexts * actions of the context). Where each turn has a context of its own, every turn is a sample."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
-        contexts = sum(c.actions > 0 for t in batch.trajectories if t.source == source for c in t.contexts)  # of the whole mini-batch
         inside = segment_sum(torch.ones_like(batch.weight), batch.context, len(batch.contexts))
-        return 1.0 / (inside.index_select(0, batch.context) * max(contexts, 1))
+        return 1.0 / (inside.index_select(0, batch.context) * max(batch.counts[source].contexts, 1))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ class ImitateRight:
     separable: ClassVar[bool] = True  # which answers are right, and their length, is known of the whole mini-batch
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
+    asks_right: ClassVar[str] = "none"  # what to take where no answer is marked as right
 
     def __post_init__(self) -> None:
         check_ranges(self, coefficient="[0, inf)")

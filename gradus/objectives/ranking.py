@@ -65,7 +65,8 @@ def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
     ids = torch.tensor([max(ids, key=lambda i: batch.trajectories[i].value) for ids in members(batch)])
     index = torch.nonzero(torch.isin(batch.trajectory, ids))[:, 0]
     kept = batch.rows(index)
-    counts = Counts(actions=len(index), trajectories=len(ids), groups=len(ids))
+    contexts = len(torch.unique(batch.context[index]))
+    counts = Counts(actions=len(index), trajectories=len(ids), groups=len(ids), contexts=contexts)
     return replace(kept, in_group=kept.in_trajectory, counts={**batch.counts, source: counts}), index
 
 

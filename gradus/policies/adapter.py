@@ -93,10 +93,13 @@ def load_foreign(folder: Path, *, dtype: torch.dtype, device: torch.device | str
     try:
         inner, report = read(str(folder), dtype=dtype, output_loading_info=True, **safe)
     except Exception as error:  # configurations of hundreds of models fail in as many ways
-        raise UserError(f'model folder "{folder}" is not read by transformers as a causal language model: {_first_line(error)}') from None
+        said = _first_line(error).rstrip(".")
+        raise UserError(
+            f'model folder "{folder}" is not read by transformers as a causal language model: {said}; take another model, or mend config.json'
+        ) from None
     missing = sorted(report["missing_keys"])
     if missing:
-        raise UserError(f'model folder "{folder}": tensor {missing[0]} is missing from its safetensors files; the checkpoint is incomplete')
+        raise UserError(f'model folder "{folder}": tensor {missing[0]} is missing from its safetensors files; copy the model again')
     return Foreign(inner.to(device))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from gradus.policies.player import Learner
 from gradus.recipe import Recipe
+from gradus.systems.memory import keep_freed_memory
 from gradus.systems.threads import use_threads
 from gradus.types import Key, UserError, unknown
 from gradus.types.parts import Task
@@ -48,7 +51,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             return able(base, relation, name).with_value_head(seed.fold("head", name), shared=not own)
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
-            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name))
+            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
         return base.clone()
 
     def able(base: Any, relation: Any, name: str) -> Any:
@@ -68,6 +71,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             moves = spec.objective is not None or not (spec.model is None or isinstance(spec.model, str))
             network_policy = served(network_policy, spec.engine, moves=moves, name=name)
         players[name] = Learner(name, spec, network_policy, spec.optimizer or recipe.optimizer, recipe.setting)
+    keep_freed_memory()
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players
 
@@ -78,20 +82,32 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
     dtype = DTYPES.get(recipe.setting.precision)
     if dtype is None:
         raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
-    recompute = recipe.setting.recompute
+    setting = recipe.setting
+    asked = [name for name, wanted in (("recompute", setting.recompute), ("graphs", setting.graphs)) if wanted]
+    if setting.graphs and torch.device(device).type != "cuda":
+        raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave it off, or name one with --device cuda")
     if task.policy == "flow":
-        if recompute:
-            raise UserError("setting.recompute is for language models in the built-in decoder; leave it off for a flow")
+        if asked:
+            raise UserError(f"setting.{asked[0]} is for language models in the built-in decoder; leave it off for a flow")
         from gradus.policies.flow import FlowModel
 
         return FlowModel.load(model, dtype=dtype, device=device)
     from gradus.policies.lm import LanguageModel
-    from gradus.policies.tiny import folder_for
+    from gradus.policies.tiny import beyond, folder_for
 
-    found = LanguageModel.load(folder_for(task.name) if model in (None, "tiny") else str(model), dtype=dtype, device=device)
-    if recompute and found.note is not None:
-        raise UserError(f"setting.recompute needs the built-in decoder, but {found.note}; leave it off")
-    return replace(found, recompute=recompute)
+    own = model in (None, "tiny")
+    if own and (note := beyond(task.name, task.level)) is not None:
+        _tell(note)
+    found = LanguageModel.load(folder_for(task.name) if own else str(model), dtype=dtype, device=device)
+    if asked and found.note is not None:
+        raise UserError(f"setting.{asked[0]} needs the built-in decoder, but {found.note}; leave it off")
+    return replace(found, recompute=setting.recompute, graphs=setting.graphs)
+
+
+@cache
+def _tell(note: str) -> None:
+    """Says it on standard error, once."""
+    print(note, file=sys.stderr)
 
 
 def check_device(name: str) -> None:
@@ -119,8 +135,8 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
         relation = player.spec.model
         if not isinstance(relation, (MovingAverage, Lagged)) or players[relation.of].updates == moved[relation.of]:
             continue
-        theirs = players[relation.of].policy.network.state_dict()
-        mine = player.policy.network.state_dict()
+        # of parameters alone: codes of frozen weights have no average
+        theirs, mine = ({n: w.detach() for n, w in p.policy.network.named_parameters()} for p in (players[relation.of], player))
         updates = players[relation.of].updates
         if isinstance(relation, MovingAverage):
             due = [n for n in range(moved[relation.of] + 1, updates + 1) if n % relation.every == 0]

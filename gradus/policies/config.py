@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradus.policies.families import FAMILIES, HARMLESS, OFF, READ, SIZES, Family
-from gradus.policies.fields import Unsupported, flag, number, optional_number, size
+from gradus.policies.fields import Unsupported, flag, not_negative, number, optional_positive, size
 from gradus.policies.rope import LongScaling, Rope, Scaling
 from gradus.policies.rope_config import read_ropes
 from gradus.types import UserError
@@ -152,7 +152,7 @@ def decoder_config(fields: Mapping[str, Any]) -> DecoderConfig:
         num_key_value_heads=size(fields, "num_key_value_heads", kv_heads or heads),
         head_dim=size(fields, "head_dim", missing.get("head_dim") or sizes["hidden_size"] // heads),
         max_position_embeddings=size(fields, "max_position_embeddings", missing["max_position_embeddings"]),
-        rms_norm_eps=number(fields, "rms_norm_eps", missing.get("rms_norm_eps", 1e-6)),
+        rms_norm_eps=not_negative(fields, "rms_norm_eps", missing.get("rms_norm_eps", 1e-6)),
         rope_theta=rope.theta,
         rope_scaling=rope.scaling,
         rope_share=rope.share,
@@ -163,9 +163,9 @@ def decoder_config(fields: Mapping[str, Any]) -> DecoderConfig:
         activation=_activation(fields, family),
         window=window,
         windowed=windowed,
-        query_scalar=optional_number(fields, "query_pre_attn_scalar", missing.get("query_pre_attn_scalar")),
-        attention_cap=optional_number(fields, "attn_logit_softcapping", missing.get("attn_logit_softcapping")),
-        logit_cap=optional_number(fields, "final_logit_softcapping", missing.get("final_logit_softcapping")),
+        query_scalar=optional_positive(fields, "query_pre_attn_scalar", missing.get("query_pre_attn_scalar")),
+        attention_cap=optional_positive(fields, "attn_logit_softcapping", missing.get("attn_logit_softcapping")),
+        logit_cap=optional_positive(fields, "final_logit_softcapping", missing.get("final_logit_softcapping")),
         experts=_experts(fields, family, sizes),
         **switches,
     )
@@ -260,6 +260,8 @@ def _experts(fields: Mapping[str, Any], family: Family, sizes: Mapping[str, int]
 
 def _check_factors(config: DecoderConfig) -> None:
     pairs = -(-int(config.head_dim * config.rope_share) // 2)
+    if 2 * pairs > config.head_dim:
+        raise UserError(f"config.json: head_dim is {config.head_dim}; positions turn a head in pairs, so it must be even")
     scaling = config.rope_scaling
     if isinstance(scaling, LongScaling) and {len(scaling.short_factor), len(scaling.long_factor)} != {pairs}:
         raise UserError(

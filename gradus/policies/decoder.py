@@ -6,8 +6,7 @@ them. Whoever calls decides how attention runs (packed with shared prefixes, ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 import torch
@@ -17,18 +16,12 @@ from torch import Tensor, nn
 from gradus.policies.attention import causal
 from gradus.policies.config import DecoderConfig
 from gradus.policies.experts import Mixture
-from gradus.policies.fused import rms_norm, rotate
+from gradus.policies.fused import ACTIVATIONS, gated, rms_norm, rotate
 from gradus.policies.rope import frequencies
 from gradus.types import Key
 
 Rotation: TypeAlias = tuple[Tensor, Tensor]
 """cos and sin of the angle of every position, each [..., pairs]."""
-
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
-}
 
 
 class RMSNorm(nn.Module):
@@ -96,7 +89,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         gate, up = self.gate_up_proj(x).chunk(2, -1) if self.fused else (self.gate_proj(x), self.up_proj(x))
-        return self.down_proj(self.activation(gate) * up)
+        return self.down_proj(gated(gate, up, self.activation))
 
 
 class Layer(nn.Module):
@@ -117,11 +110,15 @@ class Layer(nn.Module):
 
     def attn_inputs(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor, Tensor]:
         """x [..., hidden] and `Decoder.rotation(positions)` to rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
-        a, rotation = self.self_attn, rotations[self.rope]
-        q, k, v = a.project(self.input_layernorm(x))
-        if a.qk_norm:
-            q, k = a.q_norm(q), a.k_norm(k)
+        rotation = rotations[self.rope]
+        q, k, v = self.unrotated(x)
         return rotate(q, rotation), rotate(k, rotation), v
+
+    def unrotated(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same before the rotation of q and k."""
+        a = self.self_attn
+        q, k, v = a.project(self.input_layernorm(x))
+        return (a.q_norm(q), a.k_norm(k), v) if a.qk_norm else (q, k, v)
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """The layer's output [..., hidden] from its input x and what attention gave, [..., heads, head_dim]."""

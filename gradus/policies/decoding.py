@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -18,11 +19,12 @@ from torch import Tensor
 
 from gradus.policies.attention import attention, causal, seen
 from gradus.policies.blocks import MENU, cut, menu
-from gradus.policies.cache import Segment, Slots, stable_step
+from gradus.policies.cache import Segment, Slots, segments, stable_step
 from gradus.policies.config import Experts, Rule
 from gradus.policies.decoder import Decoder, Layer, Rotation
 from gradus.policies.elementwise import by_rows, tanh
 from gradus.policies.experts import Mixture, assign, choose
+from gradus.policies.graphs import Replayed, bucket
 
 _PROMPT_STEP = 32  # a prompt's own attention is padded to a multiple of this
 _CHUNK = 1024  # tokens of a prompt that are read at once, a multiple of the step
@@ -81,13 +83,18 @@ class Fused:
         self.head = decoder.head_weight.t().contiguous()
         rotations = decoder.rotation(torch.arange(context, device=decoder.device))
         self.turns = [_turns(rotation, self.head_dim) for rotation in rotations]
-        self.partner = _partner(rotations[0][0].shape[-1], self.head_dim, decoder.device)
+        self.pairs = rotations[0][0].shape[-1]
+        self.partner = _partner(self.pairs, self.head_dim, decoder.device)
         shaped = {w.shape[-2:]: w for layer in self.layers for w in layer.matrices}  # sizes hang on shapes alone
         self.sizes = menu([*shaped.values(), self.head])
         self.blocks: dict[int, list[int]] = {}
         self.least = MENU[0]  # every size is a multiple of it; attention is given at least so many rows
+
+    @cached_property
+    def place_step(self) -> int | None:
+        """The step of places in which `Slots` are read; None where no step leaves the bits alone."""
         shape = (self.heads, self.kv_heads, self.head_dim, self.least)
-        self.place_step = stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads(), self.layers[0].rule)
+        return stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads(), self.layers[0].rule)
 
     def slots(self, count: int, capacity: int) -> Slots:
         """An empty cache."""
@@ -95,7 +102,7 @@ class Fused:
 
     def step(self, slots: Slots, tokens: Tensor, positions: Tensor, segments: Sequence[Segment]) -> Tensor:
         """Logits [rows, vocab] after one more token a slot, int64 tokens [rows] at int64 positions [rows]; rows is an agreed block size."""
-        x = self._embed(tokens)
+        x = self.embed(tokens)
         turns = [table[positions].unbind(1) for table in self.turns]
         places = slots.places(positions)
         for index, w in enumerate(self.layers):
@@ -131,7 +138,7 @@ class Fused:
         padding = np.zeros(rows - count * size, dtype=np.int64)
         positions = (torch.arange(rows, device=device).remainder_(size) + start).clamp_(max=len(self.turns[0]) - 1)
         turns = [table[positions].unbind(1) for table in self.turns]
-        x = self._embed(torch.from_numpy(np.concatenate([tokens.ravel(), padding])).to(device))
+        x = self.embed(torch.from_numpy(np.concatenate([tokens.ravel(), padding])).to(device))
         for index, w in enumerate(self.layers):
             q, k, v = (t[: count * size].unflatten(0, (count, size)) for t in self._inputs(w, x, turns[w.rope]))
             kv[index, 0, :, :, start : start + size], kv[index, 1, :, :, start : start + size] = k.transpose(1, 2), v.transpose(1, 2)
@@ -146,7 +153,8 @@ class Fused:
             self._finish(w, x, attended)
         return self._logits(x)
 
-    def _embed(self, tokens: Tensor) -> Tensor:
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Vectors [rows, hidden] of tokens [rows], in memory of their own."""
         x = F.embedding(tokens, self.embedding)
         return x if self.embedding_scale is None else x.mul_(self.embedding_scale)
 
@@ -198,11 +206,65 @@ class Fused:
         return x if factor is None else normed(x, factor, self.eps)
 
     def _logits(self, x: Tensor) -> Tensor:
-        logits = self._product(normed(x, self.norm, self.eps), self.head)
+        return self.head_logits(normed(x, self.norm, self.eps))
+
+    def head_logits(self, x: Tensor) -> Tensor:
+        """Logits [rows, vocab] from normed vectors [rows, hidden]."""
+        logits = self._product(x, self.head)
         if self.logit_cap is None:
             return logits
         wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
         return tanh(wide.div_(self.logit_cap)).mul_(self.logit_cap)
+
+
+class PlainCache:
+    """Slots for `count` sequences of up to `sequence` tokens, and the step over them in PyTorch's operations."""
+
+    def __init__(self, fused: Fused, count: int, *, sequence: int, context: int, graphs: bool = False) -> None:
+        self.fused, self.capacity = fused, self._capacity(fused, sequence, context)
+        self.slots = fused.slots(count, self.capacity)
+        self.replayed = Replayed(partial(fused.step, self.slots), fused.embedding.device) if graphs else None
+
+    @classmethod
+    def slot_bytes(cls, fused: Fused, sequence: int, context: int) -> int:
+        """Memory of one slot."""
+        capacity = cls._capacity(fused, sequence, context)
+        return fused.embedding.element_size() * 2 * len(fused.layers) * fused.kv_heads * fused.head_dim * capacity
+
+    @staticmethod
+    def _capacity(fused: Fused, sequence: int, context: int) -> int:
+        # Where no step is exact every read has the shape of the whole context, so that it does not depend on the jobs.
+        step = fused.place_step or -(-context // 64) * 64
+        return -(-sequence // step) * step
+
+    def __len__(self) -> int:
+        return self.slots.kv.shape[2]
+
+    def read(self, prefixes: Sequence[np.ndarray]) -> list[Prompt]:
+        """Prefixes of one padded length, read together."""
+        return self.fused.read(prefixes)
+
+    def fill(self, slot: int, prompt: Prompt) -> None:
+        """Begin a sequence after a prefix."""
+        self.slots.fill(slot, prompt.kv)
+
+    def clear(self, slot: int) -> None:
+        """Nothing is in the slot any more."""
+        self.slots.clear(slot)
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy a sequence of a length to another slot."""
+        self.slots.move(source, target, length)
+
+    def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
+        """Logits [rows, vocab] after one more token in each of the first `used` slots; rows of tokens and positions are an agreed block size."""
+        attending = -(-used // self.fused.least) * self.fused.least
+        step, device = self.fused.place_step or self.capacity, self.fused.embedding.device
+        if self.replayed is not None:
+            whole = (0, attending, bucket(int(positions[:attending].max()) + 1, step, self.capacity))
+            return self.replayed(torch.from_numpy(tokens), torch.from_numpy(positions), (whole,))
+        read = segments((positions[:attending] + 1).tolist(), step)
+        return self.fused.step(self.slots, torch.from_numpy(tokens).to(device), torch.from_numpy(positions).to(device), read)
 
 
 def padded(length: int) -> int:

@@ -1,6 +1,7 @@
 """The choice of a token from logits: temperature, top-k, top-p, min-p, and one uniform number a row. Every row is chosen by itself.
 
-All row operations are kernels over the last dimension, so a row's bits depend neither on its place nor on the rows beside it.
+All row operations are kernels over the last dimension, so a row's bits depend neither on its place nor on the rows beside it. They are in
+float64; for a device that has none, such as Apple's GPUs, they are made on the CPU, where its logits are brought, with the same result.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from gradus.policies.kernels import kernels
 from gradus.types import Sampling
 
+_WITHOUT_FLOAT64 = ("mps",)  # kinds of device
+_GRAIN = 2048  # chances for which another thread is worth waking
 _FIRST = 256  # how many of the most likely tokens are ranked before a row falls back to ranking the whole vocabulary
 
 
@@ -31,7 +35,8 @@ class Settings:
 
     @staticmethod
     def of(samplings: Sequence[Sampling], device: torch.device | str = "cpu") -> Settings:
-        """One row for every sampling, or one for all where they are alike."""
+        """One row for every sampling, or one for all where they are alike; on the device that the draws are made on (`drawn_on`)."""
+        device = drawn_on(device)
         said = [(s.temperature, s.top_k, s.top_p, s.min_p) for s in samplings]
         alike = len(set(said)) == 1
         samplings = samplings[:1] if alike else samplings
@@ -54,6 +59,7 @@ class Settings:
         """The rows of an index int64 [n], in its order; one row stands for all where they are alike."""
         if self.alike:
             return self
+        index = index.to(self.scale.device)
         columns = {name: getattr(self, name)[index] for name in ("scale", "greedy", "top_k", "top_p", "min_p")}
         return replace(self, **columns)
 
@@ -63,13 +69,26 @@ class Settings:
         return k, p, least
 
 
+def drawn_on(device: torch.device | str) -> torch.device:
+    """The device itself, or the CPU for one that has no float64."""
+    found = torch.device(device)
+    return torch.device("cpu") if found.type in _WITHOUT_FLOAT64 else found
+
+
 def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens int64 [rows] and their log-probabilities float32 [rows] from logits [rows, vocab] and uniforms float64 [rows] in [0, 1).
+
+    Logits and uniforms may stand on another device than the settings; the answers are where the logits are.
 
     The token is the first whose cumulative probability, in the order of the vocabulary and in float64, exceeds uniform * total: the inverse
     of the distribution function. The log-probability is that of softmax(logits / temperature) before top-k, top-p and min-p. A greedy row
     takes the most likely token (the first of equals), and the log-probability at temperature 1.
     """
+    here = logits.device.type == settings.scale.device.type == "cpu"
+    if here and not settings.narrow and not settings.some_greedy and kernels() is not None:
+        return _drawn(logits.float().contiguous(), settings, uniforms)
+    home = logits.device
+    logits, uniforms = logits.to(settings.scale.device), uniforms.to(settings.scale.device)
     tempered = logits.float() / settings.scale.unsqueeze(-1)
     p = tempered.double().softmax(-1)
     allowed = p * kept(p, *settings.limits(len(p))) if settings.narrow else p
@@ -81,7 +100,22 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
     if settings.some_greedy:
         tokens = torch.where(settings.greedy.unsqueeze(-1), tempered.argmax(-1, keepdim=True), tokens)
     # A greedy token of float64 chance 0 does not exist: the most likely one has at least 1 / vocab; a drawn one has more than 0.
-    return tokens.squeeze(-1), p.gather(-1, tokens).squeeze(-1).log_().float()
+    return tokens.squeeze(-1).to(home), p.gather(-1, tokens).squeeze(-1).log_().float().to(home)
+
+
+def _drawn(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by the compiled kernel, from whole distributions."""
+    library, (rows, vocab) = kernels(), logits.shape
+    assert library is not None
+    uniforms = uniforms.to("cpu", torch.float64).contiguous()  # kept until the kernel has read it
+    threads = max(1, min(torch.get_num_threads(), rows * vocab // _GRAIN))
+    tokens, logprobs = torch.empty(rows, dtype=torch.int64), torch.empty(rows, dtype=torch.float32)
+    memory = torch.empty(threads * vocab, dtype=torch.float64)
+    library.gradus_draw(
+        logits.data_ptr(), settings.scale.data_ptr(), int(not settings.alike), uniforms.data_ptr(), tokens.data_ptr(),
+        logprobs.data_ptr(), memory.data_ptr(), rows, vocab, threads,
+    )  # fmt: skip
+    return tokens, logprobs
 
 
 def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:

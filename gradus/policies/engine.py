@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gradus.policies.blocks import cover
-from gradus.policies.cache import segments
+from gradus.policies.compiled import CompiledCache, Shared, fits
 from gradus.policies.decoder import Decoder
-from gradus.policies.decoding import Fused, Prompt, padded
+from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
 from gradus.policies.draws import Settings, choose
 from gradus.systems.memory import free_memory
 from gradus.types import Ended, Sampling, UserError, uniforms
@@ -60,6 +60,20 @@ class Stepwise(Protocol):
         ...
 
 
+P = TypeVar("P", Prompt, Shared)
+
+
+class Cache(Protocol[P]):
+    """Slots that hold a sequence each: a prefix that was read, and the tokens after it."""
+
+    def __len__(self) -> int: ...
+    def read(self, prefixes: Sequence[np.ndarray]) -> list[P]: ...
+    def fill(self, slot: int, prompt: P) -> None: ...
+    def clear(self, slot: int) -> None: ...
+    def move(self, source: int, target: int, length: int) -> None: ...
+    def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor: ...
+
+
 def generate(
     network: Decoder | Stepwise,
     jobs: Sequence[Job],
@@ -68,8 +82,11 @@ def generate(
     decode_text: DecodeText,
     max_context: int,
     rows: int = 256,
+    graphs: bool = False,
 ) -> list[Sampled]:
     """Samples of all jobs, in their order; `rows`: at most so many at a time. A job's result is the same in any company, byte for byte.
+
+    `graphs`: steps are captured as CUDA graphs and replayed.
 
     A sequence ends after an end token, after the first token with which its new text contains a stop string, after max_tokens new tokens,
     or when prefix and new tokens fill `max_context`. Log-probabilities are those of the full tempered distribution (`draws.choose`).
@@ -80,7 +97,7 @@ def generate(
     ends = frozenset(int(t) for t in end_tokens)
     with torch.inference_mode():
         if isinstance(network, Decoder):
-            return _Run(network, jobs, ends, decode_text, max_context, rows).results() if jobs else []
+            return _Run(network, jobs, ends, decode_text, max_context, rows, graphs).results() if jobs else []
         return [_alone(network, job, ends, decode_text, max_context) for job in jobs]
 
 
@@ -138,7 +155,14 @@ class _Run:
     """One call of `generate`: what waits, what each slot holds, what has come out."""
 
     def __init__(
-        self, decoder: Decoder, jobs: Sequence[Job], ends: frozenset[int], decode_text: DecodeText, max_context: int, rows: int
+        self,
+        decoder: Decoder,
+        jobs: Sequence[Job],
+        ends: frozenset[int],
+        decode_text: DecodeText,
+        max_context: int,
+        rows: int,
+        graphs: bool = False,
     ) -> None:
         self.jobs, self.decode_text, self.device = jobs, decode_text, decoder.device
         rooms = np.array([_room(job, max_context) for job in jobs])
@@ -161,28 +185,23 @@ class _Run:
         self.prefixes = [job.prefix.tobytes() for job in jobs]
         first = {p: i for i, p in reversed(list(enumerate(self.prefixes)))}
         self.waiting = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[self.prefixes[i]], i), reverse=True)
-        self.read: dict[bytes, Prompt] = {}
-        # Where no step is exact every read has the shape of the whole context, so that it does not depend on the jobs.
-        step = self.fused.place_step or -(-max_context // 64) * 64
-        self.capacity = -(-longest // step) * step
-        self.slots = self.fused.slots(self._most(rows), self.capacity)
-        self.holds = np.zeros(self.slots.kv.shape[2], np.int64)  # the job of every slot; the first `used` count
+        self.read: dict[bytes, Any] = {}
+        self.cache = self._cache(longest, max_context, rows, graphs)
+        self.holds = np.zeros(len(self.cache), np.int64)  # the job of every slot; the first `used` count
         self.used = 0
 
-    def _most(self, rows: int) -> int:
-        """Slots: an agreed block size that covers the jobs, within `rows` and the memory where a size allows."""
-        one = (
-            self.fused.slots(0, 0).kv.element_size()
-            * 2
-            * len(self.fused.layers)
-            * self.fused.kv_heads
-            * self.fused.head_dim
-            * self.capacity
-        )
+    def _cache(self, longest: int, max_context: int, rows: int, graphs: bool) -> Cache[Any]:
+        """As many slots as cover the jobs, an agreed block size within `rows` and the memory where a size allows."""
+        fused, prefix, own = self.fused, int(self.starts.max()), int(self.rooms.max())
+        compiled = fits(fused)
+        one = CompiledCache.slot_bytes(fused, own) if compiled else PlainCache.slot_bytes(fused, longest, max_context)
         free = free_memory(self.device)
         budget = CACHE_BYTES if free is None else int(CACHE_SHARE * free)
-        allowed = [size for size in self.fused.sizes if size <= rows and size * one <= budget] or [self.fused.sizes[0]]
-        return cover(len(self.jobs), allowed)
+        allowed = [size for size in fused.sizes if size <= rows and size * one <= budget] or [fused.sizes[0]]
+        count = cover(len(self.jobs), allowed)
+        if compiled:
+            return CompiledCache(fused, count, prefix=prefix, own=own)
+        return PlainCache(fused, count, sequence=longest, context=max_context, graphs=graphs)
 
     def results(self) -> list[Sampled]:
         self._admit([])
@@ -201,9 +220,7 @@ class _Run:
         tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0: harmless
         tokens[: self.used] = self.tokens[held, self.counts[held] - 1]
         positions[: self.used] = self.starts[held] + self.counts[held] - 1
-        attending = -(-self.used // self.fused.least) * self.fused.least
-        read = segments((positions[:attending] + 1).tolist(), self.fused.place_step or self.capacity)
-        logits = self.fused.step(self.slots, self._tensor(tokens), self._tensor(positions), read)
+        logits = self.cache.step(tokens, positions, self.used)
         return np.flatnonzero(self._draw(held, logits[: self.used])).tolist()
 
     def _draw(self, held: np.ndarray, logits: Tensor) -> np.ndarray:
@@ -214,7 +231,7 @@ class _Run:
         if len(fresh):
             ahead = (self.starts[fresh] + self.counts[fresh])[:, None] + np.arange(_AHEAD)
             self.numbers[fresh] = uniforms(self.keys[fresh, None], ahead)
-        chosen, logprobs = choose(logits, self.settings.rows(self._tensor(held)), self._tensor(self.numbers[held, place]))
+        chosen, logprobs = choose(logits, self.settings.rows(self._tensor(held)), torch.from_numpy(self.numbers[held, place]))
         tokens = chosen.cpu().numpy()
         self.tokens[held, counts] = tokens
         self.logprobs[held, counts] = logprobs.cpu().numpy()
@@ -234,14 +251,14 @@ class _Run:
         """
         free = [*free, *range(self.used, len(self.holds))]
         while self.waiting and free:
-            prompts: dict[int, Prompt] = {}
+            prompts: dict[int, Any] = {}
             while self.waiting and len(prompts) < len(free):
                 job = self.waiting.pop()
                 prompts[job] = self._prompt(job)
             ended = self._draw(np.array(list(prompts)), torch.stack([p.logits for p in prompts.values()]))
             going = [(job, prompt) for (job, prompt), over in zip(prompts.items(), ended, strict=True) if not over]
             for slot, (job, prompt) in zip(free, going, strict=False):
-                self.slots.fill(slot, prompt.kv)
+                self.cache.fill(slot, prompt)
                 self.holds[slot] = job
                 self.used = max(self.used, slot + 1)
             free = free[len(going) :]
@@ -249,10 +266,10 @@ class _Run:
             self.used -= 1
             if hole < self.used:
                 job = self.holds[hole] = self.holds[self.used]
-                self.slots.move(self.used, hole, int(self.starts[job] + self.counts[job]))
-            self.slots.clear(self.used)
+                self.cache.move(self.used, hole, int(self.starts[job] + self.counts[job]))
+            self.cache.clear(self.used)
 
-    def _prompt(self, job: int) -> Prompt:
+    def _prompt(self, job: int) -> Any:
         """The job's prefix, read; together with the next ones of the same padded length if it has not been read yet."""
         wanted = self.prefixes[job]
         if wanted not in self.read:
@@ -262,7 +279,7 @@ class _Run:
                 if padded(len(self.jobs[other].prefix)) != length or len(batch) * length >= _READ_TOKENS:
                     break
                 batch.setdefault(self.prefixes[other], self.jobs[other].prefix)
-            self.read |= dict(zip(batch, self.fused.read(list(batch.values())), strict=True))
+            self.read |= dict(zip(batch, self.cache.read(list(batch.values())), strict=True))
         prompt = self.read[wanted]
         if not self.waiting or self.prefixes[self.waiting[-1]] != wanted:
             del self.read[wanted]

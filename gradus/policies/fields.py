@@ -42,9 +42,22 @@ def positive(fields: Mapping[str, Any], name: str, default: float) -> float:
     return value
 
 
+def not_negative(fields: Mapping[str, Any], name: str, default: float) -> float:
+    """A number of 0 or more."""
+    value = number(fields, name, default)
+    if value < 0:
+        raise UserError(f"config.json: {name} is {value:g}; it must be 0 or more")
+    return value
+
+
 def optional_number(fields: Mapping[str, Any], name: str, default: float | None) -> float | None:
     """A number or null."""
     return None if fields.get(name, default) is None else number(fields, name, default or 0.0)
+
+
+def optional_positive(fields: Mapping[str, Any], name: str, default: float | None) -> float | None:
+    """A number above 0, or null."""
+    return None if fields.get(name, default) is None else positive(fields, name, default or 0.0)
 
 
 def flag(fields: Mapping[str, Any], name: str, default: bool = False) -> bool:

@@ -24,6 +24,7 @@ from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
 from gradus.policies.pack import forward, pack
+from gradus.policies.quantised import Bits
 from gradus.policies.rows import take_rows
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.types import Context, Key, Message, Sampling, UserError
@@ -71,6 +72,7 @@ class LanguageModel:
     shared: bool = False  # the trunk belongs to another player, and gets no gradient from the head
     lora: LoRA | None = None
     note: str | None = None  # why the model runs through transformers, where it does
+    graphs: bool = False  # decoding steps are captured as CUDA graphs and replayed
     recompute: bool = False  # the update keeps a layer's input alone and computes the rest again in backward: the same result in less memory
 
     @classmethod
@@ -178,7 +180,12 @@ class LanguageModel:
 
         jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
         sampled = generate(
-            self.trunk, jobs, end_tokens=self.end_tokens, decode_text=self._tokenizer().text, max_context=self.context_length
+            self.trunk,
+            jobs,
+            end_tokens=self.end_tokens,
+            decode_text=self._tokenizer().text,
+            max_context=self.context_length,
+            graphs=self.graphs,
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
@@ -200,7 +207,8 @@ class LanguageModel:
 
     def _rows(self, contexts: Sequence[Context], kinds: frozenset[str]) -> dict[str, Tensor]:
         temperature = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
-        temperature = temperature.to(self.trunk.device)
+        rows = torch.float64 if self.trunk.dtype == torch.float64 else torch.float32
+        temperature = temperature.to(rows).to(self.trunk.device)  # in this order: not every device has float64
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
             found = (self._packed_rows if isinstance(self.trunk, Decoder) else self._foreign_rows)(contexts, kinds, temperature)
         if self.head is not None and "value" in kinds:
@@ -252,12 +260,12 @@ class LanguageModel:
         head = self.head or ValueHead(_width(self.trunk), key, dtype=self.trunk.dtype, device=self.trunk.device)
         return replace(self, head=head, shared=shared)
 
-    def with_adapter(self, rank: int, alpha: float, key: Key) -> LanguageModel:
-        """This model's weights, frozen and in the same memory, with a new LoRA adapter on every linear layer."""
+    def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
+        """This model's weights, frozen and in the same memory (with `bits`: copied into so many), with a new LoRA adapter on every linear layer."""
         if not isinstance(self.trunk, Decoder):
             raise UserError(f"{self.note or 'the model runs through transformers'}; adapters need the built-in decoder")
         lora = LoRA(rank, alpha)
-        return replace(self, trunk=adapt(self.trunk, lora, key), lora=lora, head=None, shared=False)
+        return replace(self, trunk=adapt(self.trunk, lora, key, bits), lora=lora, head=None, shared=False)
 
 
 def sampled_context(asked: Asked, sampled: Sampled) -> Context:

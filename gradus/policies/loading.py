@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import from_files, to_files
 from gradus.types import UserError
 
+_HUB = re.compile(r"[\w-]+/[\w.-]+")  # how models are called on the Hugging Face Hub
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -37,6 +39,11 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
 def check_folder(folder: str | Path) -> Path:
     """The folder as a path. Raises UserError unless it is there and holds config.json."""
     path = Path(folder)
+    if not path.exists() and _HUB.fullmatch(str(folder)) and not path.parent.exists():
+        raise UserError(
+            f'there is no folder "{folder}", and models are not downloaded by themselves; fetch it first (hf download {folder} '
+            f"--local-dir {path.name}), then give --model {path.name}"
+        )
     if not path.exists():
         raise UserError(f'model folder "{folder}" does not exist; give a folder saved by save_pretrained or `gradus export`')
     if not path.is_dir():
@@ -53,11 +60,11 @@ def fill(decoder: Decoder, weights: Mapping[str, Tensor], folder: Path, dtype: t
     spare = {"lm_head.weight"} if decoder.config.tie_word_embeddings else set()
     for name, parameter in expected.items():
         if name not in weights:
-            raise UserError(f'model folder "{folder}": tensor {name} is missing from its safetensors files; the checkpoint is incomplete')
+            raise UserError(f'model folder "{folder}": tensor {name} is missing from its safetensors files; copy the model again')
         if weights[name].shape != parameter.shape:
             raise UserError(
                 f'model folder "{folder}": tensor {name} has shape {list(weights[name].shape)}, '
-                f"config.json asks for {list(parameter.shape)}; the two files do not belong together"
+                f"config.json asks for {list(parameter.shape)}; the two do not belong together: copy the model again"
             )
         if not weights[name].isfinite().all():
             raise UserError(f'model folder "{folder}": tensor {name} holds NaN or infinity; take a checkpoint from before it diverged')
@@ -65,7 +72,7 @@ def fill(decoder: Decoder, weights: Mapping[str, Tensor], folder: Path, dtype: t
     if extra:
         raise UserError(
             f'model folder "{folder}": tensor {extra[0]} has no place in a {decoder.config.family} model; '
-            f"config.json and the weights do not belong together ({len(extra)} such tensors)"
+            f"config.json and the weights do not belong together ({len(extra)} such tensors): copy the model again"
         )
     decoder.load_state_dict({name: weights[name].to(dtype) for name in expected}, assign=True)
     for parameter in decoder.parameters():

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from gradus.policies.config import read_json
 from gradus.policies.decoder import Decoder
+from gradus.policies.quantised import Bits, Quantised
 from gradus.types import Key, UserError
 
 ALL_LINEAR = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "qkv_proj", "gate_up_proj")
@@ -46,12 +47,16 @@ class LoRA:
 
 
 class LoRALinear(nn.Module):
-    """A linear layer with its weight frozen and a trained low-rank change beside it. `weight` is the two together."""
+    """A linear layer with its weight frozen and a trained low-rank change beside it. `weight` is the two together.
 
-    def __init__(self, linear: nn.Linear, lora: LoRA, key: Key) -> None:
+    With `bits` the frozen weight is kept in so many; without, in the memory of the layer that is adapted.
+    """
+
+    def __init__(self, linear: nn.Linear, lora: LoRA, key: Key, bits: Bits | None = None) -> None:
         super().__init__()
         rows, columns = linear.weight.shape
-        self.base = nn.Parameter(linear.weight.detach(), requires_grad=False)  # shares memory with the layer it adapts
+        self.base: nn.Parameter | Quantised
+        self.base = nn.Parameter(linear.weight.detach(), requires_grad=False) if bits is None else Quantised(linear.weight, bits)
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
         # PEFT's start: A uniform in +-1/sqrt(columns), B zero, so that nothing changes at first.
         draws = (torch.from_numpy(key.uniform(lora.rank, columns)) * 2 - 1) / columns**0.5
@@ -62,16 +67,22 @@ class LoRALinear(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The layer's weight with its change added, [rows, columns]."""
-        return torch.addmm(self.base, self.lora_B, self.lora_A, alpha=self.scale)
+        frozen = self.base.dense if isinstance(self.base, Quantised) else self.base
+        return torch.addmm(frozen, self.lora_B, self.lora_A, alpha=self.scale)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.base, self.bias) + F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
+        change = F.linear(F.linear(x, self.lora_A), self.lora_B) * self.scale
+        if isinstance(self.base, Quantised):
+            y = self.base(x)
+            return change + (y if self.bias is None else y + self.bias)
+        return F.linear(x, self.base, self.bias) + change
 
 
-def adapt(decoder: Decoder, lora: LoRA, key: Key) -> Decoder:
+def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> Decoder:
     """A decoder whose weights are those of `decoder`, frozen and in the same memory, with a new adapter on its linear layers.
 
-    Experts and routers of a mixture stay as they are.
+    `bits`: the weights of the adapted layers are copied into so many; embedding, head and norms stay. Experts and routers of a mixture stay
+    as they are.
 
     Raises: UserError where `decoder` has an adapter already.
     """
@@ -84,7 +95,7 @@ def adapt(decoder: Decoder, lora: LoRA, key: Key) -> Decoder:
     for name, module in list(adapted.named_modules()):
         parent, _, leaf = name.rpartition(".")
         if leaf in lora.targets and isinstance(module, nn.Linear):
-            setattr(adapted.get_submodule(parent), leaf, LoRALinear(module, lora, key.fold(name)))
+            setattr(adapted.get_submodule(parent), leaf, LoRALinear(module, lora, key.fold(name), bits))
     return adapted
 
 
@@ -107,14 +118,9 @@ def merged(decoder: Decoder) -> Decoder:
 def merged_weights(decoder: nn.Module) -> dict[str, Tensor]:
     """Name to weight as a network without adapter has them; copies."""
     changed = dict(adapters(decoder))
-    weights: dict[str, Tensor] = {}
-    for name, parameter in decoder.named_parameters():
-        owner, _, leaf = name.rpartition(".")
-        if owner not in changed or leaf == "bias":
-            weights[name] = parameter.detach().clone()
-        elif leaf == "base":
-            weights[f"{owner}.weight"] = changed[owner].weight.detach().clone()
-    return weights
+    own = {f"{name}.{leaf}" for name in changed for leaf in ("base", "lora_A", "lora_B")}
+    weights = {name: parameter.detach().clone() for name, parameter in decoder.named_parameters() if name not in own}
+    return weights | {f"{name}.weight": layer.weight.detach() for name, layer in changed.items()}
 
 
 def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -19,6 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from gradus.policies.attention import attention, causal, seen
 from gradus.policies.config import Rule
 from gradus.policies.decoder import Decoder, Layer, Rotation
+from gradus.policies.fused import compiled
+from gradus.policies.packed_attention import Spans, packed_attention
 from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
 from gradus.policies.sharing import families
 from gradus.types import Context, UserError
@@ -56,8 +59,22 @@ class Suffixes:
 
     rows: Ragged
     owner: Tensor  # int64 [R] index into the prefixes of the tile
-    mask: Tensor | None  # 0 or -inf, [S, P + S] or [R, 1, S, P + S]; None: no prefix
-    near: Tensor | None  # the same for layers with a window
+    shared: Tensor  # int64 [R] length of the prefix of each
+    prefix: int  # P
+    window: int | None  # of layers that have one
+    dtype: torch.dtype  # of the masks
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """What they see: 0 or -inf, [S, P + S] or [R, 1, S, P + S]."""
+        return _mask(self.shared, self.prefix, self.rows.length, None).to(self.owner.device, self.dtype)
+
+    @cached_property
+    def near(self) -> Tensor:
+        """The same for layers with a window."""
+        if self.window is None or self.prefix + self.rows.length <= self.window:
+            return self.mask
+        return _mask(self.shared, self.prefix, self.rows.length, self.window).to(self.owner.device, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -75,6 +92,7 @@ class Packed:
     tokens: Tensor  # int64 [N]
     positions: Tensor  # int64 [N]
     tiles: tuple[Tile, ...]  # their rows follow each other: prefixes, then suffixes
+    spans: Spans  # the same without padding
     read: Tensor  # int64 [U] rows whose hidden state predicts an action, ascending
     source: Tensor  # int64 [A] index into `read` for every action, in order of the contexts
     targets: Tensor  # int64 [A] the token chosen
@@ -98,7 +116,9 @@ def pack(
     Raises: UserError where an action has no token before it.
     """
     tiles, tokens, positions = [], [], []
-    start = {}  # context -> (first row of its prefix, first row of its suffix, length of its prefix)
+    blocks_at: list[tuple[int, int, int, int]] = []
+    suffixes_at: list[tuple[int, int]] = []
+    start: dict[int, tuple[int, int, int]] = {}  # context -> (first row of its prefix, first row of its suffix, length of its prefix)
     row = 0
     for blocks in _tiled(_blocks(contexts)):
         prefixes = [b.prefix for b in blocks]
@@ -113,6 +133,10 @@ def pack(
             tokens.append(suffix)
             positions.append(np.arange(shared, shared + len(suffix)))
             row += len(suffix)
+        for owner, block in enumerate(blocks):
+            own = [(start[i][1], len(suffix)) for i, suffix in block.suffixes]
+            blocks_at.append((int(first[owner]), len(block.prefix), len(suffixes_at), len(own)))
+            suffixes_at += own
         tiles.append(_tile(prefixes, [(owner, len(s)) for _, owner, s in members], device, dtype, window))
     rows = [_prediction_rows(c, *start[i]) for i, c in enumerate(contexts) if c.actions]
     read, source = np.unique(_joined(rows), return_inverse=True)
@@ -120,6 +144,7 @@ def pack(
         tokens=_on(_joined(tokens), device),
         positions=_on(_joined(positions), device),
         tiles=tuple(tiles),
+        spans=Spans(np.array(blocks_at, np.int64).reshape(-1, 4), np.array(suffixes_at, np.int64).reshape(-1, 2)),
         read=_on(read, device),
         source=_on(source, device),
         targets=_on(_joined([c.tokens[c.chosen] for c in contexts if c.actions]), device),
@@ -140,8 +165,8 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Ten
 
     def run(layer: Layer, x: Tensor, read: Tensor | None) -> Tensor:
         if recompute and torch.is_grad_enabled():
-            return checkpoint(_layer, layer, x, rotations, packed.tiles, read, use_reentrant=False, preserve_rng_state=False)
-        return _layer(layer, x, rotations, packed.tiles, read)
+            return checkpoint(_layer, layer, x, rotations, packed, read, use_reentrant=False, preserve_rng_state=False)
+        return _layer(layer, x, rotations, packed, read)
 
     x = decoder.embed(packed.tokens)
     *inner, last = decoder.layers
@@ -150,9 +175,12 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Ten
     return decoder.model.norm(run(last, x, packed.read))
 
 
-def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], tiles: Sequence[Tile], read: Tensor | None) -> Tensor:
+def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None) -> Tensor:
     """The layer's output at all rows, or, with `read`, at those alone: in the last layer only they go through the second half."""
-    attended = attend(layer.attn_inputs(x, rotations), tiles, layer.rule)
+    if compiled(x):
+        attended = packed_attention(*layer.unrotated(x), rotations[layer.rope], packed.spans, layer.rule)
+    else:
+        attended = attend(layer.attn_inputs(x, rotations), packed.tiles, layer.rule)
     if read is not None:
         x, attended = unpad_rows(x, read), unpad_rows(attended, read)
     return layer.finish(x, attended)
@@ -222,13 +250,7 @@ def _tile(
         rows = _ragged([length for _, length in members[start:end]], device)
         owner = torch.tensor([owner for owner, _ in members[start:end]])
         if rows.rows:
-            mask = near = None
-            if prefix.rows:
-                shared = torch.tensor(prefix.lengths)[owner]
-                mask = near = _mask(shared, prefix.length, rows.length, None).to(device, dtype)
-                if window is not None and prefix.length + rows.length > window:
-                    near = _mask(shared, prefix.length, rows.length, window).to(device, dtype)
-            suffixes.append(Suffixes(rows, owner.to(device), mask, near))
+            suffixes.append(Suffixes(rows, owner.to(device), torch.tensor(prefix.lengths)[owner], prefix.length, window, dtype))
     return Tile(prefix, tuple(suffixes))
 
 

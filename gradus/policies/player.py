@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from gradus.objectives.corrections import corrected
+from gradus.objectives.terms import Weight
 from gradus.recipe import Setting
+from gradus.systems.memory import Record, fitting
+from gradus.types import Context
 from gradus.types.players import Player
+from gradus.updates.diagnosis import Diagnosis
 from gradus.updates.optimizers import AdamW, rate
+
+T = TypeVar("T")
 
 
 class Learner:
@@ -21,7 +30,15 @@ class Learner:
 
     def __init__(self, name: str, spec: Player, policy: Any, optimizer: AdamW, setting: Setting) -> None:
         self.name, self.spec, self.policy, self.rule, self.setting = name, spec, policy, optimizer, setting
+        self.written = spec  # as the recipe has it
         self.updates = 0
+        self.micro_tokens = setting.micro_tokens  # fewer from where memory ran out
+        self.most_asks: int | None = None  # samples at a time; fewer from where memory ran out
+        self.norms: list[float] = []  # of the last gradients, for what guards against spikes
+        self.record: Record | None = None  # of the present step: what was decided in it
+        self.spoilt: tuple[str, ...] = ()  # parameters whose last gradient was not finite
+        self.bad: list[Diagnosis] = []  # updates skipped since somebody last looked
+        self.spikes: list[dict[str, Any]] = []  # likewise, for gradients far above the others
         self.parameters: list[torch.nn.Parameter] = []
         self.masters: list[torch.nn.Parameter] = []
         if self.learns:
@@ -43,15 +60,59 @@ class Learner:
         for p in self.parameters:
             p.grad = None
 
+    def fitting(self, contexts: Sequence[Context], work: Callable[[int], T]) -> T:
+        """work(tokens of a micro-batch), from cleared gradients; in smaller micro-batches where memory runs out. Raises UserError."""
+
+        def anew(tokens: int) -> T:
+            self.zero_grad()
+            return work(tokens)
+
+        return fitting(self, contexts, anew, self.record)
+
+    def correct(self, weight: Weight | None) -> None:
+        """Weights the policy terms of the objective from here on; None: they are as the recipe has them."""
+        self.spec = self.written if weight is None else replace(self.written, objective=corrected(self.written.objective, weight))
+
+    def watched(self) -> dict[str, Any]:
+        """What it learned about its own size and pace, as plain values: part of a run's state."""
+        return {"micro_tokens": self.micro_tokens, "most_asks": self.most_asks, "norms": list(self.norms)}
+
+    def watch(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `watched`; what is missing is as at the start."""
+        self.micro_tokens = state.get("micro_tokens", self.setting.micro_tokens)
+        self.most_asks, self.norms = state.get("most_asks"), list(state.get("norms", ()))
+
+    def skip(self, norm: float = float("nan")) -> dict[str, float]:
+        """No optimiser step: the gradient that stands in the network, of this norm (NaN: nobody looked), is thrown away."""
+        self.zero_grad()
+        return {"grad_norm": norm, "skipped": 1.0}
+
+    def _spiked(self, norm: float) -> bool:
+        """Whether the norm is a spike: above `spike` times the median of the last ones; kept with these either way, so that a lasting rise is borne."""
+        guard, before = self.setting.guard, [n for n in self.norms if n > 0]  # a batch without signal says nothing of the pace
+        if guard.spike is None:
+            return False
+        self.norms = [*self.norms, norm][-guard.window :]
+        if len(before) < guard.least or norm <= guard.spike * median(before):
+            return False
+        self.spikes.append({"player": self.name, "norm": norm, "median": median(before), "limit": guard.spike * median(before)})
+        return True
+
     def move(self, step: int) -> dict[str, float]:
-        """One optimiser step from the gradients that stand in the network. A non-finite gradient skips it, and says so."""
+        """One optimiser step from the gradients that stand in the network. A gradient that is not finite, or a spike, skips it, and that is said."""
         if self.masters is not self.parameters:
             for master, p in zip(self.masters, self.parameters, strict=True):
                 master.grad = None if p.grad is None else p.grad.float()
-        norm = torch.nn.utils.clip_grad_norm_(self.masters, self.rule.clip if self.rule.clip is not None else float("inf"))
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self.masters if p.grad is not None])
         if not torch.isfinite(norm):
-            self.zero_grad()
-            return {"grad_norm": float(norm), "skipped": 1.0}
+            learning = [name for name, p in self.policy.network.named_parameters() if p.requires_grad]
+            grads = zip(learning, self.masters, strict=True)
+            self.spoilt = tuple(n for n, p in grads if p.grad is not None and not bool(torch.isfinite(p.grad).all()))
+            return self.skip(float(norm))
+        guarded = {} if self.setting.guard.spike is None else {"spiked": float(self._spiked(float(norm)))}
+        if guarded.get("spiked"):
+            return {**self.skip(float(norm)), **guarded}
+        torch.nn.utils.clip_grads_with_norm_(self.masters, self.rule.clip if self.rule.clip is not None else float("inf"), norm)
         lr = rate(
             step,
             peak=self.rule.lr if self.rule.lr is not None else self.setting.learning_rate,
@@ -69,7 +130,7 @@ class Learner:
                     p.copy_(master)
         self.zero_grad()
         self.updates += 1
-        return {"grad_norm": float(norm), "learning_rate": lr, "skipped": 0.0}
+        return {"grad_norm": float(norm), "learning_rate": lr, "skipped": 0.0, **guarded}
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a resumed run needs: weights, optimiser moments and float32 masters, by name."""
@@ -88,6 +149,7 @@ class Learner:
         self.policy.network.load_state_dict({n.removeprefix("weights."): t for n, t in tensors.items() if n.startswith("weights.")})
         if not self.learns:
             return
+        self.optimizer.state.clear()
         for index, p in enumerate(self.masters):
             prefix = f"optimizer.{index}."
             state = {n.removeprefix(prefix): t.clone() for n, t in tensors.items() if n.startswith(prefix)}

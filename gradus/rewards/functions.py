@@ -1,4 +1,4 @@
-"""Users' reward functions as rewards: from a file, in a process that can be killed; from Python, in this one."""
+"""Users' reward functions as rewards: from a file, in processes that can be killed; from Python, in this one."""
 
 from __future__ import annotations
 
@@ -6,68 +6,93 @@ import asyncio
 import inspect
 import math
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
-from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, outcomes, required
+from gradus.rewards.blame import Asker, about, judged
+from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, required
 from gradus.rewards.combine import Combines
-from gradus.rewards.process import Lost, worker_of
-from gradus.types import Failed, Frozen, Group, Key, Outcome, Trajectory, UserError
+from gradus.rewards.pool import Pool, pool_of
+from gradus.rewards.round import Limits
+from gradus.rewards.worker import Answer
+from gradus.types import Failed, FailureKind, Frozen, Group, Key, Outcome, Trajectory, UserError
 from gradus.types.parts import Judgement, Reward, RewardFunction, Signals, Task, World
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-from gradus.types.user_code import raised
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Function(Combines):
-    """A user's reward function with TRL's signature, called once for all trajectories of a step, in a worker process.
+    """A user's reward function with TRL's signature, called in worker processes.
 
-    What it prints goes to standard error. Where it raises, hangs, ends its process or returns the wrong number of rewards, all trajectories
-    of the call have failed; where it returns NaN, text or an infinity for one, that one has; None is not applicable.
+    A call that raises, hangs, takes too much memory, ends its process or returns the wrong number of rewards has failed. Where it was about
+    several answers, each is then asked about alone: those that fail there, too, have failed, and the others are judged without them, in
+    one call. Where it returns NaN, text or an infinity for one, that one has failed; None is not applicable. What it prints goes to standard error.
     """
 
     path: str  # FILE.py:FUNCTION
-    timeout: float = 60.0  # seconds a call may take; then the process is killed, and started again for the next call
+    timeout: float = 60.0  # seconds a call may take; then its process is killed
+    memory: float = 4.0  # GiB that a process may take beside what loading the file took; 0: no limit
+    batch: int | None = None  # answers a call; None: all of a step at once, as a function needs that compares them
+    retries: int = 1  # how often a call is asked again that timed out, ran out of memory or whose process died
+    workers: int | None = None  # processes at most; None: one a core. More than one are started only where there are several calls
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:
-        if not (self.timeout > 0 and math.isfinite(self.timeout)):
-            raise UserError(f"reward function {self.path}: timeout is {self.timeout}; give the seconds that a call may take, more than 0")
+        check_limits(f"reward function {self.path}", self.timeout, self.memory)
+        check_ranges(self, batch="[1, inf)", retries="[0, inf)", workers="[1, inf)")
 
     @property
     def name(self) -> str:
         return self.path.rpartition(":")[2]
 
+    @property
+    def limits(self) -> Limits:
+        return Limits(self.timeout, int(self.memory * (1 << 30)), self.retries, self.workers)
+
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         trajectories = [t for group in groups for t in group.trajectories]
-        worker, call = worker_of(self.path), world.call(self.name)
-        known = world.fact(call)
-        if known is not None:  # the clock decided when this step was done before
-            return _by_group([Failed(known)] * len(trajectories), groups, self.name)
-        try:
-            found = await asyncio.to_thread(worker.ask, arguments_of(trajectories, world.step), self.timeout)
-        except Lost as error:
-            world.decide(call, str(error))
-            found = [Failed(str(error))] * len(trajectories)
-        except asyncio.CancelledError:
-            worker.kill()  # else the thread would wait on, and the program with it
-            raise
+        pool, call = pool_of(self.path), world.call(self.name)
+
+        def known(name: str) -> Failed | None:
+            told = world.fact(f"{call}/{name}")
+            return None if told is None else Failed.read(told)
+
+        def ask() -> tuple[list[Outcome], dict[str, Failed]]:
+            asker = Asker(pool, world.step, self.limits, pool.greeting(self.limits).get("taken"), known)
+            return judged(asker, trajectories, self.batch)
+
+        found, decided = await in_pool(pool, ask, world, f"reward function {self.name}")
+        for name, failed in decided.items():
+            world.decide(f"{call}/{name}", failed.told)
         return _by_group(found, groups, self.name)
 
     def check(self, task: Task) -> None:
-        """Starts the worker. Raises UserError where the function cannot be loaded, or needs a column that the task's problems lack."""
-        check_columns(worker_of(self.path).required(), _columns(task), self.path)
+        """Starts a worker. Raises UserError where the function cannot be loaded, or needs a column that the task's problems lack."""
+        check_columns(pool_of(self.path).greeting(self.limits)["required"], _columns(task), self.path)
 
 
 @dataclass(frozen=True)
 class LocalFunction(Combines):
-    """A reward function called in this process: what it raises is a failure, but nothing stops it when it hangs."""
+    """A reward function called in this process: what it raises is a failure. One that hangs has failed, but nothing ends it.
+
+    One that is not async runs in a thread, which a hanging call keeps until the program ends.
+    """
 
     call: RewardFunction
+    timeout: float = 600.0  # seconds that a call is waited for
     needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_limits(f"reward function {self.name}", self.timeout)
 
     @property
     def name(self) -> str:
@@ -75,11 +100,44 @@ class LocalFunction(Combines):
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         trajectories = [t for group in groups for t in group.trajectories]
-        return _by_group(await _called(self.call, trajectories, world.step), groups, self.name)
+        call = world.call(self.name)
+        known = world.fact(call)
+        if known is not None:  # the clock decided when this step was done before
+            return _by_group([Failed.read(known)] * len(trajectories), groups, self.name)
+        with world.waiting(f"reward function {self.name}", f"{about(trajectories)}, in this process"):
+            found = await _called(self.call, trajectories, world.step, self.timeout)
+        if isinstance(found, Failed):
+            if found.kind.chance:
+                world.decide(call, found.told)
+            found = [found] * len(trajectories)
+        return _by_group(found, groups, self.name)
 
     def check(self, task: Task) -> None:
         """Raises UserError where the function needs a column that the task's problems lack."""
         check_columns(required(self.call), _columns(task), self.name)
+
+
+async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> T:
+    """What `ask` returns in a thread; cancelled, it ends the pool's processes, for else the thread would wait on, and the program with it."""
+
+    def slowest() -> str:
+        found = pool.longest()
+        return "" if found is None else f"{found[1]}, for {found[0]:.0f}s"
+
+    with world.waiting(what, slowest):
+        try:
+            return await asyncio.to_thread(ask)
+        except asyncio.CancelledError:
+            pool.stop()
+            raise
+
+
+def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
+    """Raises UserError for limits that mean nothing."""
+    if not (timeout > 0 and math.isfinite(timeout)):
+        raise UserError(f"{who}: timeout is {timeout}; give the seconds that a call may take, more than 0")
+    if not (memory >= 0 and math.isfinite(memory)):
+        raise UserError(f"{who}: memory is {memory}; give the GiB that a process may take, or 0 for no limit")
 
 
 def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> Reward:
@@ -99,17 +157,46 @@ def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> 
     return Function(path, timeout) if path else LocalFunction(given)
 
 
-async def _called(function: Callable[..., Any], trajectories: Sequence[Trajectory], step: int) -> list[Outcome]:
+async def _called(function: Callable[..., Any], trajectories: Sequence[Trajectory], step: int, timeout: float) -> Answer:
     arguments = accepted(function, arguments_of(trajectories, step))
     try:
-        # in a thread, since a function that is not async may run an event loop of its own
-        values = function(**arguments) if inspect.iscoroutinefunction(function) else await asyncio.to_thread(function, **arguments)
-        values = await values if inspect.isawaitable(values) else values
+        async with asyncio.timeout(timeout) as limit:
+            # in a thread, since a function that is not async may run an event loop of its own
+            call = partial(function, **arguments)
+            values = call() if inspect.iscoroutinefunction(function) else await _threaded(call, _file_of(function))
+            values = await values if inspect.isawaitable(values) else values
+    except TimeoutError as error:
+        if limit.expired():
+            return Failed(f"did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
+        return failure_of(error, _file_of(function))
     except (Exception, SystemExit) as error:
-        return [Failed(f"raised {raised(error, inspect.getsourcefile(function) if inspect.isfunction(function) else None)}")] * len(
-            trajectories
-        )
-    return outcomes(values, len(trajectories))
+        return failure_of(error, _file_of(function))
+    return values if isinstance(values, Failed) else outcomes(values, len(trajectories))
+
+
+async def _threaded(call: Callable[[], Any], file: str | None) -> Any:
+    """What the call returns, or its failure, in a thread of its own that does not keep the program from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(found: Any) -> None:
+        if not done.done():
+            done.set_result(found)
+
+    def run() -> None:
+        try:
+            found = call()
+        except BaseException as error:
+            found = failure_of(error, file)
+        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+            loop.call_soon_threadsafe(settle, found)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done
+
+
+def _file_of(function: Any) -> str | None:
+    return inspect.getsourcefile(function) if inspect.isfunction(function) else None
 
 
 def _by_group(found: Sequence[Outcome], groups: Sequence[Group], name: str) -> list[list[Judgement]]:

@@ -18,12 +18,13 @@ from gradus.types.signals import Signal, Values
 class Scored(Combines):
     """The value of `player` before a trajectory's last action: an ended answer has all been read there but its end token.
 
-    Scores have no scale of their own: `accuracy` and parts that ask for right answers, which without a verifier's word mean a reward of at
-    least 1, say nothing here. `--study.reward Verified` measures accuracy where the task can verify.
+    Scores have no scale of their own: `accuracy`, which without a verifier's word means a reward of at least 1, says nothing here, and parts
+    that ask for right answers are refused. `--study.reward Verified` measures accuracy where the task can verify.
     """
 
     player: str = "judge"
     name: ClassVar[str] = "scored"
+    unmarked: ClassVar[bool] = True  # no score means "right"
 
     @property
     def needs(self) -> tuple[Signal, ...]:

@@ -1,59 +1,101 @@
-"""The process that holds one reward function of a user: `python -m gradus.rewards.worker FILE.py:NAME`.
+"""What a worker process does: it holds a user's reward function, or the verifier of a user's task, and answers one call after another.
 
 It reads one JSON object a line, the keywords of a call, and writes one a line, the outcomes; the first line that it writes says whether the
-function could be loaded. It ends when its input does. Nothing is pickled.
+code could be loaded. It ends when its input does. Nothing is pickled. `python -m gradus.rewards.worker FILE.py:NAME` is one by itself.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import os
-import queue
 import sys
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, BinaryIO
 
-from gradus.rewards.calling import accepted, outcomes, required
-from gradus.types import Failed, NotApplicable, Outcome, UserError
-from gradus.types.user_code import load_object, raised, split_spec
+from gradus.rewards.calling import accepted, failure_of, outcome, outcomes, required, taken
+from gradus.types import NOT_APPLICABLE, Failed, NotApplicable, Outcome, Problem, UserError
+from gradus.types.packing import unpacked
+from gradus.types.user_code import load_object, split_spec
+
+Answer = list[Outcome] | Failed
+"""The outcomes of a call, or why there are none."""
+
+Call = Callable[[dict[str, Any]], Answer]
 
 
-def main(spec: str) -> None:
-    """Serves the function until the input ends."""
+def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> None:
+    """Serves the code until the input ends. `memory`: bytes that it may take beside what loading took; 0: no limit."""
     requests, answers = _take_pipes()
-    inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(requests, inbox), daemon=True).start()
+    path = ""
     try:
-        path = split_spec(spec, "reward function")[0].resolve()
-        sys.path.insert(0, str(path.parent))  # first, as if the file were run
-        function = load_object(spec, "reward function")
-        if not callable(function):
-            raise UserError(f"{spec} is of type {type(function).__name__}; it must be a function")
+        path = str(split_spec(spec, kind)[0].resolve())
+        sys.path.insert(0, os.path.dirname(path))  # first, as if the file were run
+        call, hello = {"reward function": _function, "task": _verifier}[kind](spec, options, path)
     except UserError as error:
         _send(answers, {"error": str(error)})
         return
-    _send(answers, {"required": required(function)})
-    loop = asyncio.new_event_loop()  # one for all calls, so that what an async function keeps open stays usable
-    while True:
-        arguments = json.loads(inbox.get())
-        found = answer(function, arguments, loop, str(path))
-        sys.stdout.flush()
-        _send(answers, {"outcomes": [_plain(o) for o in found]})
+    if memory:
+        _limit(memory)
+    _send(answers, hello)
+    own = os.getpid()
+    for line in requests:
+        found = call(json.loads(line))
+        if os.getpid() != own:  # the user's code has forked, and its copy came back, too
+            os._exit(0)
+        with suppress(Exception):  # user code may have closed it
+            sys.stdout.flush()
+        _send(answers, _plain(found))
 
 
-def answer(function: Callable[..., Any], arguments: dict[str, Any], loop: asyncio.AbstractEventLoop, path: str) -> list[Outcome]:
-    """One outcome for every completion; all failed where the function raised."""
-    count = len(arguments["completions"])
+def _function(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, dict[str, Any]]:
+    """How a reward function is called, and what it asks for."""
+    function = load_object(spec, "reward function")
+    if not callable(function):
+        raise UserError(f"{spec} is of type {type(function).__name__}; it must be a function")
+    later = _Later()
+    return lambda arguments: answer(function, arguments, later, path), {"required": required(function), "taken": taken(function)}
+
+
+def _verifier(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, dict[str, Any]]:
+    """How the verifier of a task is called: with a problem and a completion."""
+    found = load_object(spec, "task")
+    try:
+        verify = (found if hasattr(found, "verify") else found(**options)).verify
+    except Exception as error:
+        raise UserError(f"{spec} {failure_of(error, path).reason}") from error
+
+    def call(arguments: dict[str, Any]) -> Answer:
+        try:
+            return [outcome(verify(Problem(**unpacked(arguments["problem"])), arguments["completion"]))]
+        except BaseException as error:
+            return [failure_of(error, path, "the verifier ")]
+
+    return call, {}
+
+
+def answer(function: Callable[..., Any], arguments: dict[str, Any], later: Callable[[Any], Any], path: str) -> Answer:
+    """One outcome for every completion, or the failure of all. `later` waits for what an async function returns."""
     try:
         values = function(**accepted(function, arguments))
-        if inspect.isawaitable(values):
-            values = loop.run_until_complete(_awaited(values))
-    except (Exception, SystemExit) as error:
-        return [Failed(f"raised {raised(error, path)}")] * count
-    return outcomes(values, count)
+        values = later(values) if inspect.isawaitable(values) else values
+        return outcomes(values, len(arguments["completions"]))
+    except BaseException as error:  # also exits: the process stays, to be asked again
+        return failure_of(error, path)
+
+
+class _Later:
+    """Waits for awaitables in one event loop, so that what an async function keeps open stays usable."""
+
+    def __init__(self) -> None:
+        self._loop: Any = None
+
+    def __call__(self, values: Any) -> Any:
+        import asyncio
+
+        self._loop = self._loop or asyncio.new_event_loop()
+        return self._loop.run_until_complete(_awaited(values))
 
 
 async def _awaited(values: Any) -> Any:
@@ -70,24 +112,56 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     return requests, answers
 
 
-def _receive(requests: BinaryIO, inbox: queue.SimpleQueue[bytes]) -> None:
-    """Reads while user code runs, so that the process ends with its parent even from a call that never returns."""
-    for line in requests:
-        inbox.put(line)
-    os._exit(0)
+def _limit(memory: int) -> None:
+    """Lets this process's data grow by `memory` bytes from here; more is a MemoryError. Where the system does not say how much it has: no limit.
+
+    Data is what can be written: address space that is only set aside, as drivers of GPUs do by the gigabyte, does not count.
+    """
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[5]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_DATA, (now + memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-def _send(answers: BinaryIO, message: dict[str, Any]) -> None:
+def _send(answers: BinaryIO, message: Any) -> None:
     answers.write(json.dumps(message, allow_nan=False).encode() + b"\n")
     answers.flush()
 
 
-def _plain(outcome: Outcome) -> Any:
-    """A number, None for not applicable, {"failed": reason}."""
-    if isinstance(outcome, Failed):
-        return {"failed": outcome.reason}
-    return None if isinstance(outcome, NotApplicable) else outcome
+def _plain(found: Answer) -> Any:
+    """Outcomes as JSON: a number, None for not applicable, {"failed": kind and reason}."""
+    if isinstance(found, Failed):
+        return {"failed": found.told}
+    return {"outcomes": [_plain_outcome(o) for o in found]}
+
+
+def _plain_outcome(found: Outcome) -> Any:
+    if isinstance(found, Failed):
+        return {"failed": found.told}
+    return None if isinstance(found, NotApplicable) else found
+
+
+def read_outcomes(message: Any, count: int) -> Answer:
+    """The inverse of what a worker writes. Raises ValueError where it is not the answer to a call about `count` completions."""
+    if isinstance(message, dict) and isinstance(message.get("failed"), str):
+        return Failed.read(message["failed"])
+    values: Sequence[Any] = message.get("outcomes") if isinstance(message, dict) else None  # type: ignore[assignment]
+    if not isinstance(values, list) or len(values) != count:
+        raise ValueError  # it says nothing more
+    return [_read_outcome(value) for value in values]
+
+
+def _read_outcome(value: Any) -> Outcome:
+    if isinstance(value, dict) and isinstance(value.get("failed"), str):
+        return Failed.read(value["failed"])
+    if value is None:
+        return NOT_APPLICABLE
+    if isinstance(value, float) and value - value == 0:  # finite
+        return value
+    raise ValueError  # it says nothing more
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main("reward function", sys.argv[1], {})

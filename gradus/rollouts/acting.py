@@ -14,14 +14,15 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Acting:
-    """`Single` for a task without environment, `Episodes(max_turns, history)` for one with."""
+    """`Single` for a task without environment, `Episodes(max_turns, history, timeout)` for one with."""
 
     max_turns: int = 20
     history: int | None = None
+    timeout: float = 300.0  # seconds that the environment may take for a turn; then the episode has failed
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Judged groups, one a request."""
-        rollout = Single() if world.task.environment is None else Episodes(self.max_turns, self.history)
+        rollout = Single() if world.task.environment is None else Episodes(self.max_turns, self.history, self.timeout)
         return await rollout.run(requests, world)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from gradus.rollouts.names import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening, recalled
-from gradus.types import Context, Ended, Failed, Frozen, Group, Key, Problem, Request, Trajectory, UserError, prompt_context
+from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Key, Problem, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World
+from gradus.types.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Played:
     actions: tuple[str, ...] = ()
     contexts: tuple[Context, ...] = ()
     ended: Ended = Ended.TRUNCATED
-    failure: str | None = None
+    failure: Failed | None = None
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,14 @@ class Episodes:
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
     history: int | None = None  # None: one context grows over the episode; k: every turn has its own context, which shows the last k turns
+    timeout: float = 300.0  # seconds that the environment may take for a turn; then the episode has failed
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
             raise UserError(f"episodes: max_turns is {self.max_turns}; it must be 1 or more")
         if self.history is not None and self.history < 0:
             raise UserError(f"episodes: history is {self.history}; it must be 0 or more turns, or None for one growing context")
+        check_ranges(self, timeout="(0, inf)")
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One judged group a request, in the order of the requests. Raises UserError where the task has no environment."""
@@ -68,10 +71,11 @@ class Episodes:
     async def _episode(self, environment: Environment, seat: Seat) -> Trajectory:
         request = seat.request
         key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
-        episode = started(environment, request.problem, key, seat.world)
+        with seat.world.waiting("the environment to start", f"problem {request.problem.id}"):
+            episode = started(environment, request.problem, key, seat.world)
         if isinstance(episode, Failed):
             asked = self._prompt(Played((Turn(""),)), seat)
-            return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode.reason))
+            return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode))
         return trajectory(seat, await self._play(episode, seat))
 
     async def _play(self, episode: Episode, seat: Seat) -> Played:
@@ -83,18 +87,30 @@ class Episodes:
                 return replace(played, ended=Ended.CONTEXT)
             sampled = await sample_turn(seat, t, prompt)
             action = world.text(sampled.sequence[len(prompt.sequence) :], player)
-            answer = await stepped(episode, action, player)
+            answer = await self._answer(episode, action, seat, t)
             after = Turn("") if isinstance(answer, Failed) else answer
             kept = () if self.history is None else played.contexts  # the growing context replaces itself
             contexts = (*kept, acted(prompt, sampled, t, played.turns[-1], after))
             played = replace(played, turns=(*played.turns, after), actions=(*played.actions, action), contexts=contexts)
             if isinstance(answer, Failed):
-                return replace(played, ended=Ended.FAILED, failure=answer.reason)
+                return replace(played, ended=Ended.FAILED, failure=answer)
             if answer.terminated or answer.truncated:
                 return replace(played, ended=Ended.ENVIRONMENT if answer.terminated else Ended.TRUNCATED)
             if sampled.ended is Ended.CONTEXT:
                 return replace(played, ended=Ended.CONTEXT)
         return played
+
+    async def _answer(self, episode: Episode, action: str, seat: Seat, turn: int) -> Turn | Failed:
+        """The environment's answer within `timeout`; one that was too late when the step was done before is too late again."""
+        world, name = seat.world, trajectory_name(seat.world.step, seat.request, seat.index)
+        call = f"environment/{name}/{turn}"
+        if (known := world.fact(call)) is not None:
+            return Failed.read(known)
+        with world.waiting("the environment", f"turn {turn} of problem {seat.request.problem.id}"):
+            answer = await stepped(episode, action, seat.request.player, self.timeout)
+        if isinstance(answer, Failed) and answer.kind is FailureKind.TIMEOUT:
+            world.decide(call, answer.told)
+        return answer
 
     def _prompt(self, played: Played, seat: Seat) -> Context:
         """The context from which the next action is sampled."""
@@ -115,19 +131,22 @@ def started(environment: Environment, problem: Problem, key: Key, world: World) 
     except UserError:
         raise
     except Exception as error:
-        return Failed(f"the environment could not start: {type(error).__name__}: {error}")
+        return Failed(f"the environment could not start: {type(error).__name__}: {error}", FailureKind.RAISED)
     over = episode.first.terminated or episode.first.truncated
     return Failed("the environment ended before the first action") if over else episode
 
 
-async def stepped(episode: Episode, action: str, player: str) -> Turn | Failed:
-    """The environment's answer, or what was wrong with it."""
+async def stepped(episode: Episode, action: str, player: str, timeout: float) -> Turn | Failed:
+    """The environment's answer, or what was wrong with it. One that awaits is ended after `timeout` seconds; one that never does cannot be."""
     try:
-        answer = await episode.step(action)
+        async with asyncio.timeout(timeout) as limit:
+            answer = await episode.step(action)
     except UserError:
         raise
     except Exception as error:
-        return Failed(f"the environment raised {type(error).__name__}: {error}")
+        if isinstance(error, TimeoutError) and limit.expired():
+            return Failed(f"the environment did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
+        return Failed(f"the environment raised {type(error).__name__}: {error}", FailureKind.RAISED)
     if answer.player not in ("policy", player):
         raise UserError(f'the environment asks player "{answer.player}" to act, but these episodes are played by "{player}" alone')
     if answer.terminated and answer.truncated:
@@ -164,7 +183,7 @@ def trajectory(seat: Seat, played: Played) -> Trajectory:
         contexts=played.contexts,
         player=seat.request.player,
         completion="\n".join(played.actions),
-        reward=None if played.failure is None else Failed(played.failure),
+        reward=played.failure,
         ended=played.ended,
         trained=seat.request.trained,
         links=Frozen(links),

@@ -115,7 +115,7 @@ def edits_prompt(reasons: Sequence[str], library: Sequence[str], words: int) -> 
     )
 
 
-_LINE = re.compile(r"[\W\d]*(?:(add)\W*?:|(modify)\W*(\d+)\W*?:|(delete)\W*(\d+))\s*(.*)", re.IGNORECASE)
+_LINE = re.compile(r"[\W\d]*(?:(add)\W*?:|(modify)\W*([0-9]{1,9})\W*?:|(delete)\W*([0-9]{1,9})(?![0-9]))\s*(.*)", re.IGNORECASE)
 
 
 def parsed(text: str, count: int) -> list[Edit]:

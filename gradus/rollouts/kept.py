@@ -8,26 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gradus.types import Context, Ended, Frozen, Problem, Request, Sampling, UserError, prompt_context
-
-
-def packed(value: Any) -> Any:
-    """A value in lists and dictionaries that says of each whether it was a tuple: a verifier may compare answers by their type."""
-    if isinstance(value, Mapping):
-        return {"map": {key: packed(v) for key, v in value.items()}}
-    if isinstance(value, (list, tuple)):
-        return {"tuple" if isinstance(value, tuple) else "list": [packed(v) for v in value]}
-    return value
-
-
-def unpacked(value: Any) -> Any:
-    """The inverse of `packed`; mappings come back frozen."""
-    if not isinstance(value, dict):
-        return value
-    ((kind, inner),) = value.items()
-    if kind == "map":
-        return Frozen({key: unpacked(v) for key, v in inner.items()})
-    return (tuple if kind == "tuple" else list)(unpacked(v) for v in inner)
+from gradus.types import Context, Ended, Problem, Request, Sampling, UserError, prompt_context
+from gradus.types.packing import packed, unpacked
 
 
 def kept_request(request: Request) -> dict[str, Any]:

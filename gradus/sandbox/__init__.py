@@ -1,0 +1,7 @@
+"""Isolation for model-written code: `run(program)` gives what it printed and how it ended, and nothing of it gets out or stays."""
+
+from gradus.sandbox.bubblewrap import missing
+from gradus.sandbox.pool import Sandbox, run, stop
+from gradus.sandbox.records import End, Isolation, Limits, Ran, SandboxError
+
+__all__ = ["End", "Isolation", "Limits", "Ran", "Sandbox", "SandboxError", "missing", "run", "stop"]

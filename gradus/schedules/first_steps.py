@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradus.types.ranges import check_ranges
@@ -10,7 +10,10 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class FirstSteps:
-    """For the first `steps` steps the update is `update` in place of the recipe's own; then the recipe is as it is."""
+    """For the first `steps` steps the update is `update` in place of the recipe's own; then the recipe is as it is.
+
+    Where `update` is one that goes round another and has none (`OnlyPlayers(update=None)`), it goes round the recipe's own.
+    """
 
     steps: int = 50  # 0: never
     update: Any = None  # None: the recipe's own
@@ -19,4 +22,7 @@ class FirstSteps:
         check_ranges(self, steps="[0, inf)")
 
     def at(self, step: int, recipe: Any) -> Any:
-        return recipe.but(update=self.update) if self.update is not None and step < self.steps else recipe
+        if self.update is None or step >= self.steps:
+            return recipe
+        inside = getattr(self.update, "update", self.update)
+        return recipe.but(update=self.update if inside is not None else replace(self.update, update=recipe.update))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gradus.selection.filters import learned
 from gradus.types import Group, Key, Trajectory, UserError
@@ -19,6 +20,7 @@ class RightAndDistinct:
         None  # alike are those in whose text it finds the same, in order; None, or nothing found: those of the same actions
     )
     count: int | None = None  # at most so many of a group, the earliest; None: all
+    asks_right: ClassVar[str] = "Best"  # what to take where no answer is marked as right
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gradus.types import Group, Key, Trajectory
 
@@ -51,6 +52,8 @@ class Informative:
 @dataclass(frozen=True)
 class Mixed:
     """Keeps groups that have a right and a wrong answer: accuracy neither 0 nor 1, whatever else their rewards hold."""
+
+    asks_right: ClassVar[str] = "Informative"  # what to take where no answer is marked as right
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if 0.0 < (g.accuracy or 0.0) < 1.0]

@@ -29,7 +29,7 @@ class HeldOut:
         check_ranges(self, problems="[1, inf)", samples="[1, inf)", patience="[0, inf)", target="[0, inf)")
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
-        """{"held_out/accuracy", "held_out/reward", "held_out/length", and with greedy "held_out/greedy"}."""
+        """{"held_out/accuracy", "held_out/reward", "held_out/length", with greedy "held_out/greedy", and "held_out/failed" where any has no reward}."""
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
         acting = recipe.search or getattr(recipe.rollout, "test", recipe.rollout)
         groups = await run.memory.peek("rollout", acting, "run", requests, world)
@@ -40,7 +40,14 @@ class HeldOut:
         }
         if self.greedy and world.task.policy == "lm":
             asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
-            out["held_out/greedy"] = accuracy(await run.memory.peek("rollout", acting, "run", asked, world))
+            once = await run.memory.peek("rollout", acting, "run", asked, world)
+            out["held_out/greedy"] = accuracy(once)
+            groups = [*groups, *once]
+        answers = [t for g in groups for t in g.trajectories]
+        if failed := [t.failed for t in answers if t.failed is not None]:
+            out["held_out/failed"] = float(len(failed))
+            if run.view is not None:
+                run.view.message(f"{len(failed)} of {len(answers)} held-out answers have no reward, and count as not right: {failed[0]}")
         return out
 
 

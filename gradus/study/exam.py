@@ -49,10 +49,10 @@ async def examine(
     Raises: UserError for a k below 1 or too few samples.
     """
     if problems < 1:
-        raise UserError(f"--problems is {problems}; at least one held-out problem is needed")
+        raise UserError(f"--problems is {problems}; give at least one held-out problem")
     samples = samples or max(ks)
     if min(ks) < 1 or samples < max(ks):
-        raise UserError(f"pass@{max(ks)} needs at least {max(ks)} samples a problem and every k at least 1; there are {samples} samples")
+        raise UserError(f"pass@{max(ks)} needs at least {max(ks)} samples a problem and every k at least 1; raise --samples above {samples}, or lower --pass-at")
     recipe, task = run.recipe, run.task
     world = run.world(recipe, "evaluate", reward)
     requests = held_out_requests(task.held_out, problems, samples, task.level)

@@ -19,10 +19,33 @@ from gradus.types import UserError
 Row = dict[str, Any]
 FORMATS = ".jsonl, .ndjson, .json (one object a line), .parquet, .csv"
 CHUNK = 1024  # rows that are held as Python objects at a time
+TEXT = 2000  # characters of a bad row that are kept
+
+
+class RowError(UserError):
+    """A row that cannot be used: `where` it stands, the `field` at fault (None: the row itself), the `reason` with what to do."""
+
+    def __init__(self, where: str, reason: str, field: str | None = None) -> None:
+        super().__init__(f'{where}: "{field}" {reason}' if field is not None else f"{where}: {reason}")
+        self.where, self.field, self.reason = where, field, reason
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that was left out: its file, its place in words ("line 7"), the field at fault, the reason, and the row as text (cut at TEXT)."""
+
+    file: str
+    place: str
+    field: str | None
+    reason: str
+    text: str
 
 
 class Table(Protocol):
-    """Rows by index, 0 to len - 1, in the order of the file."""
+    """Rows by index, 0 to len - 1, in the order of the file. `lost`: rows that could not even be read as such, and have no index."""
+
+    @property
+    def lost(self) -> tuple[BadRow, ...]: ...
 
     def __len__(self) -> int: ...
 
@@ -40,6 +63,7 @@ class JsonLines:
     path: Path
     offsets: np.ndarray
     lines: np.ndarray
+    lost: tuple[BadRow, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -62,7 +86,8 @@ class ArrowTable:
 
     path: Path
     table: Any  # pyarrow.Table
-    first: int  # number that people give to the first row
+    numbers: np.ndarray  # int64, the number that people give to every row
+    lost: tuple[BadRow, ...] = ()
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -72,7 +97,7 @@ class ArrowTable:
         return found
 
     def where(self, index: int) -> str:
-        return f"{self.path}, row {index + self.first}"
+        return f"{self.path}, row {self.numbers[index]}"
 
 
 def chunks(table: Table) -> Iterator[tuple[int, list[Row]]]:
@@ -81,8 +106,37 @@ def chunks(table: Table) -> Iterator[tuple[int, list[Row]]]:
         yield start, table.rows(range(start, min(start + CHUNK, len(table))))
 
 
-def read_table(path: Path, prompt_column: str | None = None) -> Table:
-    """The table in a file, by its extension. Raises UserError for one that is missing, a folder, empty, unreadable or of another kind."""
+def each_row(table: Table) -> Iterator[tuple[int, Row | RowError]]:
+    """Every row in order with its index; the error in the place of one that cannot be read."""
+    for start in range(0, len(table), CHUNK):
+        indices = range(start, min(start + CHUNK, len(table)))
+        try:
+            yield from zip(indices, table.rows(indices), strict=True)
+        except RowError:
+            for index in indices:  # one by one, to tell the bad from the good
+                try:
+                    yield index, table.rows([index])[0]
+                except RowError as error:
+                    yield index, error
+
+
+def bad_row(table: Table, index: int, error: RowError) -> BadRow:
+    """What is kept of a row that is left out."""
+    if isinstance(table, JsonLines):
+        with table.path.open("rb") as file:
+            file.seek(int(table.offsets[index]))
+            text = file.readline(TEXT * 4).decode(errors="replace").rstrip("\r\n")
+    else:
+        text = json.dumps(table.rows([index])[0], default=str)
+    path, _, place = table.where(index).rpartition(", ")
+    return BadRow(path, place, error.field, error.reason, text[:TEXT])
+
+
+def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = False) -> Table:
+    """The table in a file, by its extension. `lossy`: rows that cannot be told apart as such are `lost` instead of an error.
+
+    Raises UserError for a file that is missing, a folder, empty, unreadable or of another kind.
+    """
     if path.is_dir():
         raise UserError(f"{path} is a folder; give one file ({FORMATS}) or a folder written by datasets' save_to_disk")
     if not path.is_file():
@@ -95,13 +149,17 @@ def read_table(path: Path, prompt_column: str | None = None) -> Table:
         ".csv": _csv,
     }
     reader = readers.get(path.suffix.lower())
+    if path.suffix.lower() == ".py":
+        raise UserError(f"{path} is Python; write the file, a colon and the name of the task in it, as {path}:task")
     if reader is None:
         raise UserError(f'{path} ends in "{path.suffix}", which is no known kind of data; convert it to one of {FORMATS}')
     try:
         table = reader(path, prompt_column)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
-    if len(table) == 0:
+    if table.lost and not lossy:
+        raise RowError(f"{path}, {table.lost[0].place}", table.lost[0].reason)
+    if len(table) == 0 and not table.lost:
         raise UserError(f"{path} holds no rows; give a file with at least two problems")
     return table
 
@@ -111,13 +169,14 @@ def parse_line(line: bytes, where: str) -> Row:
     try:
         row = json.loads(line.rstrip(b"\r\n").decode(), parse_constant=_no_constant)
     except UnicodeDecodeError as error:
-        raise UserError(f"{where}: byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
+        raise RowError(where, f"byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
     except json.JSONDecodeError as error:
-        raise UserError(f"{where}: not valid JSON at character {error.pos + 1}: {error.msg}; every line must be one JSON object") from None
+        reason = f"not valid JSON at character {error.pos + 1}: {error.msg}; every line must be one JSON object"
+        raise RowError(where, reason) from None
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: not valid JSON: {error}; mend the line") from None
+        raise RowError(where, f"not valid JSON: {error}; mend the line") from None
     if not isinstance(row, dict):
-        raise UserError(f'{where}: holds {kind(row)}, not an object; write {{"prompt": ..., "answer": ...}} on every line')
+        raise RowError(where, f'holds {kind(row)}, not an object; write {{"prompt": ..., "answer": ...}} on every line')
     return row
 
 
@@ -162,30 +221,42 @@ def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
     try:
         table = pyarrow.parquet.read_table(path, memory_map=True)
     except pyarrow.ArrowException as error:
-        raise UserError(f"{path} is not a readable Parquet file: {_first_line(error)}; write it anew") from error
-    return ArrowTable(path, _distinct(table, path), first=1)
+        raise UserError(f"{path} is not a readable Parquet file: {_first_line(error).rstrip('.')}; write it anew") from error
+    return ArrowTable(path, _distinct(table, path), np.arange(1, table.num_rows + 1))
 
 
 def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
-    """Types are inferred, but for the prompt column, which is text even where it holds digits only."""
+    """Types are inferred, but for the prompt column, which is text even where it holds digits only. Rows of another length are `lost`."""
     import pyarrow
     import pyarrow.csv
 
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         header = next(csv.reader(file), [])
+    for separator, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            raise UserError(f"{path}, row 1: its columns stand apart by {name}, not by commas; save it with commas, or as JSON lines")
     text = {name: pyarrow.string() for name in header if name in ("prompt", "question", prompt_column)}
+    lost: list[BadRow] = []
+
+    def skipped(row: Any) -> str:
+        many = f"has {row.actual_columns} values for {row.expected_columns} columns; mend the row, or quote values with commas"
+        lost.append(BadRow(str(path), f"row {row.number}", None, many, str(row.text)[:TEXT]))
+        return "skip"
+
     try:
         table = pyarrow.csv.read_csv(
             path,
-            read_options=pyarrow.csv.ReadOptions(use_threads=False),  # so that messages name the row
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False),  # so that bad rows have their numbers
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skipped),
             convert_options=pyarrow.csv.ConvertOptions(column_types=text),
         )
     except pyarrow.ArrowInvalid as error:
         if path.stat().st_size == 0:
             raise UserError(f"{path} holds no rows; give a file with at least two problems") from None
-        raise UserError(f"{path} is not a readable CSV file: {_first_line(error)}; mend the row, or quote values with commas") from error
-    return ArrowTable(path, _distinct(table, path), first=2)  # the header is row 1
+        raise UserError(f"{path} is not a readable CSV file: {_first_line(error)}; save it as UTF-8, values with commas in quotes") from error
+    numbers = np.arange(2, table.num_rows + len(lost) + 2)  # the header is row 1
+    kept = np.setdiff1d(numbers, [int(row.place.removeprefix("row ")) for row in lost])
+    return ArrowTable(path, _distinct(table, path), kept, tuple(lost))
 
 
 def _distinct(table: Any, path: Path) -> Any:

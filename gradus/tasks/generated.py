@@ -63,7 +63,7 @@ class Generated:
             return [problem(self, i, level, self._train(i, level, key)) for i in indices]
         if max(indices, default=0) >= _MOST:
             raise UserError(f"task {self.task}: {max(indices) + 1} held-out problems were asked for; ask for at most {_MOST}")
-        drafts = _distinct(self, level, key, 256 * (max(indices, default=0) // 256 + 1))
+        drafts = _held_out(self, level, key).first(max(indices, default=-1) + 1)
         if max(indices, default=-1) >= len(drafts):
             raise UserError(
                 f"task {self.task} has only {len(drafts)} held-out problems at level {level}, "
@@ -83,21 +83,33 @@ def _tries(source: Generated, level: int, key: Key) -> Iterator[Draft]:
     return (source.make(path.fold(i).random(), level) for i in range(_TRIES))
 
 
+class _HeldOut:
+    """The different held-out drafts of the sequence (key, 0), (key, 1), ..., each made when it is first asked for, since large puzzles take
+
+    long to make, and kept. An attempt that is cut short leaves all as it was.
+    """
+
+    def __init__(self, source: Generated, level: int, key: Key) -> None:
+        self._source, self._level, self._path = source, level, key.fold("held out", source.task, level)
+        self._drafts, self._known = list[Draft](), set[tuple[str, str]]()
+        self._next = self._fruitless = 0
+
+    def first(self, count: int) -> Sequence[Draft]:
+        """At least the first `count`, fewer only where the level has no more."""
+        while len(self._drafts) < count and self._fruitless < _TRIES:
+            draft = self._source.make(self._path.fold(self._next).random(), self._level)
+            name = (draft.question, draft.content)
+            fresh = is_held_out(self._source.task, draft.content) and name not in self._known
+            self._next, self._fruitless = self._next + 1, 0 if fresh else self._fruitless + 1
+            if fresh:
+                self._known.add(name)
+                self._drafts.append(draft)
+        return self._drafts
+
+
 @lru_cache(maxsize=8)
-def _distinct(source: Generated, level: int, key: Key, count: int) -> tuple[Draft, ...]:
-    """The first `count` different held-out drafts of the sequence (key, 0), (key, 1), ...; fewer where the level has no more."""
-    found: dict[tuple[str, str], Draft] = {}
-    n = fruitless = 0
-    path = key.fold("held out", source.task, level)
-    while len(found) < count and fruitless < _TRIES:
-        draft = source.make(path.fold(n).random(), level)
-        name = (draft.question, draft.content)
-        fresh = is_held_out(source.task, draft.content) and name not in found
-        fruitless = 0 if fresh else fruitless + 1
-        if fresh:
-            found[name] = draft
-        n += 1
-    return tuple(found.values())
+def _held_out(source: Generated, level: int, key: Key) -> _HeldOut:
+    return _HeldOut(source, level, key)
 
 
 def problem(source: Generated, index: int, level: int, draft: Draft) -> Problem:

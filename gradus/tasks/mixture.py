@@ -101,8 +101,16 @@ class MixtureVerify:
 
     parts: Frozen[Verify | None]
 
+    def all(self) -> list[Verify | None]:
+        """The verifiers of all tasks."""
+        return list(self.parts.values())
+
+    def of(self, problem: Problem) -> Verify | None:
+        """The verifier of a problem's task."""
+        return self.parts[problem.task]
+
     def __call__(self, problem: Problem, completion: str) -> Outcome:
-        verify = self.parts[problem.task]
+        verify = self.of(problem)
         return NOT_APPLICABLE if verify is None else verify(problem, completion)
 
 

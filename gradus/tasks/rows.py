@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradus.tasks.files import Row, Table, chunks, kind
+from gradus.tasks.files import BadRow, Row, RowError, Table, bad_row, each_row, kind
 from gradus.tasks.final_answer import has_answer
 from gradus.types import Frozen, Key, Message, Problem, UserError, unknown
 
@@ -48,17 +48,17 @@ def prompt_of(row: Row, column: str, where: str) -> tuple[tuple[Message, ...], b
     """The messages of a row's prompt, and whether it was plain text (then it is one user message). Raises UserError with the place."""
     value = row.get(column)
     if value is None:
-        raise UserError(f'{where}: "{column}" is missing; every row needs one, as the first row has')
+        raise RowError(where, "is missing; every row needs one, as the first row has", column)
     if isinstance(value, str):
         if not value.strip():
-            raise UserError(f'{where}: "{column}" is empty; write a prompt or drop the row')
+            raise RowError(where, "is empty; write a prompt or drop the row", column)
         return ({"role": "user", "content": _text(value, where)},), True
     if not isinstance(value, list):
-        raise UserError(f'{where}: "{column}" is {kind(value)}; it must be text or a list of chat messages')
-    messages = tuple(_message(m, f'{where}: message {n} of "{column}"') for n, m in enumerate(value, start=1))
+        raise RowError(where, f"is {kind(value)}; it must be text or a list of chat messages", column)
+    messages = tuple(_message(m, where, f'message {n} of "{column}"') for n, m in enumerate(value, start=1))
     if not messages or (messages[-1]["role"] == "assistant" and (column != "messages" or len(messages) == 1)):
         what = "ends with the assistant's turn" if messages else "is an empty list"
-        raise UserError(f'{where}: "{column}" {what}; it must end with a message that the model answers')
+        raise RowError(where, f"{what}; it must end with a message that the model answers", column)
     return messages, False
 
 
@@ -92,6 +92,7 @@ class RowSource:
     indices: np.ndarray  # int64, in the order of the file
     size: int | None
     part: str = ""  # goes into the ids, where problems of one task come from two tables
+    bad: tuple[BadRow, ...] = ()  # rows of the table that were left out
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
         at = [int(self.indices[i]) for i in indices]
@@ -104,35 +105,62 @@ class RowSource:
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """What one pass over a table found: every row sound, a hash of each prompt (uint64), how many have an answer, what every row brings."""
+    """What one pass over a table found: the sound `rows` (int64, in order), a hash of each one's prompt (uint64), how many of them have an
+    answer, what every one brings, and the bad rows."""
 
     columns: Columns
+    rows: np.ndarray
     hashes: np.ndarray
     answered: int
     provides: frozenset[str]
+    bad: tuple[BadRow, ...] = ()
 
 
-def check_rows(table: Table, prompt: str | None = None, answer: str | None = None) -> Checked:
-    """Reads every row once. Raises UserError at the first that is not sound, naming its place."""
-    columns = choose_columns(table.rows([0])[0], table.where(0), prompt, answer)
-    hashes = np.zeros(len(table), dtype=np.uint64)
-    answered, common, first_plain = 0, None, True
-    for start, rows in chunks(table):
-        for index, row in enumerate(rows, start):
-            where = table.where(index)
-            problem = problem_of(row, columns, id="", task="", where=where)
-            first_plain = problem.plain if index == 0 else first_plain
-            if problem.plain != first_plain:
-                names = ("text", "a list of messages")
-                raise UserError(
-                    f'{where}: "{columns.prompt}" is {names[first_plain]}, but {names[not first_plain]} in the first row; use one form'
-                )
-            _check_answer(row, columns, where)
-            hashes[index] = content_hash(problem.messages)
-            answered += has_answer(problem.answer)
-            brought = {name for name, value in problem.meta.items() if value is not None and name != columns.answer}
-            common = brought if common is None else common & brought
-    return Checked(columns, hashes, answered, frozenset(common or ()))
+def check_rows(table: Table, prompt: str | None = None, answer: str | None = None, *, bad_rows: float = 0.0) -> Checked:
+    """Reads every row once; bad rows are left out.
+
+    `bad_rows`: the share of rows that may be bad. Raises UserError that names the place: of the first bad row where none may be, else of the
+    first and how many there are where they are more than that.
+    """
+    if not 0 <= bad_rows <= 1:
+        raise UserError(f"--task.bad_rows is {bad_rows}; it is the share of rows that may be bad, 0 to 1")
+    if table.lost and bad_rows == 0:
+        raise RowError(f"{table.lost[0].file}, {table.lost[0].place}", table.lost[0].reason)
+    columns, form, answered, common, bad = None, True, 0, None, list(table.lost)
+    rows: list[int] = []
+    hashes: list[int] = []
+    for index, row in each_row(table):
+        try:
+            if isinstance(row, RowError):
+                raise row
+            columns = columns or choose_columns(row, table.where(index), prompt, answer)
+            problem = problem_of(row, columns, id="", task="", where=table.where(index))
+            form = problem.plain if not rows else form
+            _check_form(problem, columns, form, table.where(index))
+            _check_answer(row, columns, table.where(index))
+        except RowError as error:
+            if bad_rows == 0:
+                raise
+            bad.append(bad_row(table, index, error))
+            continue
+        rows.append(index)
+        hashes.append(content_hash(problem.messages))
+        answered += has_answer(problem.answer)
+        brought = {name for name, value in problem.meta.items() if value is not None and name != columns.answer}
+        common = brought if common is None else common & brought
+    total = len(table) + len(table.lost)
+    if columns is None or not rows or len(bad) > bad_rows * total:
+        many = f"{len(bad)} of {total} rows are bad, more than --task.bad_rows {bad_rows:g} allows" if rows else "no row can be used"
+        field = f'"{bad[0].field}" ' if bad[0].field else ""
+        raise UserError(f"{bad[0].file}: {many}; the first is {bad[0].place}: {field}{bad[0].reason}")
+    return Checked(columns, np.array(rows, np.int64), np.array(hashes, np.uint64), answered, frozenset(common or ()), tuple(bad))
+
+
+def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> None:
+    """Prompts are all of one form: the first sound row's."""
+    if problem.plain != plain:
+        names = ("text", "a list of messages")
+        raise RowError(where, f"is {names[plain]}, but {names[not plain]} in the first row; use one form", columns.prompt)
 
 
 def content_hash(messages: Sequence[Message]) -> int:
@@ -156,16 +184,16 @@ def _check_answer(row: Row, columns: Columns, where: str) -> None:
     """An answer column that only later rows have would be missed in silence."""
     late = next((n for n in ANSWERS if columns.answer is None and n != columns.prompt and row.get(n) is not None), None)
     if late:
-        raise UserError(f'{where}: has "{late}", but the first row has not; give every row the column, null where there is no answer')
+        raise RowError(where, f'has "{late}", but the first row has not; give every row the column, null where there is no answer')
 
 
-def _message(value: Any, where: str) -> Message:
+def _message(value: Any, where: str, which: str) -> Message:
     if not isinstance(value, Mapping):
-        raise UserError(f'{where} is {kind(value)}; it must be an object with "role" and "content"')
+        raise RowError(where, f'{which} is {kind(value)}; it must be an object with "role" and "content"')
     for name in ("role", "content"):
         if not isinstance(value.get(name), str):
             given = f"is {kind(value[name])}" if value.get(name) is not None else "is missing"
-            raise UserError(f'{where}: "{name}" {given}; it must be text')
+            raise RowError(where, f'{which}: "{name}" {given}; it must be text')
         _text(value[name], where)
     return {name: field for name, field in value.items() if field is not None}  # Arrow fills what other messages have with null
 
@@ -174,7 +202,7 @@ def _text(value: str, where: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise UserError(f"{where}: holds half of a surrogate pair, which is no character; mend the text") from None
+        raise RowError(where, "holds half of a surrogate pair, which is no character; mend the text") from None
     return value
 
 

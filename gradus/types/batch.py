@@ -16,11 +16,12 @@ from gradus.types.signals import LogProb, Signal, Want
 
 @dataclass(frozen=True)
 class Counts:
-    """How many actions, trajectories and groups of one source the WHOLE mini-batch holds; a slice keeps them, so no mean depends on the cut."""
+    """How much of one source the WHOLE mini-batch holds; a slice keeps these numbers, so no mean depends on the cut."""
 
     actions: int
     trajectories: int
     groups: int
+    contexts: int  # those with actions
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,7 @@ def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype
             actions=int(sum(n for s, n in zip(sources, lengths, strict=True) if s == source)),
             trajectories=sources.count(source),
             groups=sum(s == source for _, s in per_group),
+            contexts=sum(c.actions > 0 for t in trajectories if t.source == source for c in t.contexts),
         )
         for source in dict.fromkeys(sources)
     }

@@ -7,6 +7,7 @@ takes the state last and returns it last. State is plain: numbers, strings, list
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -66,6 +67,32 @@ Verify = Callable[[Problem, str], Outcome]
 """The task's verifier: problem and completion to a reward (1.0 right, 0.0 wrong, partial credit between), or Failed / NOT_APPLICABLE."""
 
 
+@runtime_checkable
+class Together(Protocol):
+    """A verifier that judges many completions at a time, and whose verdicts are no function of the run's seed, since it runs what was written."""
+
+    def check(self) -> None:
+        """Raises UserError where this machine lacks what it needs."""
+        ...
+
+    async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
+        """One outcome for each; what it decides is a fact of the step."""
+        ...
+
+
+@runtime_checkable
+class OfSeveral(Protocol):
+    """The verifier of several tasks."""
+
+    def all(self) -> Sequence[Verify | None]:
+        """Those of all its tasks."""
+        ...
+
+    def of(self, problem: Problem) -> Verify | None:
+        """The verifier of the task that a problem is of."""
+        ...
+
+
 @dataclass(frozen=True)
 class Task:
     """What is learned. `source` gives training problems, `held_out` those of evaluation (never the same), `verify` judges a completion.
@@ -113,6 +140,10 @@ class World(Protocol):
 
     def decide(self, call: str, reason: str) -> None:
         """The clock ended this call: a fact of the step, obeyed when it is done again."""
+        ...
+
+    def waiting(self, what: str, about: str | Callable[[], str] = "") -> AbstractContextManager[None]:
+        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long."""
         ...
 
     async def more(self, count: int) -> list[Request]:
@@ -250,6 +281,7 @@ __all__ = [
     "Environment",
     "Episode",
     "Judgement",
+    "OfSeveral",
     "Reward",
     "RewardFunction",
     "Rollout",
@@ -258,6 +290,7 @@ __all__ = [
     "Signals",
     "Source",
     "Task",
+    "Together",
     "Trajectory",
     "Turn",
     "Verify",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from gradus.types.errors import UserError
 from gradus.types.ranges import check_ranges
 
 
@@ -29,9 +30,14 @@ class Adapter:
     of: str | None = None  # another player, whose weights are shared and not copied; None: the model that the run was given
     rank: int = 8
     alpha: float = 16.0
+    bits: Literal[8, 4] | None = None  # the frozen weights are kept in so many bits (the extra `quantised`); None: as they were loaded
 
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
+        if self.bits not in (None, 8, 4):
+            raise UserError(f"Adapter: bits is {self.bits}; it must be 8, 4 or none")
+        if self.bits is not None and self.of is not None:
+            raise UserError(f"Adapter: bits is {self.bits}, but the weights belong to the player {self.of}; leave `of` or `bits` out")
 
 
 @dataclass(frozen=True)

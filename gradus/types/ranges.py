@@ -7,12 +7,21 @@ from typing import Any
 
 from gradus.types.errors import UserError
 
+_DECLARED: dict[type, dict[str, str]] = {}
+"""The intervals that were checked, by class: what a part of the class was made with says what its fields may be."""
+
+
+def declared_range(cls: type, name: str) -> str | None:
+    """The interval of a field, such as "[0, 1)"; None where the class checks none, or was never made."""
+    return _DECLARED.get(cls, {}).get(name)
+
 
 def check_ranges(part: Any, **ranges: str) -> None:
     """Raises UserError for the first field of `part` that lies outside its interval: `check_ranges(self, clip="(0, inf)", betas="[0, 1)")`.
 
     Every number of a tuple must lie in the interval. None is passed over, NaN lies nowhere.
     """
+    _DECLARED.setdefault(type(part), {}).update(ranges)
     for name, interval in ranges.items():
         value = getattr(part, name)
         for number in value if isinstance(value, tuple) else (value,):

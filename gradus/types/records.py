@@ -30,11 +30,40 @@ class NotApplicable(enum.Enum):
 NOT_APPLICABLE = NotApplicable.NOT_APPLICABLE
 
 
+class FailureKind(enum.Enum):
+    """What became of a reward that could not be had."""
+
+    RAISED = "raised"  # the code that was asked raised an exception
+    TIMEOUT = "timed out"  # it did not answer within its limit, and was ended
+    INVALID = "invalid"  # it answered, but nothing that is a reward
+    MEMORY = "out of memory"  # it asked for more than its limit
+    DIED = "died"  # its process ended, by itself or by a signal
+
+    @property
+    def chance(self) -> bool:
+        """Whether clock or machine decided, so that another attempt may end otherwise."""
+        return self in (FailureKind.TIMEOUT, FailureKind.MEMORY, FailureKind.DIED)
+
+
 @dataclass(frozen=True)
 class Failed:
-    """A reward that could not be had (raised, timed out, invalid): the trajectory is counted and never trained on."""
+    """A reward that could not be had: the trajectory is counted and never trained on."""
 
     reason: str
+    kind: FailureKind = FailureKind.INVALID
+
+    @property
+    def told(self) -> str:
+        """Kind and reason in one line; `read` is the inverse."""
+        plain = self.kind is FailureKind.INVALID and Failed.read(self.reason) == self
+        return self.reason if plain else f"{self.kind.value}: {self.reason}"
+
+    @classmethod
+    def read(cls, told: str) -> Failed:
+        """The failure that `told` gave as text; text that names no kind is the reason of an invalid reward."""
+        kind, colon, reason = told.partition(": ")
+        known = {k.value: k for k in FailureKind}
+        return cls(reason, known[kind]) if colon and kind in known else cls(told)
 
 
 Outcome: TypeAlias = float | NotApplicable | Failed
@@ -137,6 +166,11 @@ class Context:
     def actions(self) -> int:
         """How many actions a player chose here (A)."""
         return int(self.chosen.sum())
+
+    @cached_property
+    def finite(self) -> bool:
+        """Whether every log-probability as sampled is a number; none at all are."""
+        return self.logprobs is None or bool(np.isfinite(self.logprobs).all())
 
     @cached_property
     def action_positions(self) -> np.ndarray:

@@ -7,11 +7,25 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from gradus.types.errors import UserError, unknown
+
+
+@dataclass(frozen=True)
+class Located:
+    """A function that another process can find again: what `call` is of the object that `FILE.py:NAME` gives, called with `options`."""
+
+    call: Callable[..., Any]
+    spec: str
+    options: str = "{}"  # JSON
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.call(*arguments)
 
 
 def split_spec(spec: str, kind: str) -> tuple[Path, str]:
@@ -58,7 +72,7 @@ def load_module(path: Path) -> ModuleType:
         raise UserError(f"{error.filename or path}, line {error.lineno}: {error.msg}; mend the file and start again") from error
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UserError(f"{path} cannot be imported: {raised(error, str(path))}") from error
+        raise UserError(f"{path} cannot be imported: {raised(error, str(path))}; mend it and start again") from error
     return module
 
 

@@ -6,6 +6,7 @@ the model micro-batch by micro-batch. An objective that is a plain sum over acti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,8 @@ from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Want
 from gradus.types.tally import Tally, merge
+from gradus.updates.diagnosis import of_update
+from gradus.updates.passes import carry, passes
 
 
 @dataclass(frozen=True)
@@ -47,19 +50,35 @@ class Minibatches:
         terms = player.spec.objective
         compared = tuple(w for w in wants_of(terms) if w.compared)
         if self.epochs * self.count > 1 and compared:
-            batch = replace(batch, old=forward(player.policy, batch, compared, player.setting.micro_tokens, key))
+            old = player.fitting(batch.contexts, lambda tokens: forward(player.policy, batch, compared, tokens, key))
+            batch = replace(batch, old=old)
         tallies: dict[str, Tally] = {}
         moves: list[dict[str, float]] = []
         for epoch in range(self.epochs):
             for piece in minibatches(batch, self.count, unit_of(terms), key.fold("order", epoch)):
-                tallies = merge(tallies, gradient(player.policy, piece, terms, player.setting.micro_tokens, key))
-                moves.append(player.move(step))
+                counted, moved = self._move(player, piece, step, key)
+                tallies = merge(tallies, counted)
+                moves.append(moved)
         means = {name: float(np.mean(seen)) for name in _MOVED if (seen := [m[name] for m in moves if name in m])}
         losses = {name: t.mean / len(moves) for name, t in tallies.items() if name.startswith("loss/")}
         return {**{name: t.mean for name, t in tallies.items()}, **losses, **means}
 
+    def _move(self, player: Any, piece: Batch, step: int, key: Key) -> tuple[dict[str, Tally], dict[str, float]]:
+        """One move on a mini-batch and what was counted. Where its loss or gradient is not finite nothing moves, and the player notes why."""
+        terms = player.spec.objective
+        seen: dict[str, Tally] = player.fitting(piece.contexts, lambda tokens: gradient(player.policy, piece, terms, tokens, key))
+        moved: dict[str, float] = player.move(step) if finite(seen) else player.skip()
+        if not math.isfinite(moved["grad_norm"]):
+            player.bad.append(of_update(player.name, player.policy, piece, terms, player.micro_tokens, key, player.spoilt))
+        return seen, moved
 
-_MOVED = ("grad_norm", "learning_rate", "skipped")  # told of every move; a skipped one has no rate
+
+_MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # told of every move; a skipped one has no rate
+
+
+def finite(tallies: Mapping[str, Tally]) -> bool:
+    """Whether the loss of every term is a number."""
+    return all(bool(t.total.isfinite()) for name, t in tallies.items() if name.startswith("loss/"))
 
 
 def unit_of(terms: Mapping[str, Term]) -> str:
@@ -80,11 +99,9 @@ def minibatches(batch: Batch, count: int, unit: str, key: Key) -> list[Batch]:
 def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:
     """The wanted rows of the whole batch, without gradient."""
     pieces, order = [], []
-    with torch.no_grad():
-        for chosen in policy.micro_batches(batch.contexts, micro_tokens):
-            piece, rows = batch.slice(chosen)
-            pieces.append(policy.evaluate(piece.contexts, tuple(wants), key=key))
-            order.append(rows)
+    for chosen, found in passes(policy, batch.contexts, wants, micro_tokens, key):
+        pieces.append(found)
+        order.append(batch.slice(chosen)[1])
     place = torch.argsort(torch.cat(order))
     return {w: torch.cat([p[w] for p in pieces]).index_select(0, place.to(pieces[0][w].device)).to(batch.weight) for w in wants}
 
@@ -92,24 +109,35 @@ def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int,
 def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens: int, key: Key) -> dict[str, Tally]:
     """Adds the gradient of the objective to the policy's parameters and returns the metrics."""
     wants = wants_of(terms)
+    seen: dict[str, Tally] = {}
+
+    def by_piece(chosen: list[int], rows: Mapping[Want, Tensor]) -> Mapping[Want, Tensor] | None:
+        nonlocal seen
+        leaves = {w: row.to(batch.weight).requires_grad_() for w, row in rows.items()}
+        loss, metrics = evaluate(terms, leaves, batch.slice(chosen)[0])
+        seen = merge(seen, metrics)
+        return derivatives(loss, leaves)
+
     if separable(terms):
-        seen: dict[str, Tally] = {}
-        for chosen in policy.micro_batches(batch.contexts, micro_tokens):
-            piece, _ = batch.slice(chosen)
-            outputs = {w: o.to(batch.weight) for w, o in policy.evaluate(piece.contexts, wants, key=key).items()}
-            loss, metrics = evaluate(terms, outputs, piece)
-            if loss.requires_grad:
-                loss.backward()
-            seen = merge(seen, metrics)
+        carry(policy, batch.contexts, wants, micro_tokens, key, by_piece)
         return seen
     leaves = {w: o.requires_grad_() for w, o in forward(policy, batch, wants, micro_tokens, key).items()}
     loss, metrics = evaluate(terms, leaves, batch)
-    if not loss.requires_grad:  # no term reads any of these trajectories
+    whole = derivatives(loss, leaves)
+    if whole is None:
         return metrics
-    loss.backward()
-    for chosen in policy.micro_batches(batch.contexts, micro_tokens):
-        piece, rows = batch.slice(chosen)
-        outputs = policy.evaluate(piece.contexts, wants, key=key)
-        moving = [w for w in wants if leaves[w].grad is not None and outputs[w].requires_grad]
-        torch.autograd.backward([outputs[w] for w in moving], [leaves[w].grad[rows].to(outputs[w]) for w in moving])  # type: ignore[index]
+
+    def of_the_whole(chosen: list[int], rows: Mapping[Want, Tensor]) -> Mapping[Want, Tensor]:
+        index = batch.slice(chosen)[1]
+        return {w: slope[index] for w, slope in whole.items()}
+
+    carry(policy, batch.contexts, wants, micro_tokens, key, of_the_whole)
     return metrics
+
+
+def derivatives(loss: Tensor, leaves: Mapping[Want, Tensor]) -> dict[Want, Tensor] | None:
+    """The loss's derivative by each leaf that it reads; None where no term reads any of these trajectories."""
+    if not loss.requires_grad:
+        return None
+    loss.backward()
+    return {w: leaf.grad for w, leaf in leaves.items() if leaf.grad is not None}

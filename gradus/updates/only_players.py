@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gradus.types import Key, unknown
+from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
 from gradus.updates.minibatches import Minibatches
 
@@ -16,10 +16,12 @@ class OnlyPlayers:
     """Moves the players named here by `update` and leaves all others."""
 
     players: tuple[str, ...] = ("policy",)
-    update: Any = Minibatches()
+    update: Any = Minibatches()  # None: the recipe's own, where a schedule says so
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """The metrics of the players that moved. Raises UserError for one that there is not."""
+        """The metrics of the players that moved. Raises UserError for one that there is not, and where there is no update to move them by."""
+        if self.update is None:
+            raise UserError("OnlyPlayers has no update to move its players by; set --update.update Minibatches")
         for name in self.players:
             if name not in players:
                 raise unknown("player", name, players, "OnlyPlayers moves it; name one of the recipe's")

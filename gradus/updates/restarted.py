@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradus.types import Key, unknown
+from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
 from gradus.updates.minibatches import Minibatches
 
@@ -22,13 +22,20 @@ class Restarted:
     of: str = "start"
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """The metrics of `update`. Raises UserError where there is no such player."""
+        """The metrics of `update`. Raises UserError where there is no such player, or its weights are not those of `player`'s network."""
         for name, use in ((self.of, "takes its weights"), (self.player, "gives it weights")):
             if name not in players:
                 raise unknown("player", name, players, f"Restarted {use}; add it to players")
         if self.player in batches and batches[self.player].actions:
             learner = players[self.player]
-            learner.policy.network.load_state_dict(players[self.of].policy.network.state_dict())
+            start = players[self.of].policy.network.state_dict()
+            if {n: w.shape for n, w in start.items()} != {n: w.shape for n, w in learner.policy.network.state_dict().items()}:
+                copy = "Copy" if self.player == "policy" else f"\"Copy(of='{self.player}')\""
+                raise UserError(
+                    f"Restarted gives {self.player} the weights of {self.of}, but their networks differ (an adapter, a head, another model); "
+                    f"make {self.of} a copy: --players.{self.of}.model {copy}"
+                )
+            learner.policy.network.load_state_dict(start)
             learner.optimizer.state.clear()
             if learner.masters is not learner.parameters:
                 with torch.no_grad():

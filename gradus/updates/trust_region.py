@@ -6,6 +6,7 @@ backward pass, micro-batch by micro-batch. It asks the network for log-probabili
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,8 +18,11 @@ from gradus.objectives.terms import Term, evaluate, wants_of
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
-from gradus.types.signals import LogProb
-from gradus.updates.minibatches import Minibatches, forward, gradient
+from gradus.types.signals import LogProb, Want
+from gradus.types.tally import Tally
+from gradus.updates.diagnosis import of_update
+from gradus.updates.minibatches import Minibatches, finite, forward, gradient
+from gradus.updates.passes import carry
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, *, iterations: int, tolerance: float = 1e-10) -> Tensor:
@@ -59,6 +63,7 @@ class Surface:
     sampled: Tensor  # [A] 1 for the actions that the policy chose itself, which its Fisher matrix and its KL are made of
     start: Tensor  # the parameters
     key: Key
+    micro: int  # tokens a micro-batch
 
     def at(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Objective and mean KL(start || there) over the sampled actions, in nats: the mean of r - 1 - log r, r = pi / pi_start."""
@@ -69,16 +74,28 @@ class Surface:
         kl = (self.sampled * (torch.expm1(moved) - moved)).sum() / self.sampled.sum()
         return evaluate(self.terms, rows, self.batch)[0], kl
 
+    def part(self, share: float) -> Surface:
+        """The surface over a share of the answers that the policy sampled, drawn by the key; at least one of them."""
+        own = torch.unique(self.batch.trajectory[self.sampled > 0]).tolist()
+        count = math.ceil(share * len(own))
+        if count == len(own):
+            return self
+        drawn = torch.tensor(sorted(self.key.fold("fisher").random().sample(own, count)))
+        chosen = torch.unique(self.batch.context[torch.isin(self.batch.trajectory, drawn)])
+        piece, rows = self.batch.slice(chosen.tolist())
+        return replace(self, batch=piece, sampled=self.sampled[rows])
+
     def fisher_product(self, vector: Tensor) -> Tensor:
         """F v = mean over the sampled actions of (grad log pi . v) grad log pi, at the start."""
         size = self._size(vector)
         ahead, behind = (self._logprobs(self.start + sign * size * vector) for sign in (1, -1))
         place(self.player.parameters, self.start)
         slopes = self.sampled * (ahead - behind) / (2 * size) / self.sampled.sum()
-        for chosen in self.player.policy.micro_batches(self.batch.contexts, self.micro):
-            piece, index = self.batch.slice(chosen)
-            logprobs = self.player.policy.evaluate(piece.contexts, (LogProb(),), key=self.key)[LogProb()]
-            torch.autograd.backward(logprobs, slopes[index].to(logprobs))
+
+        def of_piece(chosen: list[int], rows: Mapping[Want, Tensor]) -> dict[Want, Tensor]:
+            return {LogProb(): slopes[self.batch.slice(chosen)[1]]}
+
+        carry(self.player.policy, self.batch.contexts, (LogProb(),), self.micro, self.key, of_piece)
         return self.taken_gradient()
 
     def _size(self, vector: Tensor) -> float:
@@ -107,22 +124,20 @@ class Surface:
         terms: Mapping[str, Term] = self.player.spec.objective
         return terms
 
-    @property
-    def micro(self) -> int:
-        return int(self.player.setting.micro_tokens)
-
 
 @dataclass(frozen=True)
 class TrustRegion:
     """One step a batch along s = (F + damping)^-1 g, as long as sqrt(2 max_kl / s'(F + damping) s), then shortened until it holds.
 
     It is taken where the objective improves and the mean KL an action stays within max_kl; where no length does the player stays. Learning
-    rate and optimiser of this player are not read. F and KL are those of the actions that the policy sampled.
+    rate and optimiser of this player are not read. F and KL are those of the actions that the policy sampled; F, which only shapes the step
+    and is asked for a dozen times, of a share of the answers.
     """
 
     max_kl: float = 0.01  # nats an action, from the policy at the start of the update
     damping: float = 0.1  # added to the diagonal of F, which has no more rank than there are actions
     iterations: int = 10  # of the conjugate gradient
+    fisher_share: float = 0.1  # of the sampled answers, drawn anew every update, make F: TRPO, arXiv:1502.05477, appendix C.1; 1: all of them
     shrink: float = 0.5  # of the step, each time that it fails
     backtracks: int = 10  # lengths tried at most
     player: str = "policy"
@@ -130,6 +145,7 @@ class TrustRegion:
 
     def __post_init__(self) -> None:
         check_ranges(self, max_kl="(0, inf)", damping="[0, inf)", shrink="(0, 1)", iterations="[1, inf)", backtracks="[1, inf)")
+        check_ranges(self, fisher_share="(0, 1]")
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""
@@ -146,25 +162,43 @@ class TrustRegion:
         """One step of a player. Metrics: update_kl and gain of the step taken, update_length the share of the longest step, skipped."""
         if any(torch.finfo(p.dtype).bits < 32 for p in player.parameters):
             raise UserError(f"TrustRegion needs the weights of {player.name} in float32 or float64; set --precision float32")
-        micro = player.setting.micro_tokens
-        batch = replace(batch, old=forward(player.policy, batch, (LogProb(),), micro, key))
-        own = torch.tensor([t.source == "policy" for t in batch.trajectories], dtype=batch.weight.dtype)
-        surface = Surface(player, batch, own.index_select(0, batch.trajectory), flat(player.parameters), key)
-        metrics = {name: t.mean for name, t in gradient(player.policy, batch, surface.terms, micro, key).items()}
-        down = -surface.taken_gradient()
-        norm = float(down.norm())
-        moved = self._search(surface, down) if norm > 0 and torch.isfinite(down).all() else None
+        start = flat(player.parameters)
+
+        def tried(tokens: int) -> tuple[dict[str, Tally], float, dict[str, float] | None]:
+            place(player.parameters, start)
+            return self._tried(player, batch, start, tokens, key)
+
+        seen, norm, moved = player.fitting(batch.contexts, tried)
+        metrics = {name: t.mean for name, t in seen.items()}
+        if not finite(seen) or not math.isfinite(norm):
+            place(player.parameters, start)
+            player.bad.append(of_update(player.name, player.policy, batch, player.spec.objective, player.micro_tokens, key))
         if moved is None:
-            place(player.parameters, surface.start)
+            place(player.parameters, start)
             return {**metrics, "grad_norm": norm, "skipped": 1.0}
         player.updates += 1
         return {**metrics, "grad_norm": norm, "skipped": 0.0, **moved}
 
+    def _tried(
+        self, player: Any, batch: Batch, start: Tensor, tokens: int, key: Key
+    ) -> tuple[dict[str, Tally], float, dict[str, float] | None]:
+        """What was counted, the norm of the gradient, and the step taken (None: none), with so many tokens a micro-batch."""
+        batch = replace(batch, old=forward(player.policy, batch, (LogProb(),), tokens, key))
+        own = torch.tensor([t.source == "policy" for t in batch.trajectories], dtype=batch.weight.dtype)
+        surface = Surface(player, batch, own.index_select(0, batch.trajectory), start, key, tokens)
+        seen = gradient(player.policy, batch, surface.terms, tokens, key)
+        down = -surface.taken_gradient()
+        norm = float(down.norm())
+        sound = norm > 0 and math.isfinite(norm) and finite(seen)
+        return seen, norm, self._search(surface, down) if sound else None
+
     def _search(self, surface: Surface, down: Tensor) -> dict[str, float] | None:
         """The longest step that holds, taken; None where none does."""
 
+        some = surface.part(self.fisher_share)
+
         def product(v: Tensor) -> Tensor:
-            return surface.fisher_product(v) + self.damping * v
+            return some.fisher_product(v) + self.damping * v
 
         direction = conjugate_gradient(product, down, iterations=self.iterations)
         curvature = direction.dot(product(direction))

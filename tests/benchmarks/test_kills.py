@@ -1,10 +1,15 @@
-"""A run that is killed at random moments and resumed leaves the bytes of one that was not."""
+"""Runs that are killed at random moments and resumed leave the bytes of those that were not; what is lost or counted twice is found."""
 
 from __future__ import annotations
 
 import json
+import random
+import shutil
 
-from benchmarks.kills import compare
+import pytest
+
+from benchmarks.forked import Forked
+from benchmarks.kills import KINDS, fingerprint, miscounted, strike
 from gradus.api import resume
 from gradus.api import train as train_run
 from tests.small_model import save_small_model
@@ -19,10 +24,37 @@ SMALL = {
 }
 
 
-def test_five_kills_change_no_byte():
-    struck, different = compare("grpo", steps=40, kills=5, horizon=1.5, extra=["--study.problems", "4"])
-    assert struck > 0
-    assert different == []
+FEW = ("--prompts", "2", "--group", "4", "--save_every", "2", "--eval_every", "3", "--study.problems", "2", "--learning_rate", "1e-3")
+
+
+@pytest.fixture(scope="module")
+def forked():
+    with Forked() as made:
+        yield made
+
+
+@pytest.mark.parametrize("recipe", ["pipeline_rl", "ppo", "gigpo", "training_free_grpo"])
+def test_five_kills_change_no_byte(recipe, forked, tmp_path):
+    """Twenty in all: answers in flight, a critic, many turns, learned text."""
+    found = strike(forked, tmp_path, KINDS[recipe], steps=5, kills=5, rng=random.Random(recipe), size=FEW, stride=3)
+    assert found.struck == 5
+    assert found.different == ()
+
+
+def test_what_was_lost_or_counted_twice_is_found(tmp_path):
+    model = str(save_small_model(tmp_path / "model"))
+    folder = train_run("grpo", task="arithmetic", model=model, run=tmp_path / "run", steps=3, **SMALL).folder
+    whole = fingerprint(folder.path)
+    assert {"metrics.jsonl", "rollouts/step-000002.arrow", "checkpoints/step-000003/player-policy.safetensors"} <= set(whole)
+    assert miscounted(folder.path) == []
+    shutil.copy(folder.path / "rollouts" / "step-000001.arrow", folder.path / "rollouts" / "step-000002.arrow")
+    lines = (folder.path / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (folder.path / "metrics.jsonl").write_text("".join([lines[0], *lines[2:]]))
+    found = miscounted(folder.path)
+    assert len(found) == 9  # two groups of four answers, and a line of metrics
+    assert found[-1] == "step 1"
+    assert all(", 2 times" in name for name in found[:-1])
+    assert sorted(n for n, digest in fingerprint(folder.path).items() if digest != whole[n]) == ["metrics.jsonl", "rollouts/step-000002.arrow"]
 
 
 def test_a_run_carried_on_equals_one_that_was_planned_so_long(tmp_path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.tiny import VOCABULARY, batches, encode
+from benchmarks.tiny import VOCABULARY, batches, encode, rate
 from benchmarks.tiny_corpus import CORPORA, base, example
 from gradus.types import Key
 
@@ -57,3 +57,18 @@ def test_rows_hold_whole_dialogues_and_none_is_empty(monkeypatch) -> None:
     assert learned[0].sum() == 9
     assert (document[1] == 0).sum() == 206
     assert ((tokens == 0) == (document == -1)).all()
+
+
+def test_what_goes_on_from_a_step_warms_up_there_and_sees_the_share_of_that_step(monkeypatch) -> None:
+    seen: list[float] = []
+
+    def noted(shares, index, progress, key):
+        seen.append(progress)
+        return (("1+1", "=2"),)
+
+    monkeypatch.setattr("benchmarks.tiny.example", noted)
+    assert len(list(batches((), 10, Key(0), begin=8))) == 2
+    assert set(seen) == {0.8, 0.9}
+    # 1,000 steps: flat until 600, then down to 0; a start at 500 warms up over 50
+    assert [rate(n, 1000) for n in (0, 49, 500, 800)] == [0.02, 1.0, 1.0, 0.5]
+    assert [rate(n, 1000, 500) for n in (500, 549, 800)] == [0.02, 1.0, 0.5]

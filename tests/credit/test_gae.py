@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradus.credit.gae import GAE, LengthAdaptiveGAE, action_rewards, discounted, gae, whiten
-from gradus.types.signals import LogProbs, Values
+from gradus.types.signals import Values
 from tests.toy import group, trajectory
 
 ROWS = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=12)
@@ -79,9 +79,8 @@ def test_whitening_is_over_all_rows():
     assert [r.tolist() for r in whiten([np.full(2, 0.1), np.full(1, 0.1)])] == [[0, 0], [0]]
 
 
-def test_what_it_reads_depends_on_the_penalty():
+def test_it_reads_the_critic_alone():
     assert GAE().needs == (Values(player="critic"),)
-    assert GAE(kl=0.1).needs == (Values(player="critic"), LogProbs(), LogProbs(player="reference"))
 
 
 def test_assigned_rows_are_those_of_each_trajectory():

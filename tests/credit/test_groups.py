@@ -136,3 +136,13 @@ def test_every_statistic_is_said_by_fields(baseline, scale):
     deviation = {"population": np.sqrt((left**2).sum() / 4), "sample": np.sqrt((left**2).sum() / 3), "none": 1.0}[scale]
     found = [row[0] for g in advantages(made.credit, group(0, 2), group(10, 14, key="h")) for row in g]
     np.testing.assert_allclose(found, left / deviation)
+
+
+def test_what_was_sampled_for_a_value_only_counts_in_the_statistics():
+    # rewards 0, 2 and 1 of a probe: mean 1; population deviation sqrt(2/3); without it -1 and 1. Against the others: 0 - 1.5, 2 - .5, 1 - 1
+    made = group(0, 2, 1)
+    marked = made.but(trajectories=(*made.trajectories[:2], made.trajectories[2].but(trained=False)))
+    (rows,) = advantages(GroupRelative(), marked)
+    np.testing.assert_allclose([row[0] for row in rows], np.array([-1, 1, 0]) * np.sqrt(1.5), atol=1e-12)
+    assert [row[0] for row in advantages(LeaveOneOut(), marked)[0]] == [-1.5, 1.5, 0.0]
+    assert [row[0] for row in advantages(ProbeBaseline(), marked)[0]] == [-1.0, 1.0, 0.0]

@@ -17,11 +17,14 @@ import gradus.environments
 from gradus.registry import TASKS, task_maker
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.turns import opening, plain
+from gradus.sandbox import missing
 from gradus.types import Ended, Key, Problem, Request
 from gradus.types.parts import Task, Turn
 from tests.scripted import follow_demonstration, scripted_world
 
 NAMES = sorted(path.stem for path in Path(gradus.environments.__file__).parent.glob("[a-z]*.py"))
+if missing() is not None:  # what needs a sandbox is left out where there is none; its own tests say that they were skipped
+    NAMES.remove("python_tool")
 HOSTILE = {
     "empty": "",
     "space": " \n\t ",

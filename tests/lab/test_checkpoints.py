@@ -106,11 +106,12 @@ def test_garbage_is_no_checkpoint(tmp_path: Path) -> None:
     assert sentence == "checkpoint step-000005 is not whole (manifest.json is missing); starting again from step 0"
 
 
-def test_a_broken_one_is_written_anew(tmp_path: Path) -> None:
+def test_a_broken_one_is_written_anew_and_kept_aside(tmp_path: Path) -> None:
     save(tmp_path, 1)
     good = contents(save(tmp_path, 2))
     cut(tmp_path / "checkpoints" / "step-000002")
     assert contents(save(tmp_path, 2)) == good
+    assert (tmp_path / "checkpoints" / "broken-step-000002" / "manifest.json").exists()
 
 
 @pytest.mark.parametrize("fails", ["safetensors", "sync", "rename"])
@@ -167,3 +168,22 @@ def test_a_file_stays_inside(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="cannot hold a file"):
         checkpoints.save(tmp_path, 1, {}, {name: 1})
     assert checkpoints.latest(tmp_path) == (None, "")
+
+
+def test_what_was_not_planned_takes_no_planned_one_s_place(tmp_path: Path) -> None:
+    """Where a run was stopped and went on must not decide which checkpoints it has to go back to."""
+    home = tmp_path / "checkpoints"
+    for step, planned in ((5, True), (10, True), (11, False), (12, False), (15, True), (17, False)):
+        save(tmp_path, step, keep=2, planned=planned)
+    assert sorted(p.name for p in home.iterdir()) == ["step-000010", "step-000015", "step-000017"]
+    found = [checkpoints.latest(tmp_path, only_planned=only)[0] for only in (False, True)]
+    assert [f.step for f in found if f is not None] == [17, 15]
+    save(tmp_path, 20, keep=1)
+    assert [p.name for p in home.iterdir()] == ["step-000020"]
+
+
+def test_the_same_saved_twice_stays_as_it_is(tmp_path: Path) -> None:
+    path = save(tmp_path, 5)
+    inode = path.stat().st_ino
+    assert save(tmp_path, 5).stat().st_ino == inode
+    assert not list(path.parent.glob(".*"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gradus.lab.durable import encode, room, write
+from gradus.lab.durable import REMEDIES, encode, room, write
 from gradus.types import UserError
 
 
@@ -26,14 +26,19 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "a").read_bytes() == b"newer"
 
 
-def test_only_a_full_disk_becomes_a_sentence(tmp_path: Path) -> None:
-    for code in (errno.ENOSPC, errno.EDQUOT):
-        with pytest.raises(UserError, match="no space left"), room(tmp_path, "it"):
-            raise OSError(code, "full")
-    with pytest.raises(PermissionError), room(tmp_path, "it"):
-        raise PermissionError(errno.EACCES, "no")
-    with pytest.raises(KeyError), room(tmp_path, "it"):
-        raise KeyError("x")
+def test_what_a_disk_refuses_becomes_a_sentence_with_a_remedy(tmp_path: Path) -> None:
+    for code, (wrong, remedy) in REMEDIES.items():
+        with pytest.raises(UserError) as told, room(tmp_path, "it"):
+            raise OSError(code, "no")
+        sentence = f"{wrong} in {tmp_path} while writing it; all that was written before is whole: {remedy}, then go on with: gradus resume"
+        assert str(told.value) == f"{sentence} {tmp_path}"
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), OSError(errno.ENOENT, "no"), ValueError("an os error 28 of somebody else")])
+def test_other_errors_stay_what_they_are(error: Exception, tmp_path: Path) -> None:
+    with pytest.raises(type(error)) as same, room(tmp_path, "it"):
+        raise error
+    assert same.value is error
 
 
 def test_json_keeps_the_order_of_the_fields() -> None:

@@ -101,7 +101,7 @@ def test_resumed_equals_uninterrupted(tmp_path: Path, go_on: Callable, killed: i
     assert contents(other.path) == contents(whole.path)
 
 
-def test_cut_back_drops_broken_checkpoints_that_come_after(tmp_path: Path) -> None:
+def test_cut_back_sets_broken_checkpoints_aside_that_come_after(tmp_path: Path) -> None:
     folder = new(tmp_path / "a")
     for step in (2, 4):
         folder.save(step, {}, {"state.json": step})
@@ -109,8 +109,28 @@ def test_cut_back_drops_broken_checkpoints_that_come_after(tmp_path: Path) -> No
     found, wrong = folder.latest()
     assert found is not None
     assert wrong.startswith("checkpoint step-000004 is not whole (state.json has 4 bytes, its manifest says 2)")
-    folder.cut_back(found.step)
-    assert [p.name for p in (folder.path / "checkpoints").iterdir()] == ["step-000002"]
+    home = folder.path / "checkpoints"
+    aside = f"what is left of step-000004 is kept as {home / 'broken-step-000004'}; delete it when you have seen it"
+    assert folder.cut_back(found.step) == [aside]
+    assert folder.cut_back(found.step) == []
+    assert sorted(p.name for p in home.iterdir()) == ["broken-step-000004", "step-000002"]
+    assert (home / "broken-step-000004" / "state.json").read_text() == "half"
+    folder.save(4, {}, {"state.json": 4}, keep=1)  # the step is done again; what was set aside stays
+    (home / "step-000004" / "state.json").write_text("half again")
+    folder.cut_back(2)
+    assert sorted(p.name for p in home.iterdir()) == ["broken-step-000004", "broken-step-000004-2"]
+
+
+def test_steps_that_are_missing_or_twice_are_told(tmp_path: Path, go_on: Callable) -> None:
+    folder = go_on(new(tmp_path / "a"), 0, 9)
+    assert folder.gaps(9) == []
+    for step in (0, 1, 2, 3, 5, 7):
+        (folder.path / "rollouts" / f"step-{step:06d}.arrow").unlink()
+    folder.append_metrics(6, {})
+    assert folder.gaps(9) == [
+        "metrics.jsonl holds steps 6 more than once",
+        "rollouts lacks steps 0, 1, 2, 3, 5 and 1 more, which come before step 9 and are not done again",
+    ]
 
 
 def test_the_best_model_outlives_its_turn(tmp_path: Path) -> None:

@@ -89,6 +89,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_names_are_checked_before_anything_runs(monkeypatch, wandb):
     assert names_of("tensorboard, wandb,tensorboard") == ("tensorboard", "wandb")
     assert names_of(None) == names_of("none") == names_of(()) == ()
+    for nothing in (",", "", " , "):
+        with pytest.raises(UserError, match=r"names no place for metrics; give some of tensorboard, trackio, wandb, or none"):
+            names_of(nothing)
     with pytest.raises(UserError, match=r'unknown place for metrics "wandbb" \(did you mean wandb\?\)'):
         names_of("wandbb")
     monkeypatch.setitem(sys.modules, "wandb", None)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import GroupMean, SequenceMean, TokenMean
+from gradus.objectives.averages import ContextMean, GroupMean, SequenceMean, TokenMean
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking, best_of, last_values, ordered_pairs, ranking_losses
 from gradus.objectives.terms import evaluate
 from gradus.types import UserError
@@ -41,6 +41,7 @@ def test_the_best_are_counted_as_a_batch_of_their_own():
     for average, expected in (
         (TokenMean(), [1 / 6] * 6),
         (SequenceMean(), [1 / 4] * 2 + [1 / 8] * 4),
+        (ContextMean(), [1 / 4] * 2 + [1 / 8] * 4),  # each is one context; those of the others do not count
         (GroupMean(), [1 / 4] * 2 + [1 / 8] * 4),
     ):
         assert average.coefficients(best, "policy").tolist() == pytest.approx(expected)

@@ -75,14 +75,25 @@ def test_other_families_are_named():
         ({"rope_theta": 0}, "rope_theta is 0; it must be above 0"),
         ({"rope_theta": float("nan")}, "rope_theta is nan; it must be a number"),
         ({"rms_norm_eps": float("inf")}, "rms_norm_eps is inf; it must be a number"),
+        ({"rms_norm_eps": -1e-6}, "rms_norm_eps is -1e-06; it must be 0 or more"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "factor is 0; it must be above 0"),
         ({"rope_scaling": {"rope_type": ["linear"], "factor": 2}}, "rope_type is .'linear'.; it must be a name"),
         ({"tie_word_embeddings": 1}, "tie_word_embeddings is 1; it must be true or false"),
+        ({"head_dim": 5}, "head_dim is 5; positions turn a head in pairs"),
     ],
 )
 def test_malformed_values_are_named(changes, says):
     with pytest.raises(UserError, match=says):
         decoder_config(fields(**changes))
+
+
+@pytest.mark.parametrize("field", ["attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar"])
+def test_what_logits_are_divided_by_is_above_0(field):
+    for value in (0, -2.0):
+        with pytest.raises(UserError, match=f"{field} is {value:g}; it must be above 0"):
+            decoder_config(fields("gemma2", **{field: value}))
+    if field != "query_pre_attn_scalar":
+        assert decoder_config(fields("gemma2", **{field: None})) != decoder_config(fields("gemma2", **{field: 5.0}))
 
 
 def test_rope_parameters_that_are_no_object_are_named():

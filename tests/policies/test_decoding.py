@@ -11,6 +11,7 @@ import torch
 
 from gradus.policies.decoder import Decoder, RMSNorm
 from gradus.policies.decoding import Fused, normed, padded
+from gradus.policies.fused import compiled
 from gradus.policies.loading import load_decoder
 from gradus.policies.lora import LoRA, adapt, adapters
 from gradus.types import Key
@@ -58,7 +59,10 @@ def test_norm_is_the_decoders():
             norm = RMSNorm(24, 1e-5, offset).to(dtype)
             norm.weight.data.normal_()
             x = torch.randn(5, 24).to(dtype)
-            assert torch.equal(normed(x, norm.factor, 1e-5), norm(x))
+            if compiled(x):  # another order of summing
+                torch.testing.assert_close(normed(x, norm.factor, 1e-5), norm(x), atol=1e-6, rtol=1e-6)
+            else:
+                assert torch.equal(normed(x, norm.factor, 1e-5), norm(x))
 
 
 def test_prompt_lengths_are_rounded_up():

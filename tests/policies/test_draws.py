@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gradus.policies import draws
-from gradus.policies.draws import Settings, choose, kept
+from gradus.policies.draws import Settings, choose, drawn_on, kept
 from gradus.types import Sampling, uniforms
 
 torch.set_num_threads(1)
@@ -124,7 +124,58 @@ def test_a_row_does_not_depend_on_the_rows_beside_it():
         assert torch.equal(alone[1], logprobs[i : i + 1])
 
 
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("vocab", [2, 55, 3000])
+def test_the_compiled_draw_is_that_of_plain_operations(monkeypatch: pytest.MonkeyPatch, vocab: int, alike: bool):
+    if draws.kernels() is None:
+        pytest.skip("the kernels were not built; a C compiler was missing")
+    draw = torch.Generator().manual_seed(vocab)
+    logits, u = 4 * torch.randn(500, vocab, generator=draw), torch.rand(500, dtype=torch.float64, generator=draw)
+    settings = Settings.of([Sampling(temperature=0.7 if alike or i % 2 else 1.3) for i in range(500)])
+    tokens, logprobs = choose(logits, settings, u)
+    monkeypatch.setattr(draws, "kernels", lambda: None)
+    expected, theirs = choose(logits, settings, u)
+    assert torch.equal(tokens, expected)
+    assert (logprobs - theirs).abs().max() < 1e-6
+    assert len(set(tokens.tolist())) > 1
+
+
 def test_bfloat16_logits_are_widened_first():
     logits = torch.randn(4, 9).bfloat16()
     u = torch.rand(4, dtype=torch.float64)
     assert torch.equal(choose(logits, Settings.of([Sampling()] * 4), u)[1], choose(logits.float(), Settings.of([Sampling()] * 4), u)[1])
+
+
+class Elsewhere:
+    """Logits on a device without float64: they can only be brought to another one, in the type that they have."""
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.logits, self.device, self.asked = logits, torch.device("meta"), []
+
+    def to(self, device: torch.device) -> torch.Tensor:
+        self.asked.append(device)
+        return self.logits
+
+
+def test_a_device_without_float64_has_its_tokens_drawn_on_the_cpu(monkeypatch: pytest.MonkeyPatch):
+    assert drawn_on("mps") == drawn_on("cpu") == torch.device("cpu")
+    assert drawn_on("cuda:1") == torch.device("cuda:1")
+    kinds = [Sampling(), Sampling(top_p=0.8), Sampling(temperature=0)]
+    assert Settings.of(kinds, "mps").top_p.device.type == "cpu"  # could not be made there
+    monkeypatch.setattr(draws, "_WITHOUT_FLOAT64", ("meta",))
+    logits, u = torch.randn(3, 50), torch.rand(3, dtype=torch.float64)
+    there = Elsewhere(logits)
+    tokens, logprobs = choose(there, Settings.of(kinds, "meta").rows(torch.arange(3)), u)  # type: ignore[arg-type]
+    assert there.asked == [torch.device("cpu")]
+    assert (tokens.device.type, logprobs.device.type, tokens.dtype, logprobs.dtype) == ("meta", "meta", torch.int64, torch.float32)
+    there.device = torch.device("cpu")
+    found = choose(there, Settings.of(kinds, "meta"), u)  # type: ignore[arg-type]
+    assert all(torch.equal(a, b) for a, b in zip(found, choose(logits, Settings.of(kinds), u), strict=True))
+
+
+def test_uniform_numbers_may_lie_apart_and_in_float32():
+    logits, settings = torch.randn(6, 50, generator=torch.Generator().manual_seed(0)), Settings.of([Sampling()])
+    apart = torch.rand(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))[:, 0]
+    for given in (apart, apart.float()):
+        found, expected = choose(logits, settings, given), choose(logits, settings, given.to(torch.float64, copy=True).contiguous())
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))

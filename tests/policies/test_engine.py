@@ -10,16 +10,27 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradus.policies import decoding, engine
+from gradus.policies import compiled, decoding, engine
 from gradus.policies.config import decoder_config
 from gradus.policies.decoder import Decoder
 from gradus.policies.engine import Job, Sampled, generate, stop_reached
+from gradus.policies.kernels import kernels
 from gradus.policies.loading import load_decoder
 from gradus.types import Ended, Key, Sampling, UserError, uniforms
 
 torch.set_num_threads(1)
 VOCAB = 61
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456 \n"
+
+
+@pytest.fixture(params=["compiled", "plain"], autouse=True)
+def step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test with the compiled step, and with PyTorch's operations alone."""
+    if request.param == "plain":
+        monkeypatch.setattr(engine, "fits", lambda fused: False)
+    elif kernels() is None:
+        pytest.skip("the kernels were not built; a C compiler was missing")
+    return request.param
 
 
 def text(tokens: np.ndarray) -> str:
@@ -83,10 +94,11 @@ def test_a_context_of_many_pieces_is_as_exact():
 
 def test_where_no_length_is_exact_whole_slots_are_read(monkeypatch: pytest.MonkeyPatch):
     network, jobs = decoder(), mixed_jobs(12)
+    monkeypatch.setattr(engine, "fits", lambda fused: False)
     usual = sample(network, jobs)
     monkeypatch.setattr(decoding, "stable_step", lambda *_: None)
     read: list[int] = []
-    monkeypatch.setattr(engine, "segments", lambda lengths, step: read.append(step) or [(0, len(lengths), step)])
+    monkeypatch.setattr(decoding, "segments", lambda lengths, step: read.append(step) or [(0, len(lengths), step)])
     company = sample(network, jobs)
     assert set(read) == {192}  # 160 places, rounded up to a multiple of 64, whatever the jobs
     assert same(company, [sample(network, [job])[0] for job in jobs])
@@ -263,18 +275,20 @@ def test_other_networks_go_token_by_token_to_the_same_result():
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["the system says what is free", "it does not"])
-def test_less_memory_means_fewer_slots_and_nothing_else(monkeypatch: pytest.MonkeyPatch, told: bool):
+def test_less_memory_means_fewer_slots_and_nothing_else(monkeypatch: pytest.MonkeyPatch, told: bool, step: str):
     network, jobs = decoder(), mixed_jobs(60)
     usual = sample(network, jobs)
     made: list[int] = []
-    plain = decoding.Fused.slots
+    kind = compiled.CompiledCache if step == "compiled" else decoding.PlainCache
+    plain = kind.__init__
 
-    def noted(self: Any, count: int, capacity: int) -> Any:
+    def noted(self: Any, fused: Any, count: int, **more: Any) -> None:
         made.append(count)
-        return plain(self, count, capacity)
+        plain(self, fused, count, **more)
 
-    monkeypatch.setattr(decoding.Fused, "slots", noted)
-    budget = 20 * 2 * 2 * 2 * 16 * 4 * 112  # 20 slots: layers, sides, heads, width, bytes, places
+    monkeypatch.setattr(kind, "__init__", noted)
+    places = 48 if step == "compiled" else 112  # those of new tokens alone, or of prefixes too
+    budget = 20 * 2 * 2 * 2 * 16 * 4 * places  # 20 slots: layers, sides, heads, width, bytes, places
     monkeypatch.setattr(engine, "CACHE_BYTES", budget)
     monkeypatch.setattr(engine, "free_memory", lambda device: 2 * budget if told else None)  # half of what is free
     assert same(usual, sample(network, jobs))

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from gradus.policies.compiled import CompiledCache, fits
 from gradus.policies.config import Unsupported, decoder_config
 from gradus.policies.decoding import Fused
 from gradus.policies.families import FAMILIES
+from gradus.policies.kernels import kernels
 from tests.policies.shapes import LONG, SHAPES, VOCAB, YARN, fields, ours, theirs
 
 TOKENS = torch.randint(3, VOCAB, (2, 100), generator=torch.Generator().manual_seed(1))
@@ -37,6 +39,31 @@ def test_logits_of_update_and_engine_are_those_of_transformers(shape: str):
             positions = torch.tensor([70 + at, 90 + at, *[0] * 6])
             logits = fused.step(slots, TOKENS[0, positions], positions, [(0, 8, 128)])
             assert (logits[:2] - expected[0, positions[:2]]).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_compiled_step_gives_the_logits_of_transformers(shape: str):
+    """Two prefixes, the first of them with two sequences, past every window; a mixture of experts and a mixed activation go without it."""
+    if kernels() is None:
+        pytest.skip("the kernels were not built; a C compiler was missing")
+    network = ours(shape)
+    with torch.no_grad():
+        expected = theirs(fields(shape))(TOKENS).logits
+    with torch.inference_mode():
+        fused = Fused(network, 128)
+        if any(layer.mixture for layer in fused.layers):
+            assert not fits(fused)
+            return
+        assert fits(fused)
+        cache = CompiledCache(fused, 8, prefix=90, own=10)
+        a, b = cache.read([TOKENS[0, :n].numpy().astype(np.int32) for n in (70, 90)])
+        for slot, prompt in enumerate((a, b, a)):
+            cache.fill(slot, prompt)
+        for at in range(9):
+            positions = np.array([70 + at, 90 + at, 70 + at, *[0] * 5])
+            logits = cache.step(TOKENS[0].numpy()[positions], positions, 3)
+            assert (logits[:3] - expected[0, positions[:3]]).abs().max() < 1e-4
+            assert torch.equal(logits[0], logits[2])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

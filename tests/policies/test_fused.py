@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch.testing import assert_close
 
-from gradus.policies.fused import rms_norm, rotate
+from gradus.policies.fused import ACTIVATIONS, gated, rms_norm, rotate
 
 
 def made(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -37,3 +37,19 @@ def test_bfloat16_norm_is_rounded_once():
     x, w = made(4, 64).float(), torch.ones(64)
     narrow = x.bfloat16()
     assert torch.equal(rms_norm(narrow, w.bfloat16(), 1e-6), rms_norm(narrow.float(), w, 1e-6).bfloat16())
+
+
+def test_weights_may_be_of_another_type_or_lie_apart():
+    x, wide = made(7, 20).detach().float(), made(20, 2, seed=3).detach()
+    for weight in (wide[:, 0], wide[:, 0].float(), wide.float()[:, 0], wide[:, 0].bfloat16()):
+        assert_close(rms_norm(x, weight, 1e-5).double(), rms_norm(x.double(), weight.double(), 1e-5), atol=1e-5, rtol=1e-5)
+    weight, apart = (w.requires_grad_() for w in (wide.float()[:, 0].contiguous(), wide.float()[:, 0]))
+    for w in (weight, apart):
+        rms_norm(x, w, 1e-5).square().sum().backward()
+    assert_close(apart.grad, weight.grad)
+
+
+def test_the_two_sides_of_a_gate_may_differ_in_type_and_rows():
+    x = made(7, 20).detach().float()
+    for up in (x[:1], x.double()):
+        assert_close(gated(x, up, ACTIVATIONS["silu"]), ACTIVATIONS["silu"](x) * up)

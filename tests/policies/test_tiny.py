@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import json
+import re
 import string
+from pathlib import Path
 
 import pytest
 
 from gradus import registry
+from gradus.api import load_task
+from gradus.policies import build
+from gradus.policies.build import build_players
 from gradus.policies.config import decoder_config
 from gradus.policies.loading import read_weights
-from gradus.policies.tiny import MADE_FOR, folder, folder_for
-from gradus.types import UserError
+from gradus.policies.tiny import MADE_FOR, SOLVES, beyond, folder, folder_for
+from gradus.types import Key, UserError
 
 SPECIAL = ["<pad>", "<unk>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>"]
 
@@ -74,3 +79,28 @@ def test_every_task_has_the_model_that_was_made_for_it() -> None:
     assert {task: folder_for(task).name for task in made} == made
     names = (None, "frozen_lake", "problems.jsonl", "zebra:3,sat:1", "arithmetic:1,zebra:1")
     assert [folder_for(name).name for name in names] == ["base", "base", "base", "puzzles", "base"]
+
+
+def test_a_level_beyond_the_model_is_said_with_the_number(capfd: pytest.CaptureFixture[str]) -> None:
+    assert beyond("zebra", 1) is beyond("zebra", None) is beyond("problems.jsonl", 9) is None
+    said = beyond("zebra", 2)
+    assert said is not None
+    assert f"made for zebra at level 1, of which it solves {SOLVES['zebra'][0]:.0%}" in said
+    assert said.endswith("--task.level 1 fits it")
+    recipe = registry.recipe("grpo")
+    build._tell.cache_clear()
+    for level, told in ((1, ""), (2, f"{beyond('sorting', 2)}\n"), (2, "")):  # once
+        build_players(recipe, None, load_task("sorting", {"level": str(level)}), Key(0))
+        assert capfd.readouterr().err == told
+    build_players(recipe, folder("puzzles"), load_task("sorting", {"level": "3"}), Key(0))
+    assert capfd.readouterr().err == ""
+
+
+def test_what_the_models_solve_is_what_was_measured() -> None:
+    """The numbers that are shown stand in benchmarks/RESULTS.md too: columns chance, pass@1, pass@16."""
+    results = (Path(__file__).parents[2] / "benchmarks" / "RESULTS.md").read_text()
+    levels = {task: level for tasks in MADE_FOR.values() for task, level in tasks.items()}
+    rows = re.findall(r"(\w+), (?:level )?(\d) \| [\d.-]+ \| ([\d.]+) \| ([\d.]+) \|", results)
+    measured = {task: (float(one), float(many)) for task, level, one, many in rows if levels.get(task) == int(level)}
+    assert measured == SOLVES
+    assert set(SOLVES) == set(levels)

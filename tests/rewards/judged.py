@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,10 +40,14 @@ def task(problem=None, verify=None):
     return Task("p", source, source, verify=verify)
 
 
+def waiting(what, about=""):
+    return nullcontext()
+
+
 def score(reward, *rows, verify=None, step=0, facts=None):
     """The judgements of one call."""
     known = facts if facts is not None else {}
-    world = SimpleNamespace(task=task(verify=verify), step=step, call=str, fact=known.get, decide=known.__setitem__)
+    world = SimpleNamespace(task=task(verify=verify), step=step, call=str, fact=known.get, decide=known.__setitem__, waiting=waiting)
     return asyncio.run(reward.score(groups(*rows), {}, world))
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from gradus.rewards.calling import accepted, arguments_of, check_columns, outcome, outcomes, required
-from gradus.types import NOT_APPLICABLE, Failed, UserError
+from gradus.rewards.calling import accepted, arguments_of, check_columns, failure_of, outcome, outcomes, required, taken
+from gradus.types import NOT_APPLICABLE, Failed, FailureKind, UserError
 
 from .judged import trajectory
 
@@ -27,6 +27,17 @@ def test_a_function_gets_the_keywords_that_it_takes():
     assert list(accepted(lambda completions, topic: None, arguments)) == ["completions", "topic"]
     assert list(accepted(lambda prompts, **kwargs: None, arguments)) == list(arguments)
     assert accepted(lambda trainer_state: None, arguments)["trainer_state"].global_step == 3
+
+
+def test_what_a_function_takes_is_known_also_of_one_without_a_hash():
+    class Callable:
+        __hash__ = None
+
+        def __call__(self, completions, answer):
+            pass
+
+    assert taken(Callable()) == ["completions", "answer"]
+    assert taken(lambda completions, **more: None) is None
 
 
 def test_columns_that_a_function_cannot_do_without():
@@ -67,7 +78,18 @@ def test_what_is_no_finite_number_has_failed(value, reason):
 def test_none_and_failures_pass():
     assert outcome(None) is NOT_APPLICABLE
     assert outcome(NOT_APPLICABLE) is NOT_APPLICABLE
-    assert outcome(Failed("why")) == Failed("why")
+    assert outcome(Failed("why", FailureKind.DIED)) == Failed("why", FailureKind.DIED)
+    assert outcome(Failed("w" * 5000)) == Failed("w" * 1000)
+
+
+def test_an_exception_is_a_failure_of_its_kind():
+    assert failure_of(ValueError("no\nsuch")) == Failed("raised ValueError: no such", FailureKind.RAISED)
+    assert failure_of(MemoryError(), who="the verifier ") == Failed("the verifier raised MemoryError", FailureKind.MEMORY)
+
+
+def test_only_what_is_named_is_gathered():
+    found = arguments_of([trajectory("4", answer=4, tokens=[7], topic="sums")], 3, ["topic", "prompts"])
+    assert list(found) == ["completions", "trainer_state", "prompts", "topic"]
 
 
 @pytest.mark.parametrize(
@@ -77,12 +99,12 @@ def test_none_and_failures_pass():
         ((0, "x"), [0.0, Failed("returned the text 'x' for a number")]),
         (np.array([0.5, 1.0]), [0.5, 1.0]),
         (torch.tensor([0.5, 1.0]), [0.5, 1.0]),
-        ([1.0], [Failed("returned 1 rewards for 2 completions")] * 2),
-        ([], [Failed("returned 0 rewards for 2 completions")] * 2),
-        (None, [Failed("returned None, not a list of 2 numbers")] * 2),
-        (0.5, [Failed("returned 0.5, not a list of 2 numbers")] * 2),
-        ("ab", [Failed("returned 'ab', not a list of 2 numbers")] * 2),
-        ({0: 1.0, 1: 1.0}, [Failed("returned {0: 1.0, 1: 1.0}, not a list of 2 numbers")] * 2),
+        ([1.0], Failed("returned 1 rewards for 2 completions")),
+        ([], Failed("returned 0 rewards for 2 completions")),
+        (None, Failed("returned None, not a list of 2 numbers")),
+        (0.5, Failed("returned 0.5, not a list of 2 numbers")),
+        ("ab", Failed("returned 'ab', not a list of 2 numbers")),
+        ({0: 1.0, 1: 1.0}, Failed("returned {0: 1.0, 1: 1.0}, not a list of 2 numbers")),
     ],
 )
 def test_a_list_of_rewards(values, found):

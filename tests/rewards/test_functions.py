@@ -2,16 +2,17 @@ import asyncio
 import json
 import os
 import re
+import time
 from datetime import date
 from types import SimpleNamespace
 
 import pytest
 
 from gradus.rewards.functions import Function, LocalFunction, reward_from
-from gradus.rewards.process import stop_workers, worker_of
-from gradus.types import NOT_APPLICABLE, Failed, Problem, UserError
+from gradus.rewards.pool import pool_of, stop_workers
+from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Problem, UserError
 
-from .judged import groups, rewards, score, task, trajectory
+from .judged import groups, rewards, score, task, trajectory, waiting
 
 CODE = '''
 import asyncio, os, sys, time
@@ -58,7 +59,7 @@ def faults(completions, **kwargs):
         case "fork": os.system("sleep 60")
         case "short": return [1.0]
         case "mixed": return [1.0, float("nan"), "text", None, float("inf"), 2]
-    return counts(completions)
+    return [float(len(c)) for c in completions]
 
 def step(completions, trainer_state, **kwargs):
     return [trainer_state.global_step] * len(completions)
@@ -115,27 +116,38 @@ def test_the_process_is_kept_between_calls_and_event_loops(file):
 
 
 @pytest.mark.parametrize(
-    ("what", "reason"),
+    ("what", "kind", "reason"),
     [
-        ("raise", r"raised ValueError: no such word \(mine.py, line 36\)"),
-        ("exit", r"raised SystemExit: 4 \(mine.py, line 37\)"),
-        ("os exit", "ended with exit code 3"),
-        ("kill", "was killed by SIGKILL"),
-        ("hang", "did not answer within 0.5 seconds"),
-        ("spin", "did not answer within 0.5 seconds"),
-        ("fork", "did not answer within 0.5 seconds"),
-        ("short", "returned 1 rewards for 2 completions"),
+        ("raise", "raised", r"raised ValueError: no such word \(mine.py, line 36\)"),
+        ("exit", "raised", r"raised SystemExit: 4 \(mine.py, line 37\)"),
+        ("os exit", "died", "ended with exit code 3"),
+        ("kill", "died", "was killed by SIGKILL"),
+        ("hang", "timed out", "did not answer within 0.5 seconds"),
+        ("spin", "timed out", "did not answer within 0.5 seconds"),
+        ("fork", "timed out", "did not answer within 0.5 seconds"),
+        ("short", "invalid", "returned 1 rewards for 3 completions"),
     ],
 )
-def test_a_call_that_goes_wrong_fails_all_its_trajectories_and_the_next_call_works(file, what, reason):
-    reward = Function(f"{file}:faults", timeout=0.5)
-    worker_of(reward.path).required()  # the start is not part of the call
-    found = rewards(reward, what, "other")
-    assert len(found) == 2
-    for value in found:
-        assert isinstance(value, Failed)
-        assert re.search(reason, value.reason)
-    assert all(isinstance(value, float) for value in rewards(reward, "fine", "fine"))
+def test_an_answer_on_which_a_call_goes_wrong_has_failed_and_the_others_are_judged_together(file, what, kind, reason):
+    reward = Function(f"{file}:faults", timeout=0.5, retries=0)
+    first, *others = rewards(reward, what, "a", "bc")
+    if what == "short":  # one value is right for one answer, so nobody is to blame
+        assert [first, *others] == [Failed(f"{reason}, asked about 3 answers together; about each alone it answered")] * 3
+    else:
+        assert (first.kind, bool(re.fullmatch(reason, first.reason))) == (FailureKind(kind), True)
+        assert others == [1.0, 2.0]
+    assert rewards(reward, "fine", "fine") == [4.0, 4.0]
+
+
+def test_a_function_that_compares_sees_together_what_is_left(tmp_path):
+    path = tmp_path / "ranks.py"
+    path.write_text(
+        "def best(completions):\n    values = [float(c) for c in completions]\n    return [float(v == max(values)) for v in values]\n"
+    )
+    bad = Failed("raised ValueError: could not convert string to float: 'x' (ranks.py, line 2)", FailureKind.RAISED)
+    assert rewards(Function(f"{path}:best"), "1", "x", "3", "2") == [0.0, bad, 1.0, 0.0]
+    assert rewards(Function(f"{path}:best", batch=1), "1", "x", "3", "2") == [1.0, bad, 1.0, 1.0]  # each is the best of itself
+    assert rewards(Function(f"{path}:best"), "x", "y") == [bad, bad]  # where all fail, for the reason that they had together
 
 
 def test_single_bad_values_fail_alone(file):
@@ -164,10 +176,11 @@ def test_several_functions_are_asked_at_the_same_time(file):
 
 def test_a_cancelled_call_kills_its_worker(file):
     reward = Function(f"{file}:faults", timeout=60.0)
-    worker_of(reward.path).required()
+    pool_of(reward.path).greeting(reward.limits)
+    world = SimpleNamespace(step=0, call=str, fact={}.get, waiting=waiting)
 
     async def cancelled():
-        call = asyncio.create_task(reward.score(groups([trajectory("hang", plain=True)]), {}, SimpleNamespace(step=0, call=str, fact={}.get)))
+        call = asyncio.create_task(reward.score(groups([trajectory("hang", plain=True)]), {}, world))
         await asyncio.sleep(0.2)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -206,6 +219,26 @@ def test_a_missing_file_and_a_missing_column_are_sentences(file, tmp_path):
     for timeout in (0.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="give the seconds that a call may take"):
             Function(f"{file}:length", timeout)
+    with pytest.raises(UserError, match="give the GiB that a process may take, or 0 for no limit"):
+        Function(f"{file}:length", memory=-1.0)
+    with pytest.raises(UserError, match="batch is 0; it must be 1 or more"):
+        Function(f"{file}:length", batch=0)
+
+
+def test_a_local_function_that_hangs_has_failed_and_that_is_a_fact():
+    def sleeps(completions):
+        time.sleep(30)
+
+    async def waits(completions):
+        await asyncio.sleep(30)
+
+    for function in (sleeps, waits):
+        facts: dict[str, str] = {}
+        ((first,),) = score(LocalFunction(function, timeout=0.1), [trajectory("a", plain=True)], facts=facts)
+        assert first.reward == Failed("did not answer within 0.1 seconds", FailureKind.TIMEOUT)
+        assert facts == {function.__name__: "timed out: did not answer within 0.1 seconds"}
+        ((again,),) = score(LocalFunction(function, timeout=9.0), [trajectory("a", plain=True)], facts=facts)
+        assert again.reward == first.reward
 
 
 def test_columns_go_through_json_or_are_named(file):
@@ -271,9 +304,10 @@ def test_what_the_clock_decided_is_obeyed(tmp_path):
     path.write_text("import time\ndef reward(completions, **kwargs):\n    time.sleep(0.6)\n    return [1.0] * len(completions)\n")
     facts: dict[str, str] = {}
     rows = [[trajectory("a", plain=True), trajectory("b", plain=True)]]
-    ((first, _),) = score(Function(f"{path}:reward", timeout=0.2), *rows, facts=facts)
-    assert first.reward == Failed("did not answer within 0.2 seconds")
-    assert list(facts.values()) == ["did not answer within 0.2 seconds"]
+    ((first, _),) = score(Function(f"{path}:reward", timeout=0.2, retries=0), *rows, facts=facts)
+    assert first.reward == Failed("did not answer within 0.2 seconds", FailureKind.TIMEOUT)
+    assert list(facts) == ["reward/0", "reward/0/0", "reward/0/1"]  # asked together, then alone
+    assert set(facts.values()) == {"timed out: did not answer within 0.2 seconds"}
     ((again, _),) = score(Function(f"{path}:reward", timeout=30), *rows, facts=facts)
     assert again.reward == first.reward
     ((other, _),) = score(Function(f"{path}:reward", timeout=30), *rows)

@@ -1,121 +1,74 @@
-import subprocess
-import sys
-import time
-from pathlib import Path
+import os
+import select
 
 import pytest
 
-from gradus.rewards.process import Lost, Worker, stop_workers, worker_of
-from gradus.types import NOT_APPLICABLE, Failed, UserError
+from gradus.rewards.process import Job, Nursery, ending
 
-CODE = """
-import os, sys, time
-
-def reward(completions, gold=1, *, topic=None):
-    match completions[0]:
-        case "spin":
-            while True: pass
-        case "fork": os.system("sleep 60")
-        case "garbage":
-            for fd in range(3, 20):
-                try: os.write(fd, b"garbage\\n")
-                except OSError: pass
-            time.sleep(60)
-    return [float(len(c)) if c else None for c in completions]
-
-def needs(completions, gold): pass
-"""
+from .processes import gone, needs_proc, running
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("process") / "mine.py"
-    path.write_text(CODE)
-    yield str(path)
-    stop_workers()
+@pytest.fixture
+def nursery():
+    nursery = Nursery()
+    yield nursery
+    nursery.close()
 
 
-def ask(worker, *completions, timeout=10.0):
-    try:
-        return worker.ask({"completions": completions, "trainer_state": {}}, timeout)
-    except Lost as error:
-        return [Failed(str(error))] * len(completions)
-
-
-def test_questions_and_answers(file):
-    worker = worker_of(f"{file}:reward")
-    assert worker.required() == []
-    assert worker_of(f"{file}:needs").required() == ["gold"]
-    assert ask(worker, "abc", "") == [3.0, NOT_APPLICABLE]
-
-
-def test_one_function_has_one_worker_however_it_is_named(file, monkeypatch):
-    monkeypatch.chdir(Path(file).parent)
-    assert worker_of("mine.py:reward") is worker_of(f"{file}:reward") is not worker_of(f"{file}:needs")
-
-
-def test_what_is_no_answer_ends_the_worker(file):
-    worker = worker_of(f"{file}:reward")
-    assert ask(worker, "garbage", "x") == [Failed("sent what is no answer")] * 2
-    assert ask(worker, "ab") == [2.0]
-
-
-def test_a_function_that_cannot_be_loaded_again_fails_its_calls(tmp_path):
+@pytest.fixture
+def job(tmp_path):
     path = tmp_path / "mine.py"
-    path.write_text("def f(completions):\n    return [1.0] * len(completions)\n")
-    worker = Worker(f"{path}:f")
-    assert ask(worker, "a") == [1.0]
-    worker.stop()
-    path.unlink()
-    (failed,) = ask(worker, "a")
-    assert "there is no file" in failed.reason
-    with pytest.raises(UserError, match="there is no file"):
-        worker.required()
+    path.write_text("import os\ndef f(completions):\n    return [float(os.environ.get('NUMBER', 0))]\n")
+    return Job(f"{path}:f")
 
 
-def running(chosen):
-    """The processes that have not ended, of those whose (id, parent, group) are `chosen`."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent, group = path.read_text().rpartition(")")[2].split()[:3]
-        except OSError:  # it ended meanwhile
-            continue
-        if state != "Z" and chosen((path.parent.name, parent, group)):
-            found.append(path.parent.name)
-    return found
+def line_of(worker):
+    """The next line that a worker writes."""
+    while True:
+        select.select([worker.answers], [], [], 20)
+        for line in worker.lines():
+            return line
 
 
-def gone(chosen):
-    """Whether they all end within ten seconds: a killed process takes a moment."""
-    for _ in range(200):
-        if not running(chosen):
-            return True
-        time.sleep(0.05)
-    return False
+def told(nursery):
+    """What the nursery tells next."""
+    assert select.select([nursery.control], [], [], 20)[0]
+    return nursery.heard()
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_a_killed_worker_leaves_no_process(file):
-    worker = worker_of(f"{file}:reward")
-    worker.required()
-    process = worker._process.pid
-    assert running(lambda stat: stat[2] == str(process)) == [str(process)]
-    assert ask(worker, "fork", timeout=0.5) == [Failed("did not answer within 0.5 seconds")]
-    assert gone(lambda stat: stat[2] == str(process))  # neither the worker nor the `sleep` that it started
+def test_a_worker_has_the_folder_and_the_environment_of_who_starts_it(nursery, job, monkeypatch, tmp_path):
+    assert job.name == "f"
+    monkeypatch.setenv("NUMBER", "7")
+    worker = nursery.start(job, 0)
+    assert line_of(worker) == b'{"required": [], "taken": ["completions"]}'
+    worker.unsent += b'{"completions": [""], "trainer_state": {}}\n'
+    worker.push()
+    assert line_of(worker) == b'{"outcomes": [7.0]}'
+    os.close(worker.requests)  # its sign to end
+    assert told(nursery) == [{"ended": 1, "code": 0}]
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-def test_a_worker_ends_with_its_parent(file, tmp_path):
-    code = (
-        "import sys, threading, time\nfrom gradus.rewards.process import Lost, worker_of\n"
-        "worker = worker_of(sys.argv[1])\nworker.required()\nprint(worker._process.pid, flush=True)\n"
-        "threading.Thread(target=worker.ask, args=({'completions': ['spin'], 'trainer_state': {}}, 60.0), daemon=True).start()\ntime.sleep(60)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code, f"{file}:reward"], stdout=subprocess.PIPE)
-    pid = int(parent.stdout.readline())
-    time.sleep(0.3)
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    assert gone(lambda stat: stat[0] == str(pid))
+@needs_proc
+def test_a_worker_that_is_killed_is_told_of_and_close_leaves_none(nursery, job):
+    first, second = nursery.start(job, 0), nursery.start(job, 0)
+    for worker in (first, second):
+        line_of(worker)
+    assert len(running(lambda stat: stat[1] == str(nursery.process.pid))) == 2
+    nursery.kill(first)
+    assert told(nursery) == [{"ended": 1, "code": -9}]
+    with pytest.raises(EOFError):
+        list(first.lines())
+    left = running(lambda stat: stat[1] == str(nursery.process.pid))
+    nursery.close()
+    assert gone(lambda stat: stat[0] in left)
+    with pytest.raises(EOFError):
+        nursery.heard()
+
+
+def test_an_ending_in_words():
+    assert [ending(code) for code in (0, 3, -9, -250)] == [
+        "ended with exit code 0",
+        "ended with exit code 3",
+        "was killed by SIGKILL",
+        "was killed by signal 250",
+    ]

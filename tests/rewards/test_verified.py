@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from gradus.rewards.overlong import Overlong
+from gradus.rewards.pool import stop_workers
 from gradus.rewards.verified import Verified, verdict
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, UserError
+from gradus.tasks.mixture import MixtureVerify
+from gradus.tasks.python_file import load_python_task
+from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, UserError
 
 from .judged import score, task, trajectory
 
@@ -70,3 +73,112 @@ def test_it_adds_up_with_a_penalty():
     ((judgement,),) = score(Verified() + 0.5 * Overlong(max_tokens=10, cache=4), [right], verify=lambda p, c: 1.0)
     assert judgement.reward == 0.75  # 1 + 0.5 * (10 - 4 - 8) / 4
     assert dict(judgement.components) == {"verified": 1.0, "overlong": -0.5}
+
+
+class Runs:
+    """A verifier that runs what was written: it judges all at once, and its verdicts are facts."""
+
+    def __init__(self, lacking=False):
+        self.asked, self.lacking = [], lacking
+
+    def check(self):
+        if self.lacking:
+            raise UserError("bubblewrap is not installed: apt-get install bubblewrap")
+
+    def __call__(self, problem, completion):
+        raise AssertionError("one by one")
+
+    async def together(self, trajectories, world):
+        self.asked.append([t.completion for t in trajectories])
+        return [Failed("it did not start") if t.completion == "bad" else float(len(t.completion)) for t in trajectories]
+
+
+def test_a_verifier_of_many_is_asked_once_for_all_that_can_be_judged():
+    verify = Runs()
+    failed = trajectory("no").but(reward=Failed("the episode failed"))
+    rows = score(Verified(), [trajectory("a"), trajectory("bad")], [failed, trajectory("ccc")], verify=verify)
+    assert verify.asked == [["a", "bad", "ccc"]]
+    assert [[j.reward for j in row] for row in rows] == [[1.0, Failed("it did not start")], [Failed("the episode failed"), 3.0]]
+    assert dict(rows[0][0].components) == {"verified": 1.0}
+
+
+def test_what_a_verifier_lacks_is_told_before_anything_is_judged():
+    verify = Runs(lacking=True)
+    with pytest.raises(UserError, match="apt-get install bubblewrap"):
+        Verified().check(task(verify=verify))
+    with pytest.raises(UserError, match="apt-get install bubblewrap"):
+        score(Verified(), [trajectory("a")], verify=verify)
+    assert verify.asked == []
+
+
+def test_in_a_mixture_each_problem_is_judged_by_its_own_task():
+    runs = Runs()
+    verify = MixtureVerify(Frozen(p=runs, other=lambda problem, completion: 0.25))
+    ours, theirs = trajectory("aa"), trajectory("bb")
+    theirs = theirs.but(id="theirs", problem=replace(theirs.problem, task="other"))
+    (row,) = score(Verified(), [ours, theirs], verify=verify)
+    assert [j.reward for j in row] == [2.0, 0.25]
+    assert runs.asked == [["aa"]]
+    with pytest.raises(UserError, match="apt-get"):
+        Verified().check(task(verify=MixtureVerify(Frozen(p=Runs(lacking=True)))))
+
+
+TASK = """
+import os, time
+from gradus.types.parts import Task
+
+class Problems:
+    size = None
+    def draw(self, indices, level, key): return []
+
+def verify(problem, completion):
+    if completion == "hang": time.sleep(60)
+    if completion == "die": os._exit(2)
+    if completion == "raise": raise KeyError(completion)
+    return float(problem.answer == (completion, limit)) if completion else None
+
+limit = 0
+
+def made(top: int = 3):
+    global limit
+    limit = top
+    return Task("mine", Problems(), Problems(), verify=verify)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    (tmp_path / "mine.py").write_text(TASK)
+    yield load_python_task(f"{tmp_path}/mine.py:made", top=7)
+    stop_workers()
+
+
+def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
+    words = ["a", "hang", "die", "raise", "", "b"]
+    facts: dict[str, str] = {}
+    row = [trajectory(w, answer=("a", 7)).but(id=f"t{n}") for n, w in enumerate(words)]
+    lost = row[0].but(id="lost", reward=Failed("no tool"))
+    (judged,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
+    assert [j.reward for j in judged] == [
+        1.0,
+        Failed("did not answer within 0.5 seconds", FailureKind.TIMEOUT),
+        Failed("ended with exit code 2", FailureKind.DIED),
+        Failed("the verifier raised KeyError: 'raise' (mine.py, line 12)", FailureKind.RAISED),
+        NOT_APPLICABLE,
+        0.0,
+        Failed("no tool"),
+    ]
+    assert facts == {"verified/1": "timed out: did not answer within 0.5 seconds", "verified/2": "died: ended with exit code 2"}
+    (again,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
+    assert again == judged
+
+
+def test_what_json_cannot_hold_is_judged_in_this_process_and_that_is_said(mine):
+    with pytest.warns(UserWarning, match="the verifier of task p is called in this process, where nothing can end it"):
+        ((judged,),) = score(Verified(), [trajectory("a", answer={"a"})], verify=mine.verify)
+    assert judged.reward == 0.0
+
+
+def test_limits_that_mean_nothing_are_refused():
+    with pytest.raises(UserError, match="verified: timeout is 0; give the seconds"):
+        Verified(timeout=0)

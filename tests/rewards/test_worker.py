@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from gradus.rewards.worker import answer
-from gradus.types import Failed
+from gradus.rewards.worker import answer, read_outcomes
+from gradus.types import NOT_APPLICABLE, Failed, FailureKind
 
 CODE = """
 import sys
@@ -44,7 +44,8 @@ def test_one_line_a_call_and_nothing_else_on_the_pipe(tmp_path):
     call = {"completions": ["ab", "a", ""], "trainer_state": {}}
     answers, prints = talk(tmp_path, f"{tmp_path}/mine.py:f", call, {**call, "completions": []})
     # the function returns two values too many, whatever it is given
-    assert answers == [{"required": []}, {"outcomes": [{"failed": "returned 5 rewards for 3 completions"}] * 3}, {"outcomes": []}]
+    wrong = [{"failed": f"returned {n + 2} rewards for {n} completions"} for n in (3, 0)]
+    assert answers == [{"required": [], "taken": None}, *wrong]
     assert prints == "on import\nin a call\nin a call\n"
 
 
@@ -65,13 +66,33 @@ def test_an_answer_of_either_kind_of_function(value):
         await asyncio.sleep(0)
         return value
 
-    loop = asyncio.new_event_loop()
     arguments = {"completions": ["a", "b"], "trainer_state": {"global_step": 1}}
-    assert answer(later, arguments, loop, "") == [1.0, 2.0]
-    assert answer(lambda completions: value, arguments, loop, "") == [1.0, 2.0]
-    assert answer(lambda: sys.exit(2), arguments, loop, __file__)[0].reason.startswith("raised SystemExit: 2 (test_worker.py, line ")
-    assert (
-        answer(lambda trainer_state: [trainer_state.global_step] * 3, arguments, loop, "")
-        == [Failed("returned 3 rewards for 2 completions")] * 2
-    )
-    loop.close()
+    assert answer(later, arguments, asyncio.run, "") == [1.0, 2.0]
+    assert answer(lambda completions: value, arguments, asyncio.run, "") == [1.0, 2.0]
+    left = answer(lambda: sys.exit(2), arguments, asyncio.run, __file__)
+    assert left.kind is FailureKind.RAISED
+    assert left.reason.startswith("raised SystemExit: 2 (test_worker.py, line ")
+    stepped = answer(lambda trainer_state: [trainer_state.global_step] * 3, arguments, asyncio.run, "")
+    assert stepped == Failed("returned 3 rewards for 2 completions")
+
+
+def test_a_copy_of_the_process_that_user_code_forks_answers_nothing(tmp_path):
+    (tmp_path / "mine.py").write_text("import os\ndef f(completions):\n    os.fork()\n    return [1.0]\n")
+    call = {"completions": ["a"], "trainer_state": {}}
+    assert talk(tmp_path, f"{tmp_path}/mine.py:f", call, call)[0][1:] == [{"outcomes": [1.0]}] * 2
+
+
+@pytest.mark.parametrize(
+    "message",
+    [5, None, [], {}, {"outcomes": [1.0]}, {"outcomes": [1.0, True]}, {"outcomes": [1.0, "2"]}, {"outcomes": [1.0, float("inf")]}],
+)
+def test_what_is_no_answer_is_refused(message):
+    with pytest.raises(ValueError, match=r"^$"):
+        read_outcomes(message, 2)
+
+
+def test_answers_are_read_as_they_were_written():
+    found = [1.0, NOT_APPLICABLE, Failed("died: no", FailureKind.INVALID), Failed("late", FailureKind.TIMEOUT)]
+    written = {"outcomes": [1.0, None, {"failed": "invalid: died: no"}, {"failed": "timed out: late"}]}
+    assert read_outcomes(written, 4) == found
+    assert read_outcomes({"failed": "out of memory: full"}, 4) == Failed("full", FailureKind.MEMORY)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 from gradus.rollouts.acting import Acting
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.single import Single
 from gradus.tasks.frozen_lake import frozen_lake
 from gradus.types import Key, Problem, Request
+from tests.rollouts.test_episodes import Line, LineEpisode
 from tests.scripted import scripted_world
 from tests.toy import TOY
 
@@ -32,3 +34,14 @@ def test_an_episode_where_the_task_has_an_environment():
     found = outcome(Acting(max_turns=3, history=1), task, requests, lambda ask: "left")
     assert found == outcome(Episodes(3, 1), task, requests, lambda ask: "left")
     assert len(found[0][3]) > 1  # a context a turn
+
+
+def test_the_limit_of_a_turn_reaches_the_episodes():
+    class Slow(LineEpisode):
+        async def step(self, action):
+            await asyncio.sleep(60)
+
+    task = replace(TOY, environment=SimpleNamespace(start=lambda problem, key, world: Slow(Line([]))))
+    world, _ = scripted_world(task, lambda ask: "a")
+    (group,) = asyncio.run(Acting(timeout=0.05).run([Request(Problem("p", "toy", ({"role": "user", "content": "go"},)))], world))
+    assert group.trajectories[0].failed == "the environment did not answer within 0.05 seconds"

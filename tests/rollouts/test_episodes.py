@@ -13,7 +13,7 @@ import pytest
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.turns import state_hash
 from gradus.tasks.frozen_lake import frozen_lake
-from gradus.types import Ended, Failed, Group, Key, Problem, Request, Trajectory, UserError
+from gradus.types import Ended, Failed, FailureKind, Group, Key, Problem, Request, Trajectory, UserError
 from gradus.types.parts import Task, Turn
 from tests.scripted import OTHER_A, scripted_world, shown, turn_of
 from tests.toy import TOY
@@ -175,17 +175,45 @@ def test_a_first_prompt_that_does_not_fit_is_told() -> None:
 def test_a_broken_environment_is_a_failure_of_its_episode(last: Turn | Exception, reason: str) -> None:
     trajectory = play(Line([Turn("s1", 0.5), last]), say="ab")
     assert trajectory.ended is Ended.FAILED
-    assert trajectory.reward == Failed(reason)
+    assert trajectory.reward == Failed(reason, FailureKind.RAISED if "raised" in reason else FailureKind.INVALID)
     assert shown(trajectory.contexts[0].tokens) == "a|<u>s1|<a>b|"  # what was sampled is kept and counted
 
 
 def test_an_environment_that_cannot_start_is_a_failure() -> None:
     trajectory = play(Unstartable())
-    assert trajectory.reward == Failed("the environment could not start: KeyError: 'map'")
+    assert trajectory.reward == Failed("the environment could not start: KeyError: 'map'", FailureKind.RAISED)
     assert trajectory.actions == 0
     assert trajectory.stream("turn").tolist() == []
     over = play(replace(THREE, first=Turn("s0", terminated=True)))
     assert over.reward == Failed("the environment ended before the first action")
+
+
+def test_an_environment_that_does_not_answer_in_time_fails_its_episode_and_does_so_again() -> None:
+    class Slow(LineEpisode):
+        async def step(self, action: str) -> Turn:
+            if self.heard:
+                await asyncio.sleep(wait)
+            return await super().step(action)
+
+    class Slowly(Line):
+        def start(self, problem: Problem, key: Key, world: Any) -> LineEpisode:
+            return Slow(self)
+
+    wait = 60.0
+    task = Task("line", TOY.source, TOY.held_out, environment=Slowly(THREE.turns))
+    late = Failed("the environment did not answer within 0.05 seconds", FailureKind.TIMEOUT)
+    world, _ = scripted_world(task, lambda ask: "a")
+    facts: dict[str, str] = {}
+    world._decided = facts.__setitem__
+    (first,) = asyncio.run(Episodes(timeout=0.05).run([Request(PROBLEM)], world))[0].trajectories
+    assert (first.reward, first.ended, first.links["turns"]) == (late, Ended.FAILED, 2)
+    assert facts == {f"environment/{first.id}/1": "timed out: the environment did not answer within 0.05 seconds"}
+    wait = 0.0
+    world, _ = scripted_world(task, lambda ask: "a")
+    world._facts = facts
+    (again,) = asyncio.run(Episodes(timeout=0.05).run([Request(PROBLEM)], world))[0].trajectories
+    assert again.reward == late
+    assert [c.tokens.tolist() for c in again.contexts] == [c.tokens.tolist() for c in first.contexts]
 
 
 def test_users_errors_and_other_players_stop_the_run() -> None:

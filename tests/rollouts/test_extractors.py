@@ -81,6 +81,12 @@ def test_lines_that_are_edits():
     assert parsed("", 3) == []
 
 
+def test_numbers_beyond_reason_name_no_text():
+    """Python refuses to read more than 4,300 digits as a number."""
+    for number in ("9" * 5000, "9" * 10, "١"):
+        assert parsed(f"Delete {number}\nModify {number}: shorter", 3) == []
+
+
 @given(st.text(max_size=60), st.integers(0, 3))
 def test_no_answer_names_a_text_that_is_not_there(text, count):
     for prefix in ("", "Delete ", "Modify ", "Add: "):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from gradus.overrides import override_all
 from gradus.papers.bases.grpo import grpo
+from gradus.papers.bases.vapo import vapo
 from gradus.recipe import changes
 from gradus.schedules.first_steps import FirstSteps
 from gradus.updates.minibatches import Minibatches
+from gradus.updates.only_players import OnlyPlayers
 
 
 def test_the_update_changes_back_after_the_first_steps():
@@ -13,3 +16,18 @@ def test_the_update_changes_back_after_the_first_steps():
     assert [changes(grpo, schedule.at(step, grpo)) for step in range(3)] == [{"update.epochs": 3}] * 2 + [{}]
     assert FirstSteps(0, Minibatches(epochs=3)).at(0, grpo) is grpo
     assert FirstSteps().at(0, grpo) is grpo
+
+
+def test_what_goes_round_another_update_goes_round_the_recipe_s_own():
+    schedule = FirstSteps(1, OnlyPlayers(("critic",), update=None))
+    for text in ("--update.count 4", "--update.epochs 3", "--update Minibatches(epochs=2,count=2)"):
+        recipe = override_all(vapo.but(schedule=schedule), [tuple(text.removeprefix("--").split(" "))])
+        assert recipe.update != vapo.update
+        assert schedule.at(0, recipe).update == OnlyPlayers(("critic",), recipe.update)
+        assert schedule.at(1, recipe) is recipe
+    own = FirstSteps(1, OnlyPlayers(("critic",), Minibatches(count=5)))
+    assert own.at(0, vapo).update.update == Minibatches(count=5)
+
+
+def test_vapo_s_critic_is_trained_by_the_same_mini_batches_as_its_policy():
+    assert vapo.schedule.at(0, vapo).update == OnlyPlayers(("critic",), Minibatches(epochs=1, count=16))

@@ -46,6 +46,35 @@ def test_it_is_judged_by_the_reward_of_the_study():
     assert measured(HeldOut(8)) == measured(HeldOut(8, reward=Verified()))  # without one: the recipe's own
 
 
+@dataclass(frozen=True)
+class Broken:
+    """No reward for answers of more than `limit` tokens."""
+
+    limit: int
+    needs = ()
+
+    async def score(self, groups, signals, world):
+        return [[Judgement(Failed("it broke")) if t.actions > self.limit else Judgement(1.0) for t in g.trajectories] for g in groups]
+
+
+def test_answers_without_a_reward_are_counted_and_told():
+    class View:
+        said: list[str] = []
+
+        def message(self, text):
+            self.said.append(text)
+
+    run = toy_run(grpo)
+    run.view, run.recipe = View(), replace(run.recipe, study=HeldOut(8, reward=Broken(0)))
+    found = asyncio.run(run.recipe.study.measure(run, run.recipe, run.world(run.recipe, "evaluate", run.recipe.study.reward)))
+    assert found["held_out/accuracy"] == 0.0
+    assert found["held_out/reward"] is None
+    answers = 8 + 8 * ("held_out/greedy" in found)
+    assert found["held_out/failed"] == answers
+    assert View.said == [f"{answers} of {answers} held-out answers have no reward, and count as not right: it broke"]
+    assert "held_out/failed" not in measured(HeldOut(8, reward=Broken(6)))
+
+
 def test_training_does_not_see_the_reward_of_the_study():
     rows = []
     for reward in (Short(6), Short(0)):

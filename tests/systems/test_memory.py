@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,3 +29,31 @@ def test_a_container_has_less_than_its_machine(tmp_path, monkeypatch):
 def test_a_system_that_does_not_say(tmp_path, monkeypatch):
     machine(tmp_path, monkeypatch)
     assert memory.free_memory() is None
+
+
+PROGRAM = """
+import resource, sys, torch
+from gradus.systems.memory import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+def turn():
+    torch.ones(1 << 24)  # 64 MiB, which glibc never keeps by itself
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+turn()
+each = []
+for _ in range(20):
+    before = faults()
+    turn()
+    each.append(faults() - before)
+print(min(each))  # the least: the system may take back what is not used, at moments of its own
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc")
+def test_pages_are_asked_for_once():
+    faults = {
+        way: int(subprocess.run([sys.executable, "-c", PROGRAM, way], capture_output=True, text=True, check=True).stdout)
+        for way in ("keep", "leave")
+    }
+    assert 10 * faults["keep"] < faults["leave"]

@@ -86,7 +86,7 @@ def test_a_bad_line_is_named(tmp_path, line, sentence):
         ("data.jsonl", b"\n \n", "holds no rows"),
         ("data.csv", b"", "holds no rows"),
         ("data.csv", b"prompt,answer\n", "holds no rows"),
-        ("data.csv", b"prompt,answer\na,1\nb,2,3\n", "not a readable CSV file: CSV parse error: Row #3"),
+        ("data.csv", b"prompt,answer\na,1\nb,2,3\n", "data.csv, row 3: has 3 values for 2 columns; mend the row, or quote values with commas"),
         ("data.csv", b"prompt,a,a\nx,1,2\n", 'two columns named "a"'),
         ("data.csv", b"prompt\n\xff\xfe\n", "not a readable CSV file"),
         ("data.parquet", b"not parquet", "not a readable Parquet file"),

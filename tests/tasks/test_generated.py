@@ -103,3 +103,31 @@ def test_a_level_that_is_not_there_is_named() -> None:
         arithmetic(level=9)
     with pytest.raises(UserError, match=r"task countdown has levels 1 to 7, not 0"):
         countdown().source.draw([0], 0, Key(0))
+
+
+def test_held_out_problems_are_made_when_they_are_asked_for() -> None:
+    made: list[int] = []
+
+    def plain(rng: random.Random, level: int) -> Draft:
+        return Draft(name := str(rng.random()), 0, "=0", name)
+
+    def noted(rng: random.Random, level: int) -> Draft:
+        made.append(0)
+        if len(made) == stop:
+            raise KeyboardInterrupt
+        return plain(rng, level)
+
+    stop = 0
+    lazy, whole = (Generated("lazy", make, 1, (1, 1), held_out=True) for make in (noted, plain))
+    asked = [p.question for p in lazy.draw([0], 1, Key(3))]
+    few = len(made)
+    assert few < 150  # a tenth is held out, so the first of them comes after ten or so; not after two thousand five hundred
+    stop = few + 1
+    with pytest.raises(KeyboardInterrupt):
+        lazy.draw([1], 1, Key(3))
+    stop = 0
+    asked += [lazy.draw([i], 1, Key(3))[0].question for i in (1, 2, 3)]
+    assert asked == [p.question for p in whole.draw(range(4), 1, Key(3))]
+    made.clear()
+    lazy.draw(range(4), 1, Key(3))
+    assert not made  # and kept

@@ -2,9 +2,11 @@ import json
 
 import pytest
 
-from gradus.tasks.loaders import load_task, load_task_file
+from gradus.api import load_task as load_task_by_words
+from gradus.tasks.loaders import is_data, load_task, load_task_file, options_of
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
+from gradus.types.user_code import load_object
 
 
 def jsonl(path, rows):
@@ -161,3 +163,26 @@ def test_answers_may_be_judged_as_mathematics(tmp_path):
     assert [t.verify(problem, rf"so \boxed{{\sqrt{{{3 * n * n}}}}}") for t in (plain, task)] == [0.0, 1.0]  # n sqrt 3 = sqrt(3 n^2)
     with pytest.raises(UserError, match='unknown verifier "maths" \\(did you mean mathematics'):
         load_task_file(path, verify="maths")
+
+
+def test_the_options_of_a_task_are_those_of_its_maker(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from gradus.tasks.arithmetic import arithmetic\n\n\ndef task(size: int, kind='plain', odd: 'Nothing' = None):\n"
+        "    global got\n    got = (size, kind)\n    return arithmetic()\n\n\nmade = arithmetic()\n"
+    )
+    assert list(options_of(f"{file}:task", {})) == ["size", "kind", "odd"]
+    assert options_of(f"{file}:made", {}) == {}
+    assert set(options_of("data.jsonl", {})) == {"prompt_column", "answer_column", "held_out", "name", "verify", "bad_rows"}
+    assert load_task_by_words(f"{file}:task", {"size": "4", "kind": "5"}).name == "arithmetic"
+    assert load_object(f"{file}:got", "value") == (4, "5")
+    assert load_task_by_words(f"{file}:made", {"level": "2"}).level == 2
+    with pytest.raises(UserError, match=r'--task.size is "many"; it must be a whole number'):
+        load_task_by_words(f"{file}:task", {"size": "many"})
+
+
+def test_what_is_read_from_files_is_known_by_its_name(tmp_path):
+    (tmp_path / "folder").mkdir()
+    named = {"arithmetic": None}
+    assert [is_data(s, named) for s in ("a.jsonl", "owner/name", str(tmp_path / "folder"))] == [True] * 3
+    assert [is_data(s, named) for s in ("arithmetic", "a.py:task", "a.jsonl:1,b.csv:2", "arithmetics")] == [False] * 4

@@ -2,10 +2,11 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradus.tasks.files import read_table
+from gradus.tasks.loaders import load_task_file
 from gradus.tasks.rows import Columns, RowSource, check_rows, choose_columns, content_hash, hold_out, problem_of
 from gradus.types import Key, UserError
 
@@ -131,6 +132,7 @@ def test_a_tenth_is_held_out_and_at_most_256():
     assert [len(hold_out(np.arange(n, dtype=np.uint64))[1]) for n in (2, 14, 16, 2550, 10_000)] == [1, 1, 2, 255, 256]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=200))
 def test_duplicates_never_straddle(hashes):
     array = np.array(hashes, dtype=np.uint64)
@@ -153,3 +155,80 @@ def test_case_and_spacing_do_not_part_prompts():
     one, other = ({"role": "user", "content": "What  is\n3 - 4?"},), ({"role": "user", "content": "what is 3 - 4?"},)
     assert content_hash(one) == content_hash(other)
     assert content_hash(one) != content_hash(({"role": "user", "content": "what is 3 + 4?"},))
+
+
+ODD = '{"prompt": "a", "answer": 1}\n{"prompt": "b"\n\n{"answer": 2}\n[1]\n{"prompt": "c", "answer": 3}\n{"prompt": 4}\n{"prompt": "d", "answer": 4}\n'
+
+
+def test_bad_rows_are_left_out_with_line_field_and_reason(tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text(ODD)
+    checked = check_rows(read_table(path), bad_rows=0.6)  # 4 of 7
+    assert checked.rows.tolist() == [0, 4, 6]
+    assert [(b.file, b.place, b.field) for b in checked.bad] == [
+        (str(path), "line 2", None),
+        (str(path), "line 4", "prompt"),
+        (str(path), "line 5", None),
+        (str(path), "line 7", "prompt"),
+    ]
+    assert [b.text for b in checked.bad] == ['{"prompt": "b"', '{"answer": 2}', "[1]", '{"prompt": 4}']
+    assert [b.reason.partition(";")[0] for b in checked.bad] == [
+        "not valid JSON at character 15: Expecting ',' delimiter",
+        "is missing",
+        "holds a list, not an object",
+        "is a number",
+    ]
+    assert len(checked.hashes) == checked.answered == 3
+
+
+@pytest.mark.parametrize(
+    ("share", "sentence"),
+    [
+        (0.0, "data.jsonl, line 2: not valid JSON"),
+        (0.5, 'data.jsonl: 4 of 7 rows are bad, more than --task.bad_rows 0.5 allows; the first is line 2: not valid JSON at character 15'),
+        (1.5, "--task.bad_rows is 1.5; it is the share of rows that may be bad, 0 to 1"),
+    ],
+)
+def test_more_bad_rows_than_are_allowed_stop_the_reading(tmp_path, share, sentence):
+    path = tmp_path / "data.jsonl"
+    path.write_text(ODD)
+    with pytest.raises(UserError) as caught:
+        check_rows(read_table(path), bad_rows=share)
+    assert sentence in str(caught.value)
+
+
+def test_a_table_of_bad_rows_alone_is_refused_whatever_is_allowed(tmp_path):
+    for name, content in (("data.jsonl", "[1]\n[2]\n"), ("data.csv", "prompt,answer\na,b,c\n")):
+        path = tmp_path / name
+        path.write_text(content)
+        with pytest.raises(UserError, match=rf"{name}: no row can be used; the first is (line 1|row 2): h"):
+            check_rows(read_table(path, lossy=True), bad_rows=1.0)
+
+
+def test_csv_rows_of_another_length_are_bad_rows_and_the_others_keep_their_numbers(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text('prompt,answer\na,1\nb,2,3\n"c\nd",4\ne\n"  ",5\nf,6\n')
+    table = read_table(path, lossy=True)
+    checked = check_rows(table, bad_rows=0.5)
+    assert [table.where(i) for i in checked.rows] == [f"{path}, row {n}" for n in (2, 4, 7)]
+    assert [(b.place, b.field, b.text) for b in checked.bad] == [
+        ("row 3", None, "b,2,3"),
+        ("row 5", None, "e"),
+        ("row 6", "prompt", '{"prompt": "  ", "answer": 5}'),
+    ]
+    with pytest.raises(UserError, match=r"data.csv, row 3: has 3 values for 2 columns; mend the row"):
+        read_table(path)
+
+
+def test_a_task_of_a_file_with_bad_rows_trains_on_the_sound_ones(tmp_path):
+    path = tmp_path / "data.jsonl"
+    sound = "".join(json.dumps({"prompt": f"p{n}", "answer": n}) + "\n" for n in range(20))
+    path.write_text('{"prompt"\n' + sound)
+    task = load_task_file(path, bad_rows=0.1)
+    drawn = [*task.source.draw(range(task.source.size), None, Key()), *task.held_out.draw(range(task.held_out.size), None, Key())]
+    assert sorted(p.answer for p in drawn) == list(range(20))
+    assert all(p.id == f"data/{p.answer + 1}" for p in drawn)  # ids count every row, so that they do not move when one is mended
+    assert task.about.endswith("; 1 bad rows left out")
+    assert [b.place for b in task.source.bad] == ["line 1"]
+    with pytest.raises(UserError, match=r"data.jsonl, line 1: not valid JSON"):
+        load_task_file(path)

@@ -33,7 +33,7 @@ def test_rows_by_hand():
     assert made.advantages.tolist() == [10, 20, 20, 20, 30, 30]
     assert bool(made.returns.isnan().all())
     assert made.signals[SIGNAL].tolist() == [0, 1, 2, 3, 4, 5]
-    assert made.counts == {"policy": Counts(actions=6, trajectories=3, groups=2)}
+    assert made.counts == {"policy": Counts(actions=6, trajectories=3, groups=2, contexts=3)}
     assert made.old_logprobs is None
 
 
@@ -81,7 +81,7 @@ def test_a_subset_is_counted_anew():
     made = replace(two_groups(), old={LogProb(): torch.arange(6.0)})
     part = made.subset([1, 2])
     assert [t.id for t in part.trajectories] == ["g/1", "h/0"]
-    assert part.counts == {"policy": Counts(actions=5, trajectories=2, groups=2)}
+    assert part.counts == {"policy": Counts(actions=5, trajectories=2, groups=2, contexts=2)}
     assert part.in_group.tolist() == [3, 3, 3, 2, 2]
     assert part.trajectory.tolist() == [0, 0, 0, 1, 1]
     assert part.signals[SIGNAL].tolist() == part.old_logprobs.tolist() == [1, 2, 3, 4, 5]
@@ -97,7 +97,7 @@ def test_a_subset_in_another_order_keeps_rows_with_their_trajectories():
 def test_sources_are_told_apart_and_counted_apart():
     expert = trajectory([5, 5], name="e", source="expert")
     made = batch(Group("g", (trajectory([1], name="a"), expert)), Group("h", (trajectory([2, 2, 2], name="b"),)))
-    assert made.counts == {"policy": Counts(4, 2, 2), "expert": Counts(2, 1, 1)}
+    assert made.counts == {"policy": Counts(4, 2, 2, 2), "expert": Counts(2, 1, 1, 1)}
     mine, rows = made.of("expert")
     assert rows.tolist() == [1, 2]
     assert mine.trajectory.tolist() == [1, 1]

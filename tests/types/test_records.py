@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradus.types import NOT_APPLICABLE, Context, Failed, Frozen, Group, Problem, Sampling, UserError, prompt_context
+from gradus.types import NOT_APPLICABLE, Context, Failed, FailureKind, Frozen, Group, Problem, Sampling, UserError, prompt_context
 from tests.toy import group, trajectory
 
 
@@ -103,3 +103,14 @@ def test_the_question_is_the_last_message_or_the_text():
     messages = ({"role": "system", "content": "s"}, {"role": "user", "content": "q"})
     assert Problem("p", "t", messages).question == "q"
     assert Problem("p", "t", text="raw").question == "raw"
+
+
+@pytest.mark.parametrize("reason", ["late", "died: x", "invalid: y", "a: b", "", "raised ValueError: no"])
+@pytest.mark.parametrize("kind", FailureKind)
+def test_a_failure_is_read_back_from_its_text(reason, kind):
+    assert Failed.read(Failed(reason, kind).told) == Failed(reason, kind)
+
+
+def test_a_failure_as_text():
+    assert [Failed("late", FailureKind.TIMEOUT).told, Failed("returned nan").told] == ["timed out: late", "returned nan"]
+    assert [k.chance for k in FailureKind] == [False, True, False, True, True]

@@ -1,7 +1,7 @@
 import pytest
 
 from gradus.types import UserError
-from gradus.types.user_code import blamed, load_object, raised
+from gradus.types.user_code import Located, blamed, load_object, raised
 
 
 def write(folder, text, name="mine.py"):
@@ -69,3 +69,9 @@ def test_an_error_is_blamed_on_the_innermost_line_of_a_users_file(tmp_path):
     with pytest.raises(KeyError) as caught:
         {}["x"]
     assert blamed(caught.value) is None
+
+
+def test_a_function_that_another_process_can_find_is_called_as_it_is(tmp_path):
+    found = Located(lambda a, b: (a, b), f"{tmp_path}/mine.py:f", '{"top": 3}')
+    assert found(1, 2) == (1, 2)
+    assert (found.spec, found.options) == (f"{tmp_path}/mine.py:f", '{"top": 3}')

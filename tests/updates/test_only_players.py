@@ -30,3 +30,8 @@ def test_all_of_them_is_the_update_itself():
 def test_a_player_that_is_not_there_is_named():
     with pytest.raises(UserError, match='unknown player "critc"'):
         train_toy(ppo.but(update=OnlyPlayers(("critc",), ppo.update)), steps=1)
+
+
+def test_without_an_update_it_says_which_to_set():
+    with pytest.raises(UserError, match=r"set --update\.update Minibatches"):
+        train_toy(ppo.but(update=OnlyPlayers(("critic",), None)), steps=1)

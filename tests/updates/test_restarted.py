@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from gradus.papers.bases.best_of_n import best_of_n
-from gradus.types import UserError
-from gradus.types.players import Copy, Player
+from gradus.policies.build import build_players
+from gradus.types import Key, UserError
+from gradus.types.players import Adapter, Copy, Player
 from gradus.updates.minibatches import Minibatches
 from gradus.updates.restarted import Restarted
-from tests.toy import toy_run, train_toy
+from tests.small_model import save_small_model
+from tests.toy import TOY, toy_run, train_toy
 
 RECIPE = best_of_n.but(update=Restarted(Minibatches(epochs=2)), players__start=Player(Copy("policy")))
 
@@ -58,3 +60,47 @@ def test_a_start_that_is_not_there_is_named():
         train_toy(RECIPE.but(players__start=None))
     with pytest.raises(UserError, match='unknown player "polcy"'):
         train_toy(RECIPE.but(update__player="polcy"))
+
+
+class Fallen:
+    """An update that notes the weights it begins from, and leaves others behind."""
+
+    def __init__(self):
+        self.seen = []
+
+    def apply(self, players, batches, step, key):
+        learner = players["policy"]
+        self.seen.append({n: w.clone() for n, w in learner.policy.network.state_dict().items()})
+        assert not learner.optimizer.state
+        for p in learner.parameters:
+            p.grad = torch.ones_like(p)
+        learner.move(step)
+        return {}
+
+
+class Batch:
+    actions = 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_an_adapter_begins_from_its_start(tmp_path, precision):
+    folder = save_small_model(tmp_path / "model")
+    recipe = RECIPE.but(players__policy=Player(Adapter(rank=2)), setting__precision=precision, setting__learning_rate=1e-2)
+    players = build_players(recipe, folder, TOY, Key(1))
+    start = {n: w.clone() for n, w in players["start"].policy.network.state_dict().items()}
+    update = Fallen()
+    for step in (10, 11):
+        Restarted(update).apply(players, {"policy": Batch()}, step, Key())
+    assert [n for n in start if ".lora_" in n]
+    for seen in update.seen:
+        assert all(torch.equal(seen[n], w) for n, w in start.items())
+    after = players["policy"].policy.network.state_dict()
+    assert all(torch.equal(after[n], w) == (".lora_" not in n) for n, w in start.items())  # both moves began at the start, and moved it
+    assert all(torch.equal(w, start[n]) for n, w in players["start"].policy.network.state_dict().items())
+
+
+def test_a_start_of_another_make_is_named(tmp_path):
+    folder = save_small_model(tmp_path / "model")
+    recipe = RECIPE.but(players__policy=Player(Adapter(rank=2)), players__start=Player())  # the whole model, without adapter
+    with pytest.raises(UserError, match=r'their networks differ .* --players\.start\.model Copy$'):
+        Restarted(Fallen()).apply(build_players(recipe, folder, TOY, Key(1)), {"policy": Batch()}, 0, Key())

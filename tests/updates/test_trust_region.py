@@ -37,7 +37,7 @@ def sampled(dtype=torch.float64, micro=None):
 def surface(player, made):
     key = Key()
     made = replace(made, old=forward(player.policy, made, (LogProb(),), 0, key))
-    return Surface(player, made, torch.ones_like(made.weight), flat(player.parameters), key)
+    return Surface(player, made, torch.ones_like(made.weight), flat(player.parameters), key, player.micro_tokens)
 
 
 def scores(player, made):
@@ -81,7 +81,7 @@ def test_the_step_is_the_natural_gradient_at_the_bound():
     fisher = all_scores.T @ all_scores / 14 + 0.1 * torch.eye(72)
     direction = torch.linalg.solve(fisher, ascent)
     longest = direction * (2 * 0.001 / direction.dot(fisher @ direction)).sqrt()
-    found = TrustRegion(max_kl=0.001, iterations=50).update(player, made, Key())
+    found = TrustRegion(max_kl=0.001, iterations=50, fisher_share=1.0).update(player, made, Key())
     moved = flat(player.parameters) - start
     assert_close(moved, found["update_length"] * longest, rtol=1e-5, atol=1e-8)
     assert player.updates == 1
@@ -131,6 +131,36 @@ def test_a_step_that_never_holds_is_not_taken():
     player.spec = replace(player.spec, objective={"policy": Worse(trust=Unclipped())})
     assert TrustRegion().update(player, made, Key())["skipped"] == 1
     assert torch.equal(flat(player.parameters), start)
+
+
+def test_a_share_of_the_answers_makes_the_matrix():
+    player, made = sampled()
+    whole = surface(player, made)
+    assert whole.part(1.0) is whole
+    some = whole.part(0.3)  # two of four answers
+    ids = torch.unique(some.batch.trajectory).tolist()
+    assert len(ids) == 2
+    of = torch.isin(made.trajectory, torch.tensor(ids))
+    vector = torch.from_numpy(np.random.default_rng(2).normal(size=72))
+    mine = scores(player, made)[of]
+    assert_close(some.fisher_product(vector), mine.T @ (mine @ vector) / int(of.sum()), rtol=1e-7, atol=1e-10)
+    assert torch.unique(whole.part(1e-9).batch.trajectory).numel() == 1
+    drawn = {tuple(torch.unique(replace(whole, key=Key(i)).part(0.5).batch.trajectory).tolist()) for i in range(30)}
+    assert len(drawn) == 6  # every pair is drawn, by the key alone
+    assert torch.equal(whole.part(0.3).batch.trajectory, some.batch.trajectory)
+
+
+def test_a_share_asks_the_network_for_fewer_answers():
+    counts = {}
+    for share in (1.0, 0.25):
+        player, made = sampled()
+        asked = []
+        evaluate = player.policy.evaluate
+        player.policy.evaluate = lambda contexts, wants, key=None, e=evaluate, a=asked: a.append(len(contexts)) or e(contexts, wants, key=key)
+        TrustRegion(max_kl=0.001, fisher_share=share).update(player, made, Key())
+        counts[share] = sum(asked)
+    # most of the work is products, of four passes each, over four answers or over one; the start, a gradient and the search are over all four
+    assert counts[0.25] <= counts[1.0] / 3
 
 
 def test_given_answers_count_in_neither_matrix_nor_bound():

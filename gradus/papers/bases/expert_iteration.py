@@ -5,8 +5,8 @@ once; `epochs` passes in `count` mini-batches imitate them, loss = -(1 / number 
 How many problems a round has is scale: `--prompts`. A round without a right answer moves nothing.
 
 Fine-tuning goes on from the policy as it is. Beginning every round from the start model, so that the rounds improve the data alone, is
-`--update Restarted --players.start Player --update.update.epochs 2 --update.update.count 4`; ten answers a problem at most:
-`--selection.count 10`.
+`--update Restarted --players.start Player --players.start.model Copy --update.update.epochs 2 --update.update.count 4`; ten answers a
+problem at most: `--selection.count 10`.
 
 References: Anthony et al., Thinking Fast and Slow with Deep Learning and Tree Search, arXiv:1705.08439; for language models Havrilla et al.,
 Teaching Large Language Models to Reason with Reinforcement Learning, arXiv:2403.04642; from the start model, with at most ten answers:

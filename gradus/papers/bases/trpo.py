@@ -8,9 +8,9 @@ A token's KL is estimated without bias and never negative by r - 1 - log r over 
 and moves nothing. Metrics: update_kl, gain (of the objective), update_length (share of the longest step), skipped.
 
 Reference: Schulman et al., Trust Region Policy Optimization, arXiv:1502.05477, eq. 14 (single path), appendix C (conjugate gradient, line
-search), KL bound 0.01 of its experiments. Damping 0.1, ten iterations and halving as in the released code. Ours: F is the empirical covariance
-of the scores (the paper's second estimator; its first needs the whole distribution of every token), the KL is estimated in the same way, and
-the batch's mean reward is taken off the returns.
+search; F of a tenth of the answers), KL bound 0.01 of its experiments. Damping 0.1, ten iterations and halving as in the released code.
+Ours: F is the empirical covariance of the scores (the paper's second estimator; its first needs the whole distribution of every token), the
+KL is estimated in the same way, and the batch's mean reward is taken off the returns.
 """
 
 from gradus.objectives.averages import TokenMean

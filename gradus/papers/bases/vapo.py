@@ -31,5 +31,5 @@ vapo = ppo.derive(
     players__critic__credit=GAE(lam=1.0, whitened=False),
     players__reference=None,
     update=Minibatches(epochs=1, count=16),
-    schedule=FirstSteps(50, OnlyPlayers(("critic",), Minibatches(count=16))),
+    schedule=FirstSteps(50, OnlyPlayers(("critic",), update=None)),
 )

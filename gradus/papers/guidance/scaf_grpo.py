@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.papers.bases.grpo import grpo
 from gradus.rollouts.acting import Acting
@@ -36,6 +36,7 @@ class Scaffold:
     exempt: float = 0.15  # share of training, from its start, without hints; 1: never any
     kinds: tuple[str, ...] = ("knowledge", "planning", "solution")  # from abstract to concrete
     form: str = "hint: {}"  # the line put under the prompt; {} is the hint
+    asks_right: ClassVar[str] = "Acting"  # what to take where no answer is marked as right
 
     def __post_init__(self) -> None:
         if not 0 <= self.exempt <= 1:

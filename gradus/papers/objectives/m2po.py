@@ -88,7 +88,7 @@ class SecondMomentClip:
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         squares = log_ratio.detach()[harmful(log_ratio, advantages)].square()
-        cap = torch.tensor(second_moment_cap(squares, tau=self.tau))
+        cap = torch.tensor(second_moment_cap(squares, tau=self.tau), dtype=torch.float64)
         bounds = Clip(low=max(self.low, float(1 - (-cap).exp())), high=max(self.high, float(cap.exp() - 1)))
         losses, metrics = bounds.losses(log_ratio, advantages, batch)
         return losses, {**metrics, "second_moment": tally(squares)}

@@ -14,6 +14,26 @@ MADE_FOR: dict[str, dict[str, int]] = {
 }
 """The tasks that each model can begin to solve, and at which level; `base` also plays the small environments."""
 
+SOLVES: dict[str, tuple[float, float]] = {
+    "string_ops": (0.394, 0.934),
+    "arithmetic": (0.312, 0.980),
+    "countdown": (0.376, 0.996),
+    "knights_knaves": (0.370, 0.910),
+    "sudoku": (0.763, 1.000),
+    "zebra": (0.336, 0.979),
+    "planning": (0.191, 0.729),
+    "sorting": (0.544, 0.979),
+    "logic": (0.383, 0.875),
+    "sat": (0.414, 1.000),
+    "graphs": (0.326, 0.854),
+    "classification": (0.508, 1.000),
+    "multiple_choice": (0.194, 0.938),
+    "instructions": (0.298, 0.792),
+    "keychain": (0.311, 1.000),
+    "translation": (0.245, 0.833),
+}
+"""pass@1 and pass@16 on held-out problems at that level, before any training: `python -m benchmarks.tiny_table`, in benchmarks/RESULTS.md."""
+
 
 def folder(name: str = "base") -> Path:
     """The folder of a built-in model. Raises UserError for an unknown one, naming the nearest."""
@@ -28,3 +48,14 @@ def folder_for(task: str | None) -> Path:
     """The folder of the model that was made for a task; for a mixture the one for its first task; `base` for any other and for none."""
     first = (task or "").partition(",")[0].partition(":")[0]
     return folder(next((model for model, tasks in MADE_FOR.items() if first in tasks), "base"))
+
+
+def beyond(task: str, level: int | None) -> str | None:
+    """A sentence where a task is asked for at a level above the one that its built-in model was made for; None elsewhere."""
+    made = next((tasks[task] for tasks in MADE_FOR.values() if task in tasks), None)
+    if made is None or level is None or level <= made:
+        return None
+    return (
+        f"the built-in model was made for {task} at level {made}, of which it solves {SOLVES[task][0]:.0%} at the first attempt; of level {level} "
+        f"it solves less, perhaps too little to learn from: --task.level {made} fits it"
+    )

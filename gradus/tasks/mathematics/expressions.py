@@ -135,7 +135,7 @@ def _places(found: frozenset[str]) -> Iterator[dict[str, float]]:
 
 
 def _share(text: str) -> float:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little") / 2**32
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).digest(), "little") / 2**32
 
 
 def proportional(a: Term, b: Term) -> bool:

@@ -169,7 +169,7 @@ def _quotient(above: int, below: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _place(name: str, point: int) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{point}:{name}".encode(), digest_size=8).digest(), "little") % PRIME
+    return int.from_bytes(hashlib.blake2b(f"{point}:{name}".encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") % PRIME
 
 
 def polynomial(term: Term) -> bool:

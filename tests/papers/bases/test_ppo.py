@@ -48,7 +48,7 @@ def test_the_penalty_stands_in_the_reward_and_returns_are_not_whitened():
 
 def test_a_constant_batch_whitens_to_zero():
     signals = {CRITIC: {f"g/{i}": np.zeros(1) for i in range(3)}}
-    assert advantages(GAE(kl=0.0), group(1, 1, 1, lengths=[1, 1, 1]), signals=signals) == [[[0], [0], [0]]]
+    assert advantages(GAE(), group(1, 1, 1, lengths=[1, 1, 1]), signals=signals) == [[[0], [0], [0]]]
 
 
 def batch_of_five():
@@ -103,7 +103,7 @@ def test_the_critic_learns_the_values():
 
 def test_a_critic_that_says_zero_and_lam_one_is_reinforce_without_baseline():
     blind = ppo.but(
-        credit=GAE(lam=1.0, kl=0.0, whitened=False),
+        credit=GAE(lam=1.0, whitened=False),
         objective=reinforce.objective,
         update__epochs=1,
         players__critic=Player(Copy("policy")),

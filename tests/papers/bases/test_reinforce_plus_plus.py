@@ -66,7 +66,7 @@ def test_without_its_differences_it_is_reinforce():
 
 
 def test_it_is_ppo_with_a_critic_that_says_nothing():
-    blind = toy_run(ppo.but(credit__lam=1.0, credit__kl=0.01, players__critic__optimizer=None, players__critic__objective=None))
+    blind = toy_run(ppo.but(credit__rule__lam=1.0, credit__coefficient=0.01, players__critic__optimizer=None, players__critic__objective=None))
     with torch.no_grad():
         blind.players["critic"].policy.network.values.zero_()
     ours = train_toy(reinforce_plus_plus.but(update__epochs=4))

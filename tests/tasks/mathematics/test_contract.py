@@ -171,6 +171,18 @@ def test_white_space_between_formulas_costs_no_time():
     assert not verify("$12$", "$1$" + " " * 19_000 + "$2$")
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("$x^2+11x+28$", "Thus, \\(5 \\text{\udb8eor } -3\\)."),  # polynomials, compared by residues
+        ("$\\sin(x)+28$", "Thus, \\(\\sin(5 \\text{\udb8eor } -3)\\)."),  # others, by values
+    ],
+)
+def test_a_variable_named_by_half_a_surrogate_pair_is_another_one(gold, answer):
+    assert not verify(gold, answer)
+    assert not verify(answer, gold)
+
+
 def test_terms_that_are_nested_too_deeply_for_the_stack_are_not_right(monkeypatch):
     def deep(gold, answer):
         raise RecursionError

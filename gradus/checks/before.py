@@ -1,0 +1,187 @@
+"""All checks of a plan, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.checks import data, judging, machine, template
+from gradus.checks.findings import Finding, collected, counted, guarded, passed
+from gradus.tasks.files import BadRow
+from gradus.types import Key, UserError
+from gradus.types.parts import Task
+
+if TYPE_CHECKING:
+    from gradus.api import Plan
+    from gradus.recipe import Recipe
+    from gradus.run import Run
+
+ROWS = 2000  # problems of a file whose reference answers are judged
+DRAWN = 32  # problems of a generator, and prompts that go through the template
+TRIED = 8  # reference answers that the reward is tried on
+ANSWERS = 8  # sampled answers a problem, at most
+
+
+def check(
+    planned: Callable[[], Plan], *, samples: int = 4, quarantine: str | None = None, step: bool = False, folder: Path = Path()
+) -> list[Finding]:
+    """Everything that can be found wrong before the first step.
+
+    Args: planned: makes the plan (what it refuses is a finding); samples: problems that the model answers, 0 for none; quarantine: where
+    bad rows are written; step: whether one step is really done, with the longest batch, for its memory; folder: where the run would be kept.
+    Raises: UserError for a number of samples below 0, or a quarantine file that cannot be written.
+    """
+    if samples < 0:
+        raise UserError(f"--samples is {samples}; give how many problems the model answers, 0 for none")
+    found: list[Finding] = []
+    plan = guarded("recipe", found, planned)
+    if plan is None:
+        return found
+    found.append(Finding("recipe", "ok", about(plan.recipe)))
+    task = _task(plan, found, quarantine)
+    if task is None:
+        return found
+    task = replace(task, environment=plan.recipe.environment or task.environment)
+    drawn = guarded("task", found, lambda: data.some_problems(task, DRAWN))
+    problems = drawn or []
+    if task.policy == "lm" and drawn is not None:
+        many = ROWS if task.source.size is not None else DRAWN
+        tried = guarded("verifier", found, lambda: data.some_problems(task, many)) or []
+        collected("verifier", found, judging.of_verifier(task, tried))
+    collected("sandbox", found, machine.of_sandbox(task, plan.recipe))
+    _policy(plan, task, problems, samples, folder, found)
+    if step and passed(found):
+        from gradus.systems.prediction import predict
+
+        done = guarded("memory", found, lambda: predict(plan.recipe, task, plan.model, seed=plan.seed, device=plan.device))
+        collected("memory", found, machine.of_step(done) if done is not None else ())
+    elif step:
+        found.append(Finding("memory", "not checked", "no step is done before what is wrong above is mended"))
+    return found
+
+
+def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: Path, found: list[Finding]) -> None:
+    """What needs the model. One thing wrong does not hide another: the template is tried whether recipe, reward and model fit or not."""
+    from gradus.policies.build import load_policy
+
+    run = _run(plan, task, found)
+    wrong = not passed([f for f in found if f.check in ("fit", "reward")])
+    policy = None
+    if run is not None:
+        policy = run.players["policy"].policy
+    elif all(f.check != "model" for f in found):
+        policy = guarded("model", found, lambda: load_policy(plan.model, task, plan.recipe, plan.device))
+    if policy is not None and getattr(policy, "tokens", None) is not None:
+        collected("template", found, template.of_template(policy, task, problems))
+    if run is not None and not wrong:
+        _judged(run, problems, samples, found)
+    if run is not None:
+        collected("disk", found, machine.of_disk(run, folder))
+        collected("memory", found, machine.of_memory(run, plan.device))
+    lacking = {"template": policy is None, "reward, samples": run is None or wrong, "disk, memory": run is None}
+    left = [name for name, missing in lacking.items() if missing]
+    if left:
+        found.append(Finding("the rest", "not checked", f"{', '.join(left)}: what is wrong above comes first"))
+
+
+def about(recipe: Recipe) -> str:
+    """The recipe and its scale in a line."""
+    s = recipe.setting
+    base = f" (from {recipe.base})" if recipe.base else ""
+    return f"{recipe.key}{base}: {s.steps} steps of {s.prompts} x {s.group} answers, learning rate {s.learning_rate:g}, {s.precision}"
+
+
+def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | None:
+    """The task, its files read row by row first; bad rows are left out of it, so that the rest can be checked."""
+    from gradus import registry
+    from gradus.api import load_task
+    from gradus.tasks.loaders import open_tables
+
+    options = dict(plan.task_options)
+    bad: list[BadRow] = []
+    files = guarded("data", found, lambda: data.files_of(plan.task, options, registry.task_modules()))
+    if files is None:
+        return None
+
+    def of_file(path: str, given: Any) -> Iterator[Finding]:
+        prompt, answer, held_out = (given.get(name) for name in ("prompt_column", "answer_column", "held_out"))
+        table, beside = open_tables(path, prompt, lossy=True)
+        beside = open_tables(held_out, prompt, lossy=True)[0] if held_out else beside
+        tables = [table] if beside is None else [table, beside]
+        for finding, rows in data.of_rows(tables, prompt, answer, float(given.get("bad_rows", 0))):
+            bad.extend(rows)
+            yield finding
+
+    for path, given in files:
+        collected("data", found, of_file(path, given))
+        if found[-1].verdict == "wrong" and not found[-1].details:  # no table, so no task
+            return None
+    if bad and quarantine is not None:
+        data.quarantine(Path(quarantine), bad)
+        found.append(Finding("data", "ok", f"{counted(len(bad), 'bad row')} written to {quarantine}"))
+    alone = len(files) == 1 and files[0][0] == plan.task
+    task = guarded("task", found, lambda: load_task(plan.task, {**options, "bad_rows": "1"} if alone and bad else options))
+    if task is not None:
+        collected("task", found, data.of_task(task))
+    return task
+
+
+def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
+    """The run that the plan would start, built piece by piece, so that one thing wrong does not hide another; None where one is."""
+    from gradus.fit import check_fit
+    from gradus.policies.build import build_players
+    from gradus.run import Run, judgeable
+
+    def fits() -> bool:
+        check_fit(plan.recipe, task)
+        return True
+
+    fitting = guarded("fit", found, fits)
+    recipe = guarded("reward", found, lambda: judgeable(plan.recipe, task))
+    if not fitting:
+        return None
+    players = guarded("model", found, lambda: build_players(plan.recipe, plan.model, task, Key(plan.seed), plan.device))
+    if players is None:
+        return None
+
+    def offers() -> bool:
+        check_fit(plan.recipe, task, players)
+        return True
+
+    if not guarded("fit", found, offers):
+        return None
+    found.append(Finding("fit", "ok", f"recipe {plan.recipe.key}, task {task.name} and model fit together"))
+    found.append(Finding("model", "ok", model_line(players)))
+    return Run(recipe or plan.recipe, task, players, seed=plan.seed)
+
+
+def model_line(players: Any) -> str:
+    """The players with their sizes; the policy's context, and why it runs through transformers where it does."""
+    sizes = [f"{name} {sum(p.numel() for p in player.policy.network.parameters()):,} parameters" for name, player in players.items()]
+    policy = players["policy"].policy
+    context = [f"context {policy.context_length} tokens"] if hasattr(policy, "context_length") else []
+    return "; ".join([*sizes, *context, *filter(None, [getattr(policy, "note", None)])])
+
+
+def _judged(run: Run, problems: list[Any], samples: int, found: list[Finding]) -> None:
+    """The reward on given and on sampled answers; its process ends with the check."""
+
+    async def tried() -> list[Finding]:
+        try:
+            out = await judging.of_reward(run, _every(problems, TRIED))
+            if samples and all(f.verdict != "wrong" for f in out):
+                out += await judging.of_samples(run, _every(problems, samples), min(run.recipe.setting.group, ANSWERS))
+            return out
+        finally:
+            if hasattr(run.recipe.reward, "close"):
+                await run.recipe.reward.close()
+
+    found += guarded("reward", found, lambda: asyncio.run(tried())) or []
+
+
+def _every(problems: list[Any], most: int) -> list[Any]:
+    """At most `most` of them, evenly."""
+    return problems[:: max(1, len(problems) // most)][:most]

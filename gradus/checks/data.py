@@ -1,0 +1,134 @@
+"""The data of a task before a run: every row of its files, and problems drawn from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradus.checks.findings import Finding, counted
+from gradus.fit import check_problems
+from gradus.tasks.files import BadRow, Table, each_row
+from gradus.tasks.rows import Checked, check_rows
+from gradus.types import Key, Problem, UserError
+from gradus.types.parts import Source, Task
+
+
+def of_rows(tables: Sequence[Table], prompt: str | None, answer: str | None, allowed: float) -> Iterator[tuple[Finding, tuple[BadRow, ...]]]:
+    """The findings of one file and of the held-out one that comes with it, each with the bad rows; `allowed`: the share of rows that may be bad."""
+    for table in tables:
+        checked = check_rows(table, prompt, answer, bad_rows=1.0)
+        total, place = len(table) + len(table.lost), table.where(0).rpartition(", ")[0] if len(table) else str(getattr(table, "path", ""))
+        bad = len(checked.bad)
+        if not bad:
+            yield Finding("data", "ok", f"{place}: {counted(total, 'row')}, {checked.answered:,} with an answer"), ()
+        else:
+            share = bad / total
+            remedy = f"mend them, or leave them out with --task.bad_rows {_up(share)}" if share > allowed else "they are left out"
+            says = f"{place}: {bad} of {counted(total, 'row')} bad"
+            yield Finding("data", "wrong" if share > allowed else "warning", says, remedy, tuple(map(told, checked.bad))), checked.bad
+        yield from ((finding, ()) for finding in _oddities(table, checked, place))
+        prompt, answer = checked.columns.prompt, checked.columns.answer
+
+
+def _up(share: float) -> str:
+    """A share rounded up to two digits that count."""
+    digits = 2 - int(np.floor(np.log10(share))) - 1
+    return f"{min(1.0, np.ceil(share * 10**digits) / 10**digits):g}"
+
+
+def told(row: BadRow) -> str:
+    """A bad row in a line: place, field, reason."""
+    field = f'"{row.field}" ' if row.field else ""
+    return f"{row.place}: {field}{row.reason}"
+
+
+def _oddities(table: Table, checked: Checked, place: str) -> Iterator[Finding]:
+    """Prompts that stand in several rows, values of the column id that do, rows without an answer where others have one."""
+    prompts: dict[int, list[tuple[int, str]]] = {}
+    names: dict[str, list[int]] = {}
+    distinct, counts = np.unique(checked.hashes, return_counts=True)
+    repeated = set(distinct[counts > 1].tolist())
+    hashes = dict(zip(checked.rows.tolist(), checked.hashes.tolist(), strict=True))
+    for index, row in each_row(table):
+        if index not in hashes or not isinstance(row, dict):
+            continue
+        if hashes[index] in repeated:
+            prompts.setdefault(hashes[index], []).append((index, json.dumps(row.get(str(checked.columns.answer)), default=str)))
+        if isinstance(row.get("id"), str | int):
+            names.setdefault(str(row["id"]), []).append(index)
+
+    def lines(rows: Sequence[int]) -> str:
+        return ", ".join(table.where(i).rpartition(", ")[2] for i in rows[:4]) + (" ..." if len(rows) > 4 else "")
+
+    quarrels = [[i for i, _ in rows] for rows in prompts.values() if len({answer for _, answer in rows}) > 1]
+    if quarrels:
+        says = f"{place}: {counted(len(quarrels), 'prompt')} in several rows with different answers"
+        yield Finding("data", "warning", says, "keep the row whose answer is right, or give one row a list of answers", tuple(map(lines, quarrels)))
+    if again := [[i for i, _ in rows] for rows in prompts.values() if [i for i, _ in rows] not in quarrels]:
+        says = f"{place}: {counted(len(again), 'prompt')} in several rows with one answer, asked more often than others"
+        yield Finding("data", "warning", says, "drop all but one row of each, unless that is meant", tuple(map(lines, again)))
+    if twice := [rows for rows in names.values() if len(rows) > 1]:
+        says = f'{place}: {counted(len(twice), "value")} of the column "id" in several rows'
+        yield Finding("data", "warning", says, 'Gradus counts rows by itself; make "id" distinct if your reward reads it', tuple(map(lines, twice)))
+    if 0 < checked.answered < len(checked.rows):
+        says = f"{place}: {len(checked.rows) - checked.answered:,} of {counted(len(checked.rows), 'row')} without an answer, which no verdict applies to"
+        yield Finding("data", "warning", says, "give them an answer, drop them, or judge with --reward FILE.py:FUNCTION")
+
+
+def quarantine(path: Path, rows: Sequence[BadRow]) -> None:
+    """Writes bad rows as JSON lines: file, place, field, reason, text. Raises UserError for another ending, or a file that is there already."""
+    from gradus.lab.durable import write
+
+    if path.suffix != ".jsonl":
+        raise UserError(f'--quarantine is "{path}"; name a file that ends in .jsonl')
+    if path.exists():
+        raise UserError(f"{path} exists already; name another file with --quarantine, nothing is overwritten")
+    try:
+        write(path, "".join(json.dumps(dataclasses.asdict(row)) + "\n" for row in rows).encode())
+    except OSError as error:
+        raise UserError(f"cannot write the bad rows to {path}: {error.strerror or error}; name another file with --quarantine") from error
+
+
+def bad_rows_of(task: Task) -> tuple[BadRow, ...]:
+    """The rows that were left out when the task was loaded, of all the files that it is made of."""
+    found: list[BadRow] = []
+    for source in (task.source, task.held_out):
+        tasks = getattr(source, "parts", {}) if not hasattr(source, "bad") else {}
+        found += getattr(source, "bad", ())
+        found += [row for part in tasks.values() for row in bad_rows_of(part)]
+    return tuple(dict.fromkeys(found))
+
+
+def of_task(task: Task) -> Iterator[Finding]:
+    """Whether problems can be drawn, for training and for evaluation."""
+    check_problems(task)
+    sizes = ["without end" if s.size is None else f"{s.size:,}" for s in (task.source, task.held_out)]
+    yield Finding("task", "ok", f"{task.name}: problems for training {sizes[0]}, for evaluation {sizes[1]}")
+
+
+def some_problems(task: Task, most: int) -> list[Problem]:
+    """At most `most` problems of training and as many of evaluation, over the whole of each source."""
+    return [p for source in (task.source, task.held_out) for p in _spread(source, task.level, most)]
+
+
+def _spread(source: Source, level: int | None, most: int) -> list[Problem]:
+    count = most if source.size is None else min(most, source.size)
+    end = count if source.size is None else source.size
+    return source.draw([i * end // count for i in range(count)], level, Key().fold("check"))
+
+
+def files_of(spec: str, options: Mapping[str, str], named: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:
+    """The files and data sets that a task is made of, each with the options that it is read with."""
+    from gradus.tasks.loaders import is_data
+    from gradus.tasks.mixture import split_weights
+
+    if is_data(spec, named):
+        return [(spec, options)]
+    if spec in named or ".py:" in spec:
+        return []
+    return [(part, {}) for part, _ in split_weights(spec) if is_data(part, named)]

@@ -1,0 +1,98 @@
+"""What a check before a run found: a row a finding, told as a table or as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Verdict = Literal["ok", "warning", "wrong", "not checked"]
+SHOWN = 10  # details that a table lists; JSON has them all
+STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red", "not checked": "dim"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked. `details`: the places, one a line; `remedy`: what to do ('' where nothing is)."""
+
+    check: str  # recipe, data, task, fit, model, template, verifier, reward, samples, sandbox, disk, memory
+    verdict: Verdict
+    says: str
+    remedy: str = ""
+    details: tuple[str, ...] = ()
+
+
+def of_error(check: str, error: Exception, verdict: Verdict = "wrong") -> Finding:
+    """The finding of an error whose sentence ends in what to do, after its last semicolon or full stop."""
+    from gradus.types import UserError
+    from gradus.types.user_code import blamed
+
+    text = str(error) if isinstance(error, UserError) else blamed(error)
+    if text is None:
+        raise error
+    says, _, remedy = text.rpartition("; " if "; " in text and ". " not in text.rpartition("; ")[2] else ". ")
+    return Finding(check, verdict, says or text, remedy if says else "")
+
+
+def guarded(check: str, found: list[Finding], work: Callable[[], Any]) -> Any:
+    """What the work gives; None where it raises what a user can mend, which is then a finding."""
+    try:
+        return work()
+    except Exception as error:  # a fault of ours, or of a library, is raised again by of_error
+        found.append(of_error(check, error))
+        return None
+
+
+def collected(check: str, found: list[Finding], findings: Iterable[Finding]) -> None:
+    """Adds the findings as they come; an error that a user can mend ends them and is one itself."""
+    guarded(check, found, lambda: found.extend(findings))
+
+
+def passed(found: Sequence[Finding]) -> bool:
+    """Whether nothing is wrong."""
+    return all(finding.verdict != "wrong" for finding in found)
+
+
+def as_json(found: Sequence[Finding]) -> dict[str, Any]:
+    """The findings as plain values."""
+    return {"ok": passed(found), "findings": [dataclasses.asdict(finding) for finding in found]}
+
+
+def summary(found: Sequence[Finding]) -> str:
+    """A sentence at the end: whether a run may start."""
+    wrong, warnings = (sum(f.verdict == verdict for f in found) for verdict in ("wrong", "warning"))
+    if wrong:
+        return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong: mend {'it' if wrong == 1 else 'them'} before training"
+    warned = f" ({counted(warnings, 'warning')})" if warnings else ""
+    return f"nothing is wrong{warned}: a run may start"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things: '1 prompt', '2,000 prompts'."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def show(found: Sequence[Finding]) -> None:
+    """Prints the findings as a table."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from gradus.lab.live import printable
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
+    for title in ("check", "verdict", "what was found", "what to do"):
+        table.add_column(title, overflow="fold", no_wrap=title in ("check", "verdict"))
+    for finding in found:
+        details = [*finding.details[:SHOWN]]
+        details += [f"and {left} more"] if (left := len(finding.details) - SHOWN) > 0 else []
+        says = "\n".join([finding.says, *(f"  {line}" for line in details)])
+        cells = (finding.check, finding.verdict, says, finding.remedy)
+        table.add_row(*(Text("\n".join(map(printable, c.split("\n"))), style=STYLES[finding.verdict] if i == 1 else "") for i, c in enumerate(cells)))
+    width = shutil.get_terminal_size((140, 24)).columns
+    console = Console(width=max(width, 60))
+    console.print(table)
+    console.print(Text(summary(found)))

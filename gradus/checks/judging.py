@@ -1,0 +1,137 @@
+"""The verifier and the reward before a run: tried on reference answers, on answers that say nothing, and on what the model samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradus.checks.findings import Finding, counted
+from gradus.checks.template import answers_of
+from gradus.rollouts.given import told
+from gradus.rollouts.names import trajectory_name
+from gradus.types import Context, Group, Problem, Request, Trajectory
+from gradus.types.parts import Task
+
+NOTHING = "I do not know."
+SECONDS = 10.0  # of processor time that one verdict may take
+
+
+def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
+    """Every reference answer must be judged right; an answer that says nothing, and those to other problems, wrong."""
+    from gradus.testing.subject import Subject
+    from gradus.testing.tasks import right_answers, wrong_answers
+    from gradus.testing.watched import REACHES, Limits
+
+    if task.policy != "lm" or task.verify is None:
+        yield Finding("verifier", "not checked", f"task {task.name} has no verifier of texts")
+        return
+    # what a verifier reaches for, is asked by its contract test; here it only has to judge, and to come to an end
+    subject = Subject(task, given=tuple(problems), limits=Limits(seconds=SECONDS, memory=0, allow=frozenset(REACHES)))
+    right, wrong = right_answers(subject), wrong_answers(subject)
+    if right.skipped:
+        yield Finding("verifier", "not checked", "no problem has a reference answer")
+    elif right.findings:
+        says = f"{len(right.findings)} of {counted(right.tried, 'reference answer')} not judged right"
+        remedy = 'mend the rows, or the verifier (for formulas --task.verify mathematics, else a task of your own, file.py:task)'
+        yield Finding("verifier", "wrong", says, remedy, right.findings)
+    if wrong.findings and not wrong.skipped:
+        says = f"of {wrong.tried} wrong answers, some are judged right or break the verifier"
+        yield Finding("verifier", "wrong", says, "make the verifier stricter: a policy would learn such answers", wrong.findings)
+    elif right.tried and not right.findings:
+        yield Finding("verifier", "ok", f"{counted(right.tried, 'reference answer')} judged right, {wrong.tried:,} wrong ones wrong")
+
+
+async def of_reward(run: Any, problems: Sequence[Problem]) -> list[Finding]:
+    """The recipe's reward on reference answers, and on an answer that says nothing."""
+    if run.task.policy != "lm" or run.task.environment is not None:
+        return [Finding("reward", "not checked", "it is tried on what the policy samples only, for answers here are no single texts")]
+    world = run.world(run.recipe, "check")
+    tests = getattr(run.task.verify, "answers_are_tests", False)
+    texts = [(p, answers_of(p)) for p in problems if not tests or isinstance(p.meta.get("solution"), str)]
+    asked = [(p, kind, text) for p, known in texts if known for kind, text in (("reference", known[0]), ("nothing", NOTHING))]
+    if not asked:
+        return [Finding("reward", "not checked", "no problem has a reference answer to try it on")]
+    groups = [Group(f"check/{i}", (_given(world, p, text, i),)) for i, (p, _, text) in enumerate(asked)]
+    started = time.perf_counter()
+    judged = await world.judge(groups)
+    seconds = time.perf_counter() - started
+    rewards = [g.trajectories[0] for g in judged]
+    failed = [t for t in rewards if t.failed is not None]
+    if failed:
+        details = tuple(dict.fromkeys(f"problem {t.problem.id}: {t.failed}" for t in failed))
+        return [Finding("reward", "wrong", f"{len(failed)} of {counted(len(rewards), 'answer')} got no reward", "mend the reward function", details)]
+    good, bad = ([t.value for t, (_, kind, _) in zip(rewards, asked, strict=True) if kind == wanted] for wanted in ("reference", "nothing"))
+    says = f"reference answers {spread(good)}, {NOTHING!r} {spread(bad)}; {1000 * seconds / len(rewards):.2g} ms an answer"
+    if np.mean(good) <= np.mean(bad):
+        return [Finding("reward", "warning", says, "reference answers should earn more than none: look at the reward, or expect it to teach another thing")]
+    return [Finding("reward", "ok", says)]
+
+
+def _given(world: Any, problem: Problem, text: str, index: int) -> Trajectory:
+    """An answer as if it had been sampled."""
+    request = Request(problem, tags=("check", index))
+    context: Context = told(world.prompt(request), text, request, world)
+    name = trajectory_name(0, request, 0)
+    return Trajectory(name, problem, (context,), completion=world.text(context.tokens[context.chosen]), source="expert")
+
+
+def spread(values: Sequence[float]) -> str:
+    """The range of some rewards in words."""
+    low, high = min(values), max(values)
+    return f"earn {low:.3g}" if low == high else f"earn {low:.3g} to {high:.3g}, in the mean {float(np.mean(values)):.3g}"
+
+
+async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[Finding]:
+    """The reward on `count` answers of the policy to each problem."""
+    world = run.world(run.recipe, "check")
+    acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
+    started = time.perf_counter()
+    groups = await run.memory.peek("rollout", acting, "run", [Request(p, count=count, tags=("check",)) for p in problems], world)
+    seconds = time.perf_counter() - started
+    trajectories = [t for g in groups for t in g.trajectories]
+    failed = [t for t in trajectories if t.failed is not None]
+    share, allowed = len(failed) / max(1, len(trajectories)), run.recipe.setting.max_failed
+    if failed:
+        details = tuple(dict.fromkeys(f"{t.failed}" for t in failed))
+        says = f"{len(failed)} of {counted(len(trajectories), 'sampled answer')} got no reward"
+        verdict: Any = "wrong" if share > allowed else "warning"
+        return [Finding("samples", verdict, says, "mend the reward; failed answers are never trained on", details)]
+    values = [t.value for t in trajectories]
+    cut = sum(t.ended.value in ("length", "context") for t in trajectories)
+    says = f"{counted(len(values), 'sampled answer')} {spread(values)}; {seconds / len(values):.2g} s an answer"
+    found = [_mixed(groups, says)]
+    if cut * 2 > len(values):
+        says = f"{cut} of {counted(len(values), 'sampled answer')} were cut at the limit of {world.sampling.max_tokens} tokens"
+        found.append(Finding("samples", "warning", says, "raise --max_tokens, unless they are to become shorter"))
+    return found
+
+
+def _mixed(groups: Sequence[Group], says: str) -> Finding:
+    """Whether the answers to one problem are told apart by the reward, as methods that compare them need."""
+    several = [g for g in groups if len(g.trajectories) > 1]
+    mixed = [g for g in several if len({t.value for t in g.trajectories}) > 1]
+    if several and not mixed:
+        remedy = "take an easier level, a larger --group, a stronger model, or a reward with partial credit"
+        return Finding("samples", "warning", f"{says}; all answers to a problem are equal, so that comparing them teaches nothing", remedy)
+    return Finding("samples", "ok", says + (f"; told apart in {len(mixed)} of {len(several)} problems" if several else ""))
+
+
+def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
+    """A warning where the verifier, asked in this process, does not take a worked solution or an answer in any usual form for right."""
+    from gradus.rewards.verified import verdict
+    from gradus.testing.subject import Subject
+
+    if task.verify is None:
+        return
+    subject, refused = Subject(task), []
+    for problem in problems:
+        for forms in subject.references(problem):
+            values = [verdict(task, Trajectory("check", problem, (), completion=text)) for text in forms]
+            if not any(isinstance(value, float) and value >= 1 for value in values):
+                refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {values[0]}")
+    if refused:
+        says = f"{len(refused)} of {counted(len(problems), 'reference answer')} not judged right"
+        yield Finding("verifier", "warning", says, "look at all of them with gradus check", tuple(refused))

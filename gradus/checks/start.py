@@ -1,0 +1,46 @@
+"""What every run looks at by itself before its first step, in a moment; `gradus check` looks at all of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from gradus.checks import data, judging, machine, template
+from gradus.checks.findings import Finding, collected
+
+if TYPE_CHECKING:
+    from gradus.run import Run
+
+BAD_ROWS = "bad_rows.jsonl"  # in the run's folder: the rows that were left out
+
+GENERATED, READ = 2, 16  # problems of each source that are looked at: making one may take long, reading one does not
+
+
+def tell(run: Run) -> None:
+    """Says what is not as it should be, and keeps the bad rows with the run. Stops nothing: a run may be meant so."""
+    rows = data.bad_rows_of(run.task)
+    if rows and run.folder is not None:
+        data.quarantine(run.folder.path / BAD_ROWS, rows)
+    kept = f", and kept in {run.folder.path / BAD_ROWS}" if rows and run.folder is not None else ""
+    lines = [f"{len(rows)} bad rows are left out{kept}"] if rows else []
+    for finding in looked_at(run):
+        details = f" ({finding.details[0]})" if finding.details else ""
+        lines.append(f"{finding.verdict}: {finding.says}{details}; {finding.remedy}")
+    for line in lines:
+        if run.view is not None:
+            run.view.message(line)
+        else:
+            print(line, file=sys.stderr)
+
+
+def looked_at(run: Run) -> list[Finding]:
+    """Some prompts and answers through template and verifier, and the disk: only what is not as it should be."""
+    found: list[Finding] = []
+    policy = run.players["policy"].policy
+    if run.task.policy == "lm" and run.task.environment is None and getattr(policy, "tokenizer", None) is not None:
+        problems = data.some_problems(run.task, GENERATED if run.task.source.size is None else READ)
+        collected("template", found, template.of_template(policy, run.task, problems, whole=False))
+        collected("verifier", found, judging.of_references(run.task, problems))
+    if run.folder is not None:
+        collected("disk", found, machine.of_disk(run, run.folder.path))
+    return [finding for finding in found if finding.verdict in ("warning", "wrong")]

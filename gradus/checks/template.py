@@ -1,0 +1,119 @@
+"""The round trip of the chat template: what is asked and answered must come back from the tokens, and a turn must begin and end where it should."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gradus.checks.findings import Finding, counted
+from gradus.policies.chat import render
+from gradus.types import Message, Problem, UserError
+from gradus.types.parts import Task
+
+
+def of_template(policy: Any, task: Task, problems: Sequence[Problem], *, whole: bool = True) -> Iterator[Finding]:
+    """The findings for a language model and some problems of its task; `whole`: also how a finished turn is written.
+
+    Raises UserError where the template or the tokenizer refuses.
+    """
+    asked = [messages_of(p, task.system) for p in problems]
+    lost = _lost([(p, part, policy.text(policy.tokens(prompt))) for p, prompt in zip(problems, asked, strict=True) for part in _parts(prompt)])
+    if lost:
+        says = f"{len(lost)} of {counted(len(problems), 'prompt')} do not come back whole from the tokens that the model reads"
+        remedy = "take a model whose tokenizer knows these letters and whose template shows these messages, or change the data"
+        yield Finding("template", "wrong", says, remedy, tuple(lost))
+    given = [(p, text) for p in problems for text in answers_of(p)[:1]]
+    strange = _lost([(p, text, policy.text(policy.completion_tokens(text))) for p, text in given])
+    if strange:
+        says = f"{len(strange)} of {counted(len(given), 'reference answer')} do not come back whole from their tokens: the model cannot write them"
+        yield Finding("template", "wrong", says, "take a model whose tokenizer knows these letters, or change the answers", tuple(strange))
+    limit = policy.context_length
+    long = [(p, n) for p, prompt in zip(problems, asked, strict=True) if (n := len(policy.tokens(prompt))) >= limit]
+    if long:
+        details = tuple(f"problem {p.id}: {n} tokens" for p, n in long)
+        says = f"{len(long)} of {counted(len(problems), 'prompt')} leave no token to answer: the model's context holds {limit}"
+        yield Finding("template", "wrong", says, "shorten the prompts, or use a model with a longer context", details)
+    chats = [prompt for prompt in asked if not isinstance(prompt, str)]
+    odd = [*_ends(policy, task), *_opening(policy, chats), *(_turns(policy, chats, given) if whole else ())]
+    yield from odd
+    if not (lost or strange or long or odd):
+        own = "the model's template" if policy.tokenizer.own_template else "the default template (the model brings none)"
+        yield Finding("template", "ok", f"{own}: {counted(len(problems), 'prompt')} and {counted(len(given), 'answer')} come back whole from their tokens")
+
+
+def messages_of(problem: Problem, system: str | None) -> str | tuple[Message, ...]:
+    """What the model is asked: raw text, or the messages with the task's system message in front."""
+    if problem.text is not None:
+        return problem.text
+    return ({"role": "system", "content": system}, *problem.messages) if system else problem.messages
+
+
+def answers_of(problem: Problem) -> list[str]:
+    """Texts that answer a problem: its worked solution, else its answer."""
+    solution, answer = problem.meta.get("solution"), problem.answer
+    first = next(iter(answer), None) if isinstance(answer, list | tuple) else answer
+    return [str(text) for text in (solution, first) if isinstance(text, str | int | float) and str(text).strip()]
+
+
+def _parts(prompt: str | Sequence[Message]) -> list[str]:
+    return [prompt] if isinstance(prompt, str) else [str(m["content"]) for m in prompt]
+
+
+def _lost(trips: Sequence[tuple[Problem, str, str]]) -> list[str]:
+    """A line for every problem whose text is not in what came back; spaces do not count, which templates strip and some tokenizers add."""
+    found: dict[str, str] = {}
+    for problem, text, back in trips:
+        before, after = ("".join(unicodedata.normalize("NFKC", t).split()) for t in (text, back))  # some tokenizers normalise
+        if before in after:
+            continue
+        letters = sorted(set(before) - set(after))
+        what = f"lost {' '.join(map(ascii_or_self, letters[:12]))}" if letters else f"{text[:40]!r} comes back as {back[:60]!r}"
+        found.setdefault(problem.id, f"problem {problem.id}: {what}")
+    return list(found.values())
+
+
+def ascii_or_self(letter: str) -> str:
+    """A letter as it is where it can be printed, else its escape."""
+    return letter if letter.isprintable() else ascii(letter)[1:-1]
+
+
+def _ends(policy: Any, task: Task) -> Iterator[Finding]:
+    """Whether the model can end its turn."""
+    end = policy.tokenizer.end
+    if not policy.end_tokens and not task.sampling.stops:
+        says = "the model has no end token, so every answer runs to max_tokens"
+        yield Finding("template", "warning", says, 'set eos_token in tokenizer_config.json and eos_token_id in generation_config.json')
+    elif end is not None and end not in policy.end_tokens:
+        says = f"the tokenizer's end token ({end}) is not among the tokens that end an answer ({', '.join(map(str, policy.end_tokens))})"
+        yield Finding("template", "warning", says, "add it to eos_token_id in generation_config.json")
+
+
+def _opening(policy: Any, chats: Sequence[Sequence[Message]]) -> Iterator[Finding]:
+    """Whether the template tells the model that its turn begins."""
+    template, specials = policy.tokenizer.template, policy.tokenizer.specials
+    if chats and render(template, chats[0], specials) == render(template, chats[0], specials, opening=False):
+        says = "the chat template writes nothing for add_generation_prompt, so the model is not told that its turn begins"
+        yield Finding("template", "warning", says, "use the template of an instruction-tuned model, with a generation prompt")
+
+
+def _turns(policy: Any, chats: Sequence[Sequence[Message]], given: Sequence[tuple[Problem, str]]) -> Iterator[Finding]:
+    """Whether the template writes a finished turn as it was asked for, and closes it with an end token."""
+    tokenizer = policy.tokenizer
+    if not chats:
+        return
+    chat, answer = tuple(chats[0]), next((text for _, text in given), "yes").strip()
+    opened = render(tokenizer.template, chat, tokenizer.specials)
+    try:
+        whole = render(tokenizer.template, (*chat, {"role": "assistant", "content": answer}), tokenizer.specials, opening=False)
+    except UserError as error:
+        yield Finding("template", "warning", f"a conversation with an answer cannot be written: {error}", "mend chat_template in the model folder")
+        return
+    if not whole.startswith(opened + answer):
+        says = f"a finished turn is written otherwise than it is asked for: the prompt ends in {opened[-40:]!r}, the conversation in {whole[-60:]!r}"
+        yield Finding("template", "warning", says, "mind it where tasks have many turns; those of one turn are not touched")
+        return
+    closing = tokenizer.encode(whole[len(opened + answer) :], False)
+    if policy.end_tokens and not set(closing[:2]) & set(policy.end_tokens):
+        says = "the template does not close the assistant's turn with a token that ends an answer"
+        yield Finding("template", "warning", says, "add the token that closes a turn to eos_token_id in generation_config.json")

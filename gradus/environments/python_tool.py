@@ -1,0 +1,128 @@
+"""A Python tool: the player writes programs, is told what they print, and then answers. Every program runs in a sandbox of its own."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from gradus.sandbox import End, Limits, Ran, Sandbox
+from gradus.types import Failed, Key, NotApplicable, Problem, UserError
+from gradus.types.parts import Turn, Verify, World
+
+RIGHT_REWARD = 1.0  # what exact match gives; another verifier gives what it gives
+LIMITS = Limits(wall=5.0, memory=256 << 20, output=64 << 10)
+_FENCED = re.compile(r"```[ \t]*(?:python3?|py)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_LINE = re.compile(r"^[ \t]*(python|answer):(.*)$", re.MULTILINE | re.IGNORECASE)
+TAIL = 20_000  # characters of an action that are read, from its end
+ENDS = {
+    End.TIMEOUT: "stopped: it took too long",
+    End.MEMORY: "stopped: it took too much memory",
+    End.OUTPUT: "stopped: it printed too much",
+    End.DISK: "stopped: its files are too large",
+    End.SIGNAL: "it crashed",
+}
+
+
+def exact(problem: Problem, answer: str) -> float:
+    """1.0 where an answer is the problem's to the letter, but for spaces round it."""
+    return RIGHT_REWARD if answer.strip() == str(problem.answer).strip() else 0.0
+
+
+@dataclass(frozen=True)
+class PythonTool:
+    """`python: expression or statements`, or a block ```python, is run, and its output is the observation; `answer: ...` ends the episode.
+
+    The last of these in an action counts. A program whose last line is an expression prints its value. Programs share nothing: each starts
+    anew. The reward is the verifier's for the answer, 0 for every other turn.
+    """
+
+    sandbox: Sandbox = Sandbox(limits=LIMITS)
+    verify: Verify = exact  # judges (problem, what follows "answer:")
+    shown: int = 400  # characters of output that the player sees: the first half and the last
+    limit: int = 4  # turns after which the episode is truncated
+
+    def __post_init__(self) -> None:
+        for name, least in (("shown", 16), ("limit", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"python_tool: {name} is {getattr(self, name)}; it must be {least} or more")
+
+    def start(self, problem: Problem, key: Key, world: World | None) -> Workbench:
+        """Raises UserError where programs cannot be isolated here."""
+        self.sandbox.check()
+        return Workbench(problem, key, world, self)
+
+
+class Workbench:
+    """One episode."""
+
+    def __init__(self, problem: Problem, key: Key, world: World | None, settings: PythonTool) -> None:
+        self.problem, self.key, self.world, self.settings = problem, key, world, settings
+        self.told: tuple[str, ...] = ()
+        self.turns = 0
+        self.first = Turn("", state=self._state())  # the question stands in the problem, where it stays in sight
+
+    def _state(self) -> str:
+        """All that the player was told: what it knows."""
+        return "\n\x00".join(self.told)
+
+    async def step(self, action: str) -> Turn:
+        """Raises RuntimeError where the verifier failed, which fails the episode; SandboxError where the sandbox did."""
+        self.turns += 1
+        truncated = self.turns >= self.settings.limit
+        verb, text = parse(action)
+        if verb == "answer":
+            outcome = self.settings.verify(self.problem, text)
+            if isinstance(outcome, Failed | NotApplicable):
+                reason = outcome.reason if isinstance(outcome, Failed) else "it does not apply"
+                raise RuntimeError(f"the verifier of {self.problem.id} gave no reward: {reason}")
+            return Turn("right" if outcome >= RIGHT_REWARD else "wrong", outcome, terminated=True, state=self._state())
+        if verb != "python":
+            return Turn("write python: code, or answer: ...", truncated=truncated, state=self._state(), valid=False)
+        observation = await self._output(text)
+        self.told = (*self.told, observation)
+        return Turn(observation, truncated=truncated, state=self._state())
+
+    async def _output(self, code: str) -> str:
+        """What a program prints. A fact of the step: when the step is done again, the player is told the same."""
+        call = f"python_tool/{self.key.value:016x}/{self.turns}"
+        known = None if self.world is None else self.world.fact(call)
+        if known is not None:
+            return known
+        with nullcontext() if self.world is None else self.world.waiting("the sandbox", f"a program for problem {self.problem.id}"):
+            ran = await self.settings.sandbox.running(_inside(), files={"tool.py": code})
+        observation = shown(ran, self.settings.shown)
+        if self.world is not None:
+            self.world.decide(call, observation)
+        return observation
+
+
+def parse(action: str) -> tuple[str, str]:
+    """('python', code) or ('answer', text), whichever stands last; ('', '') for neither."""
+    text = action[-TAIL:]
+    found = [(m.start(), "python", m[1]) for m in _FENCED.finditer(text) if m[1].strip()]
+    blocks = [(m.start(), m.end()) for m in _FENCED.finditer(text)]
+    for m in _LINE.finditer(text):
+        if not any(start <= m.start() < end for start, end in blocks):
+            found.append((m.start(), m[1].lower(), m[2].strip()))
+    _, verb, what = max(found, default=(0, "", ""))
+    return verb, what
+
+
+def shown(ran: Ran, most: int) -> str:
+    """What a player is told of a run: its output, then why it failed; long text loses its middle."""
+    lines = [ran.stdout.strip("\n")]
+    if ran.ended in ENDS:
+        lines.append(ENDS[ran.ended])
+    elif not ran.ok:
+        lines.append(ran.stderr.strip().rpartition("\n")[2] or f"exit code {ran.exit}")
+    text = "".join(c if c.isprintable() or c in "\n\t" else "?" for c in "\n".join(line for line in lines if line)) or "(no output)"
+    half = (most - 5) // 2
+    return text if len(text) <= most else f"{text[:half]}\n...\n{text[-half:]}"
+
+
+@cache
+def _inside() -> str:
+    return Path(__file__).with_name("_python_tool_inside.py").read_text(encoding="utf-8")

@@ -1,0 +1,68 @@
+"""What is kept of numbers that went bad: `bad/step-000012/`, whole or not there, for people to look into. Nothing reads it again.
+
+`report.json` says which tensor, which trajectory and which action came first; `rows-1.safetensors` holds every row of that mini-batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.lab.durable import PARTIAL, encode, remove, room, sync, write
+
+if TYPE_CHECKING:
+    from gradus.updates.diagnosis import Diagnosis
+
+BAD = "bad"
+MOST = 4  # mini-batches of a step that are kept
+TEXT = 2000  # characters of an answer
+
+
+def keep(run: Path, step: int, restart: int, found: Sequence[Diagnosis]) -> Path:
+    """Writes the folder of a step; done again it has the same bytes. Returns its path. Raises: UserError where the disk is full."""
+    from safetensors.torch import save_file
+
+    name = f"step-{step:06d}" + (f"-restart-{restart}" if restart else "")
+    target, partial = run / BAD / name, run / BAD / (PARTIAL + name)
+    with room(run, f"what went wrong in step {step}"):
+        remove(partial)
+        partial.mkdir(parents=True)
+        entries = []
+        for number, one in enumerate(found[:MOST], start=1):
+            file = f"rows-{number}.safetensors"
+            save_file({n: t.detach().cpu().contiguous() for n, t in one.rows.items()}, partial / file)
+            sync(partial / file)
+            entries.append({**told(one), "rows": file})
+        write(partial / "report.json", encode({"step": step, "restart": restart, "found": len(found), "first": entries}))
+        remove(target)
+        os.rename(partial, target)
+        sync(target.parent)
+    return target
+
+
+def told(one: Diagnosis) -> dict[str, Any]:
+    """A diagnosis as plain values, its rows left out."""
+    trajectory = one.trajectory
+    return {
+        "what": str(one),
+        "player": one.player,
+        "tensor": one.tensor,
+        "not_finite": one.count,
+        "of": one.of,
+        "trajectory": None if trajectory is None else trajectory.id,
+        "problem": None if trajectory is None else trajectory.problem.id,
+        "completion": None if trajectory is None else trajectory.completion[:TEXT],
+        "action": one.action,
+        "token": one.token,
+        "around": list(one.values),
+        "trajectories": list(one.trajectories),
+    }
+
+
+def keep_abandoned(run: Path, restart: int, about: Mapping[str, Any]) -> None:
+    """Writes `bad/restart-N.json`: from where a run went back to where and why, with the metrics of the steps that it gave up."""
+    with room(run, "what went wrong"):
+        (run / BAD).mkdir(exist_ok=True)
+        write(run / BAD / f"restart-{restart}.json", encode(about))

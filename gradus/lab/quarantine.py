@@ -1,0 +1,36 @@
+"""Trajectories without a reward as lines of `quarantine.jsonl`: what is needed to see why, and to judge them again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gradus.lab.columns import plain_json
+from gradus.types import Failed, Trajectory
+
+LONGEST = 16_384
+"""Characters of a text that are kept; `cut` names the texts that were longer, and how long they were."""
+
+
+def entry(step: int, purpose: str, trajectory: Trajectory) -> dict[str, Any]:
+    """One line: step, train or evaluate, kind and reason of the failure (of each component, too), then the problem and its answer."""
+    problem, reward = trajectory.problem, trajectory.reward
+    texts = {
+        "messages": plain_json([*problem.messages]),
+        "text": problem.text,
+        "answer": plain_json(problem.answer),
+        "meta": plain_json(problem.meta),
+        "completion": trajectory.completion,
+    }
+    return {
+        "step": step,
+        "purpose": purpose,
+        "kind": reward.kind.value if isinstance(reward, Failed) else "not applicable",
+        "reason": trajectory.failed,
+        "components": {name: o.told for name, o in trajectory.components.items() if isinstance(o, Failed)},
+        "trajectory": trajectory.id,
+        "player": trajectory.player,
+        "problem": problem.id,
+        "task": problem.task,
+        **{name: None if text is None else text[:LONGEST] for name, text in texts.items()},
+        "cut": {name: len(text) for name, text in texts.items() if text is not None and len(text) > LONGEST},
+    }

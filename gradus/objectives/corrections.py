@@ -1,0 +1,56 @@
+"""Weights on the policy's loss that correct for an engine which samples from a slightly different distribution than the update computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.terms import Policy, Term, Weight
+from gradus.types import Frozen
+from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
+
+
+def masked_importance(old: Tensor, behaviour: Tensor, *, cap: float) -> Tensor:
+    """r = exp(old - behaviour) where 1 / cap <= r <= cap, else 0.
+
+    Args: old, behaviour [A] nats: at the start of the update, and as sampled.  Returns: [A], no gradient.
+    Reference: the masks of IcePop (Ling team, Every Step Evolves, arXiv:2510.18855), here with one bound on either side.
+    """
+    ratio = (old - behaviour).detach().exp()
+    return torch.where((ratio >= 1 / cap) & (ratio <= cap), ratio, torch.zeros_like(ratio))
+
+
+@dataclass(frozen=True)
+class MaskedImportance:
+    """r = pi_old / pi_behaviour within [1 / cap, cap], and 0 elsewhere: an action on which engine and update disagree by more is not learned from."""
+
+    cap: float = 2.0
+
+    def __post_init__(self) -> None:
+        check_ranges(self, cap="(1, inf)")
+
+    def factors(self, old: Tensor, batch: Batch) -> Tensor:
+        return masked_importance(old, batch.behaviour_logprobs, cap=self.cap)
+
+
+def correctable(terms: Mapping[str, Term] | None) -> bool:
+    """Whether a term of the objective can be corrected, or corrects itself by a ratio to the behaviour or a weight of its own."""
+    return any(isinstance(term, Policy) for term in (terms or {}).values())
+
+
+def corrected(terms: Mapping[str, Any], weight: Weight) -> Frozen[Any]:
+    """The objective with `weight` on every policy term of the policy's own samples that compares with the start of the update and has none yet.
+
+    A ratio to the behaviour already holds what the weight would bring.
+    """
+    return Frozen({name: replace(term, weight=weight) if _lacks(term) else term for name, term in (terms or {}).items()})
+
+
+def _lacks(term: Any) -> bool:
+    own = isinstance(term, Policy) and term.source == "policy" and term.weight is None
+    return own and getattr(term.ratio, "against", "behaviour") == "old"

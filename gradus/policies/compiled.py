@@ -1,0 +1,160 @@
+"""A decoding step by compiled kernels: float32 on a CPU. A prefix that several sequences share is stored, and read from memory, once.
+
+A step is four matrix products a layer, in blocks of agreed sizes as everywhere, with a kernel after each; `decoding.PlainCache` does the
+same in PyTorch's operations, for every other type, device and network. Where the time goes: for narrow models the operations between the
+products take three times as long as the products themselves when each is an operation of its own; here they take about as long.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gradus.policies.blocks import cut
+from gradus.policies.decoding import Fused, Prompt
+from gradus.policies.fused import GATES
+from gradus.policies.kernels import FOUR, WIDE, LayerOf, kernels, whole
+
+_GRAIN = 16384  # numbers for which another thread is worth waking
+
+
+def fits(fused: Fused) -> bool:
+    """Whether the kernels are there and can run this network."""
+    plain = all(w.mixture is None and w.activation in GATES for w in fused.layers)
+    return plain and fused.embedding.dtype == torch.float32 and fused.embedding.device.type == "cpu" and kernels() is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """A prefix as the kernels read it: of every layer the keys in blocks of places, then the values, [layers, 2, kv_heads, places * dim]."""
+
+    kv: Tensor
+    length: int
+    places: int
+    logits: Tensor  # [vocab] of the next token
+
+
+class CompiledCache:
+    """Slots for `count` sequences of up to `own` tokens each after a prefix of up to `prefix` tokens, and the step over them."""
+
+    def __init__(self, fused: Fused, count: int, *, prefix: int, own: int) -> None:
+        library = kernels()
+        assert library is not None
+        self.fused, self.library, self.threads = fused, library, torch.get_num_threads()
+        f, width = fused, fused.heads * fused.head_dim
+        self.padded, self.capacity, self.stride = whole(f.head_dim), whole(own), whole(prefix) + whole(own)
+        self.own = _zeros(len(f.layers), 2, count, f.kv_heads, self.capacity * self.padded)
+        self.prompts: list[Shared | None] = [None] * count
+        self.prefixes = np.zeros((count, 3), np.int64)  # `prefix_t`: address, length, places
+        self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # for so many slots: their order, and where blocks of one prefix start
+        hidden, inner = f.embedding.shape[1], f.layers[0].down.shape[0]
+        self.joint, self.attended = _zeros(count, width + 2 * f.kv_heads * f.head_dim), _zeros(count, width)
+        self.normed, self.added = _zeros(count, hidden), _zeros(count, hidden)
+        self.gate_up, self.gated = _zeros(count, 2 * inner), _zeros(count, inner)
+        self.scratch = _zeros(self.threads * FOUR * (self.stride + 2 * self.padded))
+        self.specs = [self._spec(index) for index in range(len(f.layers))]
+
+    @staticmethod
+    def slot_bytes(fused: Fused, own: int) -> int:
+        """Memory of one slot."""
+        return 2 * 4 * len(fused.layers) * fused.kv_heads * whole(own) * whole(fused.head_dim)
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    def read(self, prefixes: Sequence[np.ndarray]) -> list[Shared]:
+        """Prefixes of one padded length, read together."""
+        return [_shared(prompt) for prompt in self.fused.read(prefixes)]
+
+    def fill(self, slot: int, prompt: Shared) -> None:
+        """Begin a sequence after a prefix."""
+        self.prompts[slot] = prompt
+        self.prefixes[slot] = prompt.kv.data_ptr(), prompt.length, prompt.places
+        self.arranged = None
+
+    def clear(self, slot: int) -> None:
+        """Nothing is in the slot any more."""
+        self.prompts[slot], self.arranged = None, None
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy a sequence to another slot."""
+        filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # both layouts go from place to place
+        self.own[:, :, target, :, :filled] = self.own[:, :, source, :, :filled]
+        self.prompts[target], self.prefixes[target], self.arranged = self.prompts[source], self.prefixes[source], None
+
+    def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
+        """Logits [rows, vocab] after one more token in each of the first `used` slots; rows of tokens and positions are an agreed block size."""
+        f, rows, call = self.fused, len(tokens), self.library
+        order, starts = self._arrange(used)
+        x = f.embed(torch.from_numpy(tokens))
+        hidden, blocks = x.shape[1], cut(rows, f.sizes)
+        threads = max(1, min(self.threads, rows * hidden // _GRAIN))
+        joint, attended, normed = self.joint[:rows], self.attended[:rows], self.normed[:rows]
+        added, gate_up, gated = self.added[:rows], self.gate_up[:rows], self.gated[:rows]
+        to_x, to_normed, to_added, to_joint = x.data_ptr(), normed.data_ptr(), added.data_ptr(), joint.data_ptr()
+        where = (positions.ctypes.data, self.prefixes.ctypes.data, order.ctypes.data, starts.ctypes.data, len(starts) - 1)
+        size = (rows, hidden, f.eps, threads)
+        call.gradus_add_norm(to_x, None, None, None, _address(f.layers[0].norms[0]), to_normed, *size)
+        for index, w in enumerate(f.layers):
+            _product(normed, w.qkv, joint, blocks)
+            spec = ctypes.byref(self.specs[index])
+            call.gradus_attend(spec, index, to_joint, attended.data_ptr(), *where, self.scratch.data_ptr(), self.stride, self.threads)
+            _product(attended, w.output, added, blocks)
+            _, after, before_mlp, after_mlp = map(_address, w.norms)
+            call.gradus_add_norm(to_x, to_added, _address(w.output_bias), after, before_mlp, to_normed, *size)
+            _product(normed, w.gate_up, gate_up, blocks)
+            gate = (_address(w.gate_up_bias), gated.data_ptr(), rows, gated.shape[1], GATES[w.activation], threads)
+            call.gradus_gated(gate_up.data_ptr(), *gate)
+            _product(gated, w.down, added, blocks)
+            following = f.layers[index + 1].norms[0] if index + 1 < len(f.layers) else f.norm
+            call.gradus_add_norm(to_x, to_added, _address(w.down_bias), after_mlp, _address(following), to_normed, *size)
+        return f.head_logits(normed)
+
+    def _spec(self, index: int) -> LayerOf:
+        f, w = self.fused, self.fused.layers[index]
+        q_norm, k_norm = w.qk_norms or (None, None)
+        return LayerOf(
+            heads=f.heads, kv_heads=f.kv_heads, dim=f.head_dim, padded=self.padded, turned=f.pairs, window=w.rule.window or 0,
+            scale=w.rule.scale, cap=w.rule.cap or 0.0, eps=f.eps, bias=_address(w.qkv_bias), q_norm=_address(q_norm), k_norm=_address(k_norm),
+            turns=f.turns[w.rope].data_ptr(), keys=self.own[index, 0].data_ptr(), values=self.own[index, 1].data_ptr(), capacity=self.capacity,
+        )  # fmt: skip
+
+    def _arrange(self, used: int) -> tuple[np.ndarray, np.ndarray]:
+        """Slots by prefix, and the starts of blocks of at most FOUR of one prefix."""
+        if self.arranged is None or self.arranged[0] != used:
+            prefix = self.prefixes[:used, 0]
+            order = np.argsort(prefix, kind="stable")
+            ends = [*(np.flatnonzero(np.diff(prefix[order])) + 1), used]
+            starts = [start for first, end in zip([0, *ends], ends) for start in range(first, end, FOUR)]
+            self.arranged = used, order, np.array([*starts, used])
+        return self.arranged[1:]
+
+
+def _shared(prompt: Prompt) -> Shared:
+    length, dim = prompt.kv.shape[-2:]
+    places = whole(length)
+    kv = F.pad(prompt.kv, (0, whole(dim) - dim, 0, places - length))
+    keys = kv[:, 0].unflatten(2, (-1, WIDE)).transpose(3, 4).flatten(2)
+    return Shared(torch.stack([keys, kv[:, 1].flatten(2)], 1), length, places, prompt.logits)
+
+
+def _product(x: Tensor, weight: Tensor, out: Tensor, blocks: Sequence[int]) -> None:
+    if len(blocks) == 1:
+        torch.mm(x, weight, out=out)
+        return
+    for rows, to in zip(x.split(blocks), out.split(blocks), strict=True):
+        torch.mm(rows, weight, out=to)
+
+
+def _zeros(*shape: int) -> Tensor:
+    return torch.zeros(*shape, dtype=torch.float32)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

@@ -1,0 +1,97 @@
+"""Compiled pieces of a decoding step and of the update (*.c), where they were built and the machine can run them.
+
+They are built when Gradus is installed from source on a machine with a C compiler, for three generations of processors; the best one that
+the processor understands is loaded at first use. Without them everything runs on PyTorch's own operations, more slowly.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import zlib
+from ctypes import POINTER, Structure, c_float, c_int, c_int64, c_uint32, c_void_p
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from gradus.types import UserError
+
+GENERATIONS = {"AVX512": ("v4", "v3", "base"), "AVX2": ("v3", "base")}  # by what PyTorch calls the processor's abilities
+WIDE, FOUR = 16, 4  # as in rows.h
+
+
+def whole(length: int) -> int:
+    """A length in whole vectors, or places in whole blocks of keys."""
+    return -(-length // WIDE) * WIDE
+
+
+class LayerOf(Structure):
+    """`layer_t`."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("heads", "kv_heads", "dim", "padded", "turned", "window")),
+        *((name, c_float) for name in ("scale", "cap", "eps")),
+        *((name, c_void_p) for name in ("bias", "q_norm", "k_norm", "turns", "keys", "values")),
+        ("capacity", c_int64),
+    )
+
+
+class AttentionOf(Structure):
+    """`attention_t`."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("heads", "kv_heads", "dim", "padded", "turned", "window", "q_stride", "k_stride", "v_stride")),
+        *((name, c_float) for name in ("scale", "cap")),
+        *((name, c_void_p) for name in ("q", "k", "v", "cosines", "sines")),
+    )
+
+
+class BackOf(Structure):
+    """`back_t`."""
+
+    _fields_ = tuple((name, c_void_p) for name in ("out", "logs", "grad", "to_q", "to_k", "to_v"))
+
+
+@lru_cache
+def kernels() -> ctypes.CDLL | None:
+    """The library, or None where none was built for this machine. Raises: UserError where it was built from another source."""
+    best = generation()
+    if best is None:
+        return None
+    where = _file(best)
+    assert where is not None
+    return checked(ctypes.CDLL(where), where)
+
+
+def generation() -> str | None:
+    """The best that was built for a processor like this one."""
+    return next((g for g in GENERATIONS.get(torch.backends.cpu.get_cpu_capability(), ("base",)) if _file(g) is not None), None)
+
+
+def _file(generation: str) -> str | None:
+    found = importlib.util.find_spec(f"{__name__}._{generation}")
+    return None if found is None else found.origin
+
+
+def checked(library: ctypes.CDLL, where: str) -> ctypes.CDLL:
+    """The library with its functions declared. Raises: UserError where it was built from other sources."""
+    folder = Path(__file__).parent
+    sources = sorted([*folder.glob("*.c"), *folder.glob("*.h")])  # not there in a package that was built elsewhere
+    if sources and c_uint32.in_dll(library, "gradus_source").value != zlib.crc32(b"".join(s.read_bytes() for s in sources)):
+        raise UserError(f"{where} was not built from the sources in {folder}; install Gradus again (`make install`, or pip install)")
+    p, n, f, i = c_void_p, c_int64, c_float, c_int
+    for name, arguments in {
+        "add_norm": (p, p, p, p, p, p, n, n, f, i),
+        "gated": (p, p, p, n, n, i, i),
+        "attend": (POINTER(LayerOf), n, p, p, p, p, p, p, n, p, n, i),
+        "draw": (p, p, n, p, p, p, p, n, n, i),
+        "norm": (p, p, p, p, n, n, f, i),
+        "norm_back": (p, p, p, p, p, p, n, n, n, i),
+        "gate": (p, p, p, n, i, i),
+        "gate_back": (p, p, p, p, p, n, i, i),
+        "packed_attention": (POINTER(AttentionOf), p, n, p, p, n, n, p, p, POINTER(BackOf), i),
+    }.items():
+        function = getattr(library, f"gradus_{name}")
+        function.argtypes, function.restype = arguments, None
+    return library

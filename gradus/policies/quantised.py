@@ -1,0 +1,91 @@
+"""Frozen weights in 8 or 4 bits, by bitsandbytes: what an adapter stands on, in a quarter or an eighth of float32's memory.
+
+Reference: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, arXiv:2305.14314, section 3 (4 bits: NormalFloat in blocks of 64; the
+scales stay float32, without a second quantisation); 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861, section 2 (8 bits).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gradus.types import UserError
+
+Bits = Literal[8, 4]
+
+BLOCK = 64  # weights that share a scale
+DTYPES = (torch.float32, torch.bfloat16)
+
+
+class Quantised(nn.Module):
+    """A matrix [rows, columns] as codes of `bits` bits and one float32 scale for every 64 weights, row after row.
+
+    Raises: UserError without bitsandbytes, and for weights that are neither float32 nor bfloat16.
+    """
+
+    codes: Tensor
+    scales: Tensor
+
+    def __init__(self, weight: Tensor, bits: Bits) -> None:
+        super().__init__()
+        if weight.dtype not in DTYPES:
+            dtype = str(weight.dtype).removeprefix("torch.")
+            raise UserError(
+                f"players.policy.model.bits is {bits} and setting.precision {dtype}; weights of {bits} bits are kept for float32 and bfloat16"
+            )
+        self.bits, self.shape, self.dtype = bits, weight.shape, weight.dtype
+        functions = library()
+        # A block a row: the library's kernel for the CPU mistakes the blocks of a matrix whose rows end within one.
+        blocks = F.pad(weight.detach().reshape(-1), (0, -weight.numel() % BLOCK)).view(-1, BLOCK)
+        if bits == 4:
+            codes, state = functions.quantize_4bit(blocks, blocksize=BLOCK, quant_type="nf4")
+        else:
+            codes, state = functions.quantize_blockwise(blocks, blocksize=BLOCK)
+        self.register_buffer("codes", codes.reshape(-1))
+        self.register_buffer("scales", state.absmax)
+
+    @property
+    def dense(self) -> Tensor:
+        """The matrix that the codes stand for, [rows, columns], in the dtype it came in."""
+        functions = library()
+        if self.bits == 4:
+            state = functions.QuantState(self.scales, shape=(len(self.scales), BLOCK), dtype=self.dtype, blocksize=BLOCK, quant_type="nf4")
+            out = functions.dequantize_4bit(self.codes.unsqueeze(1), state)
+        else:
+            out = functions.dequantize_blockwise(self.codes, absmax=self.scales, blocksize=BLOCK).to(self.dtype)
+        return out.reshape(-1)[: self.shape.numel()].view(self.shape)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [..., columns] times the transpose of the matrix: [..., rows]. Backward makes the matrix again instead of keeping it."""
+        return cast(Tensor, _Product.apply(x, self, True))
+
+    def extra_repr(self) -> str:
+        return f"{list(self.shape)}, bits={self.bits}"
+
+
+class _Product(torch.autograd.Function):
+    """x times a frozen matrix or its transpose. The gradient of one is the other, so it can be differentiated any number of times."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: Quantised, transposed: bool) -> Tensor:
+        ctx.matrix, ctx.transposed = matrix, transposed
+        return x @ (matrix.dense.t() if transposed else matrix.dense)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return cast(Tensor, _Product.apply(gradient, ctx.matrix, not ctx.transposed)), None, None
+
+
+def library() -> Any:
+    """bitsandbytes.functional. Raises UserError where it is not installed."""
+    # On a CPU it warns of a kernel that is not used here.
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+    try:
+        import bitsandbytes.functional as functions
+    except ImportError:
+        raise UserError('weights of 8 or 4 bits need the package bitsandbytes: pip install "gradus[quantised]"') from None
+    return functions

@@ -1,0 +1,121 @@
+"""The command that isolates: what bubblewrap is asked to leave out, to show and to forbid, and whether this machine lets it.
+
+Reference: bwrap(1). Started by root, it needs no user namespace, and the program gives root up inside, for an id that nobody has: the kernel's
+limit on processes does not hold for root. Started by anybody else, bubblewrap makes a user namespace, where the program is nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from gradus.sandbox.seccomp import MACHINES
+
+INSTALL = "apt-get install bubblewrap (as root; scripts/debian-packages.sh does it), or your system's package of that name"
+WEAKER = 'or name the weaker isolation "rlimits", which lets programs read and write what you can'
+ROOM = 1 << 30  # bytes of /tmp that the kernel grants; the limit of a run is watched from outside
+NOBODY = 65534
+_FREE_USERS = 0x7000_0000  # from here to 0x7FFFFFFF systemd's allocation of ids (UIDS-GIDS.md) leaves all unused
+
+
+def interpreter() -> Path:
+    """The Python that this one's environment was made from: its folder is all that a sandbox needs of it."""
+    return Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
+
+
+def as_root() -> bool:
+    """Whether this process is root, so that a sandbox has to give that up."""
+    return os.geteuid() == 0
+
+
+def unused_user() -> int:
+    """An id that no user has, and no other sandbox either: limits on processes are counted by it."""
+    return _FREE_USERS + secrets.randbelow(1 << 28)
+
+
+def packages_folders() -> list[str]:
+    """Where this environment's packages lie."""
+    return sorted({path for path in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) if path and os.path.isdir(path)})
+
+
+def command(info: int, seccomp: int, *, readable: Sequence[str] = (), bwrap: str = "bwrap") -> list[str]:
+    """bwrap with its options, before the program's own words. `info`, `seccomp`: descriptors it writes to and reads from.
+
+    `readable`: folders that the program sees besides the system's, read-only.
+    """
+    words = [bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    words += ["--unshare-cgroup-try", "--hostname", "sandbox", "--info-fd", str(info), "--seccomp", str(seccomp), "--cap-drop", "ALL"]
+    if as_root():
+        words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    else:
+        words += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY), "--disable-userns"]
+    words += _system()
+    words += ["--perms", "0755", "--dir", "/dev"]
+    for device in ("null", "zero", "random", "urandom"):
+        words += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
+    words += ["--symlink", "/tmp", "/dev/shm", "--perms", "1777", "--size", str(ROOM), "--tmpfs", "/tmp"]
+    shown: set[str] = set()
+    for folder in dict.fromkeys((*_interpreters_folders(), *readable)):
+        words += _shown(os.path.realpath(folder), folder, shown)
+    return [*words, "--remount-ro", "/", "--chdir", "/tmp"]
+
+
+def _system() -> Iterator[str]:
+    """/usr and what belongs to it; nothing of /etc but where libraries lie, nothing of /proc, /sys, /home, /var and /run."""
+    yield from ("--ro-bind", "/usr", "/usr")
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", os.readlink(path), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+    yield from ("--perms", "0755", "--dir", "/etc")
+    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
+
+
+def _interpreters_folders() -> Iterator[str]:
+    """What Python needs of the folders that it was installed in: not all of them, for one may have been installed into a home."""
+    for prefix in dict.fromkeys((sys.base_prefix, sys.base_exec_prefix, str(interpreter().parent.parent))):
+        yield from (folder for name in ("bin", "lib", "lib64") if os.path.isdir(folder := os.path.join(prefix, name)))
+
+
+def _shown(source: str, place: str, shown: set[str]) -> Iterator[str]:
+    """A folder at its own place, read-only; the folders above it are empty but for it, and can be passed through by anybody."""
+    if place == "/usr" or place.startswith("/usr/"):
+        return
+    for parent in reversed(Path(place).parents):
+        if str(parent) != "/" and str(parent) not in shown:
+            shown.add(str(parent))
+            yield from ("--perms", "0755", "--dir", str(parent))
+    yield from ("--ro-bind", source, place)
+
+
+@cache
+def missing() -> str | None:
+    """Why programs cannot be isolated here, with what to do; None where they can. Found out by isolating one, once a process."""
+    if sys.platform != "linux" or platform.machine() not in MACHINES:
+        return f"bubblewrap isolates on Linux (x86_64 and aarch64), and this is {sys.platform} on {platform.machine()}; use such a machine"
+    if shutil.which("bwrap") is None:
+        return f"bubblewrap is not installed: {INSTALL}"
+    words = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--size", "4096", "--tmpfs", "/tmp"]
+    words += [] if as_root() else ["--unshare-user", "--uid", str(NOBODY), "--disable-userns"]
+    words += [*_system(), "/usr/bin/true"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not start: {error}"
+    if done.returncode == 0:
+        return None
+    said = " ".join(done.stderr.split())[:300] or f"exit code {done.returncode}"
+    plain = "the system must allow user namespaces to everybody (sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu "
+    plain += "kernel.apparmor_restrict_unprivileged_userns=0), or be root"
+    remedy = "a container must allow mounts and namespaces" if as_root() else plain
+    return f"bubblewrap is installed, but may not isolate ({said}): {remedy}; and bubblewrap must be 0.8 or newer"

@@ -1,0 +1,116 @@
+"""A program's functions called with given arguments: what they return comes out as plain data, and is compared where the program cannot reach.
+
+The program is told what to compute, never what is right. So it gains nothing by leaving early, by printing, by redefining `assert`, `==` or
+the standard library, or by answering in the caller's place: whatever it does, only right values count.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gradus.sandbox.pool import Sandbox
+from gradus.sandbox.records import Ran
+
+SOLUTION = "solution.py"
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An expression that has no value: it raised, was never reached, or is no plain data."""
+
+    what: str
+
+
+@dataclass(frozen=True)
+class Answered:
+    """`values`: of each expression, plain data or Raised. `passed`: of each statement, whether it ran without raising. `ran`: the whole."""
+
+    values: tuple[Any, ...]
+    passed: tuple[bool, ...]
+    ran: Ran
+
+
+def ask(sandbox: Sandbox, program: str, expressions: Sequence[str], statements: Sequence[str] = ()) -> Answered:
+    """Imports a program as a module, evaluates expressions in it, then runs statements; in one sandbox, within its limits for all together.
+
+    A statement's verdict is the program's own: it runs in the same interpreter, and a program that is written to deceive can forge it.
+    Raises: as Sandbox.run.
+    """
+    word = secrets.token_hex(8)
+    asked = json.dumps({"word": word, "expressions": list(expressions), "statements": list(statements)})
+    ran = sandbox.run(_inside(), stdin=asked, files={SOLUTION: program})
+    values: list[Any] = [Raised("it was not reached")] * len(expressions)
+    passed = [False] * len(statements)
+    for line in ran.stdout.splitlines():
+        found = _line(line)
+        if not isinstance(found, list) or len(found) != 3 or not isinstance(found[1], int):
+            continue
+        kind, at, value = found
+        if kind == "value" and 0 <= at < len(values):
+            values[at] = plain(value)
+        elif kind == word and 0 <= at < len(passed):
+            passed[at] = value is True
+    return Answered(tuple(values), tuple(passed), ran)
+
+
+def plain(coded: Any) -> Any:
+    """The value that stands in a line, Raised for one that cannot be."""
+    try:
+        return _decoded(coded)
+    except (TypeError, ValueError, RecursionError):
+        return Raised("it is no plain data")
+
+
+def _decoded(coded: Any) -> Any:
+    if coded is None or isinstance(coded, bool | int | float | str):
+        return coded
+    if not isinstance(coded, dict) or len(coded) != 1:
+        raise ValueError("not one kind")
+    kind, content = next(iter(coded.items()))
+    if kind == "list":
+        return [_decoded(value) for value in content]
+    if kind == "tuple":
+        return tuple(_decoded(value) for value in content)
+    if kind == "set":
+        return {_decoded(value) for value in content}
+    if kind == "dict":
+        return {_decoded(key): _decoded(value) for key, value in content}
+    return Raised(str(content)[:300])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Python's `==` of plain data, except that True is not 1, and that floats may differ by rounding (one part in 10^9)."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        if isinstance(one, int) and isinstance(other, int):
+            return one == other
+        try:
+            return one == other or abs(one - other) <= 1e-9 * max(abs(one), abs(other)) < float("inf")
+        except OverflowError:  # an integer beyond all floats
+            return False
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    return bool(one == other)
+
+
+def _line(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+@cache
+def _inside() -> str:
+    return Path(__file__).with_name("answering.py").read_text(encoding="utf-8")

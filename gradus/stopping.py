@@ -1,0 +1,180 @@
+"""What ends a run before its last step: a signal, or the time that it was given. The run saves before it goes; a second signal ends it at once.
+
+State exists at step boundaries. While a step samples and judges, a stop cuts it short: its work is thrown away, and the run saves the state in
+which the step began. From the moment when weights begin to move, and while a checkpoint is written, a stop waits until that is done. Where a
+run stops changes no byte of it: whoever goes on does the step again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from gradus.types.errors import UserError
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+TIME_UP = 3
+"""The exit code of a run whose time is up. A signal's is 128 and its number: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
+
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_SHOW_CURSOR = b"\x1b[?25h"
+
+
+class Cut(KeyboardInterrupt):
+    """Raised inside a step whose work is thrown away. Event loops let it through, as they do every KeyboardInterrupt."""
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a duration. Raises UserError for what is none.
+
+    >>> seconds_of("90s"), seconds_of("1h30m"), seconds_of("0.5d")
+    (90.0, 5400.0, 43200.0)
+    """
+    match = _DURATION.fullmatch(text)
+    seconds = sum(float(n) * unit for n, unit in zip(match.groups(), (86400, 3600, 60, 1), strict=True) if n) if match else 0.0
+    if not seconds:
+        raise UserError(f'--until is "{text}"; write how long the run may take, more than nothing, as 90s, 30m, 8h, 1h30m or 2d')
+    return seconds
+
+
+class Stop:
+    """Whether and why a run stops early.
+
+    Args: until: a duration such as "8h", counted from now; None: no end. clock: seconds that never go back, whatever is done to the date.
+    """
+
+    def __init__(self, until: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.limit = None if until is None else seconds_of(until)
+        self.deadline = None if self.limit is None else clock() + self.limit
+        self.asked: str | None = None  # "SIGINT", "SIGTERM", "SIGHUP", "time"
+        self.boundaries = 0  # that were passed; one more than steps were done
+        self.fault: Exception | None = None  # what went wrong while the run saved on its way out
+        self._holds = 0  # how many reasons there are to finish what is being done
+        self._cut = False
+        self._ringing = False
+        self._since: float | None = None  # when the last boundary was passed
+        self._longest = 0.0  # seconds between two boundaries, and of a save
+        self._save = 0.0
+
+    @property
+    def code(self) -> int:
+        """The exit code that says why."""
+        if self.asked is None:
+            return 0
+        return TIME_UP if self.asked == "time" else 128 + signal.Signals[self.asked]
+
+    @property
+    def cut(self) -> bool:
+        """Whether a step was cut short."""
+        return self._cut
+
+    def boundary(self, *, last: bool) -> bool:
+        """Called between two steps: whether the run stops here. With a time set, it stops where the longest step so far would not fit."""
+        now = self.clock()
+        self.boundaries += 1
+        if self._since is not None:
+            self._longest = max(self._longest, now - self._since)
+        self._since = now
+        if self.asked is None and self.deadline is not None and now + (0.0 if last else 1.1 * self._longest) >= self._latest():
+            self.asked = "time"
+        return self.asked is not None
+
+    def _latest(self) -> float:
+        """When saving must begin."""
+        assert self.deadline is not None
+        assert self.limit is not None
+        return self.deadline - max(2 * self._save, min(0.05 * self.limit, 60.0))
+
+    def hold(self) -> None:
+        """From here on what is being done is finished first. Raises Cut where the run was asked to stop before."""
+        self._raise_if_free()
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+
+    @contextmanager
+    def saving(self) -> Iterator[None]:
+        """A checkpoint is written whole; how long that takes is remembered. Raises Cut after it where the run was asked to stop meanwhile."""
+        self._holds += 1
+        began = self.clock()
+        try:
+            yield
+        finally:
+            self._holds -= 1
+        self._save = max(self._save, self.clock() - began)
+        self._raise_if_free()
+
+    def _raise_if_free(self) -> None:
+        if self.asked is not None and not self._holds and not self._cut:
+            self._cut = True
+            raise Cut
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hears signals until it ends, and the time that is up. Handlers that somebody set are left alone; in a thread nothing is heard."""
+        theirs: dict[signal.Signals, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            default = (signal.SIG_DFL, signal.default_int_handler)
+            theirs = {number: now for number in SIGNALS if (now := signal.getsignal(number)) in default}
+        for number in theirs:
+            signal.signal(number, self._heard)
+        over = threading.Event()
+        waiting = None
+        if theirs and self.deadline is not None:
+            waiting = threading.Thread(target=self._wait, args=(over, next(iter(theirs))), daemon=True)
+            waiting.start()
+        try:
+            yield
+        finally:
+            self._holds += 1  # nothing is cut any more
+            over.set()
+            if waiting is not None:
+                waiting.join()
+            for number, before in theirs.items():
+                signal.signal(number, before)
+            self._holds -= 1
+
+    def _wait(self, over: threading.Event, number: signal.Signals) -> None:
+        """Wakes the main thread when saving must begin. The time of a save is learned meanwhile, so it looks again every second."""
+        while (left := self._latest() - self.clock()) > 0:
+            if over.wait(min(left, 1.0)):
+                return
+        if not over.is_set() and self.asked is None:
+            self._ringing = True
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def _heard(self, number: int, frame: Any) -> None:
+        if self._ringing:
+            self._ringing = False
+            self.asked = self.asked or "time"
+        else:
+            self.asked = self.asked or signal.Signals(number).name
+            for each in SIGNALS:
+                if signal.getsignal(each) == self._heard:
+                    signal.signal(each, signal.SIG_DFL)  # the next one ends the process, whatever it is doing: what is on disk stays whole
+            _tell(signal.Signals(number), finishing=bool(self._holds))
+        self._raise_if_free()
+
+
+def _tell(number: signal.Signals, finishing: bool) -> None:
+    """Says on standard error what happens now. Where the terminal has gone, what is still printed goes nowhere."""
+    if number is signal.SIGHUP:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            if os.isatty(stream):
+                os.dup2(nowhere, stream)
+        os.close(nowhere)
+    first = "finishing what cannot be cut short, then saving" if finishing else "saving"
+    with suppress(OSError):
+        if sys.stdout is not None and os.isatty(1):
+            os.write(1, _SHOW_CURSOR)  # a live table hides it, and a second signal would leave it so
+        os.write(2, f"\n{number.name}: {first}; once more stops at once, with what was saved before\n".encode())

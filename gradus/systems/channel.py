@@ -1,0 +1,95 @@
+"""Messages between the processes of one run, over torch.distributed (gloo): plain JSON and tensors, no pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+PATIENCE = timedelta(days=365)  # a step waits for rewards as long as it takes; a process that has died is noticed at once
+
+
+class Closed(Exception):
+    """The other process is gone."""
+
+
+def join(where: str, rank: int, size: int) -> None:
+    """Makes this process one of `size`. `where`: a URL of torch.distributed, such as file:///... or env:// (under torchrun)."""
+    dist.init_process_group("gloo", init_method=where, rank=rank, world_size=size, timeout=PATIENCE)
+
+
+def leave() -> None:
+    """Undoes `join`."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+class Channel:
+    """Messages to and from one other process, in order. What is sent is not waited for until the next message or the answer."""
+
+    def __init__(self, peer: int) -> None:
+        self.peer = peer
+        self._sent: list[tuple[Any, Tensor]] = []  # tensors live until they have been taken
+
+    def send(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> None:
+        """Raises Closed where nobody takes it."""
+        words, packed = json.dumps(document).encode(), packed_arrays(arrays or {})
+        try:
+            self._settle()
+            for piece in (torch.tensor([len(words), len(packed)]), _bytes(words), _bytes(packed)):
+                if piece.numel():
+                    self._sent.append((dist.isend(piece, self.peer), piece))
+        except RuntimeError as error:
+            raise Closed(str(error)) from error
+
+    def receive(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The next message: its document and its tensors, which may be written to. Raises Closed where none will come."""
+        try:
+            sizes = torch.zeros(2, dtype=torch.int64)
+            dist.recv(sizes, self.peer)
+            words, packed = (self._take(int(n)) for n in sizes)
+            self._settle()
+        except RuntimeError as error:
+            raise Closed(str(error)) from error
+        return json.loads(words), unpacked_arrays(packed)
+
+    def flush(self) -> None:
+        """Waits until the last message has been taken."""
+        try:
+            self._settle()
+        except RuntimeError as error:
+            raise Closed(str(error)) from error
+
+    def _take(self, count: int) -> bytes:
+        piece = torch.zeros(count, dtype=torch.uint8)
+        if count:
+            dist.recv(piece, self.peer)
+        return piece.numpy().tobytes()
+
+    def _settle(self) -> None:
+        for work, _ in self._sent:
+            work.wait()
+        self._sent.clear()
+
+
+def _bytes(data: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.zeros(0, dtype=torch.uint8)
+
+
+def packed_arrays(arrays: Mapping[str, Tensor]) -> bytes:
+    """Tensors as the bytes of a safetensors file; none: no bytes."""
+    from safetensors.torch import save
+
+    return save({name: t.detach().cpu().contiguous() for name, t in arrays.items()}) if arrays else b""
+
+
+def unpacked_arrays(data: bytes) -> dict[str, Tensor]:
+    """The inverse of `packed_arrays`."""
+    from safetensors.torch import load
+
+    return load(data) if data else {}

@@ -1,0 +1,144 @@
+"""What processes ask of each other, as plain JSON and tensors: contexts, wants, samples. Each form has its inverse beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.types import Context, Ended, Frozen, Key, Sampling, UserError, prompt_context
+from gradus.types import signals as known
+from gradus.types.signals import Signal, Want
+
+Message = tuple[dict[str, Any], dict[str, Tensor]]
+
+
+@dataclass(frozen=True, eq=False)
+class Errand:
+    """One sample wanted, as a policy's `act` reads it."""
+
+    parent: Context
+    at: int
+    sampling: Sampling
+    key: Key
+    version: int = 0
+
+
+def wants_json(wants: Sequence[Want | Signal]) -> list[Any]:
+    """Wants by class and fields. Raises UserError for a class that is not the library's own: another process would not know it."""
+    for want in wants:
+        if getattr(known, type(want).__name__, None) is not type(want):
+            raise UserError(
+                f"{type(want).__name__} is read by a class of your own, which other processes do not know; leave --processes out"
+            )
+    return [[type(want).__name__, asdict(want)] for want in wants]
+
+
+def wants_from(document: Sequence[Any]) -> list[Any]:
+    return [getattr(known, name)(**fields) for name, fields in document]
+
+
+def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
+    """Contexts with those that they go on from, each once; `streams`: with their streams, for policies that read them."""
+    table: dict[int, int] = {}
+    rows: list[Context] = []
+
+    def add(context: Context) -> int:
+        if id(context) not in table:
+            if context.parent is not None:
+                add(context.parent[0])
+            table[id(context)] = len(rows)
+            rows.append(context)
+        return table[id(context)]
+
+    asked = [add(c) for c in contexts]
+    arrays = {
+        "tokens": _joined([c.tokens for c in rows], np.int32),
+        "chosen": _joined([c.chosen for c in rows], bool),
+        "lengths": torch.tensor([len(c.tokens) for c in rows]),
+        "temperatures": torch.tensor([c.temperature for c in rows], dtype=torch.float64),
+        "parents": torch.tensor([[table[id(c.parent[0])], c.parent[1]] if c.parent is not None else [-1, 0] for c in rows]).view(-1, 2),
+        "asked": torch.tensor(asked, dtype=torch.int64),
+    }
+    names: dict[str, str] = {}  # of the streams, with their types: uint64 has no tensor of its own everywhere
+    if streams:
+        for i, context in enumerate(rows):
+            for name, values in context.streams.items():
+                names[f"stream.{i}.{name}"] = str(values.dtype)
+                arrays[f"stream.{i}.{name}"] = torch.from_numpy((values.view(np.int64) if values.dtype == np.uint64 else values).copy())
+    return {"streams": names}, arrays
+
+
+def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Context]:
+    """The contexts asked about, with what a policy reads of them: tokens, what was chosen, temperature, streams, where they began."""
+    cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
+    tokens, chosen = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "chosen"))
+    streams: list[dict[str, np.ndarray]] = [{} for _ in tokens]
+    for path, dtype in document["streams"].items():
+        _, index, name = path.split(".", 2)
+        streams[int(index)][name] = arrays[path].numpy().view(dtype)
+    made: list[Context] = []
+    for i, (parent, at) in enumerate(arrays["parents"].tolist()):
+        origin = None if parent < 0 else (made[parent], at)
+        heat = float(arrays["temperatures"][i])
+        made.append(Context(tokens[i].copy(), chosen[i].copy(), temperature=heat, streams=Frozen(streams[i]), parent=origin))
+    return [made[i] for i in arrays["asked"].tolist()]
+
+
+def samples_asked(asked: Sequence[Any]) -> Message:
+    """Samples wanted: the tokens to go on from, how, and the keys."""
+    kinds = list(dict.fromkeys(a.sampling for a in asked))
+    prefixes = [a.parent.sequence[: a.at] for a in asked]
+    arrays = {
+        "tokens": _joined(prefixes, np.int32),
+        "lengths": torch.tensor([len(p) for p in prefixes]),
+        "keys": torch.from_numpy(np.array([a.key.value for a in asked], np.uint64).view(np.int64)),
+        "kinds": torch.tensor([kinds.index(a.sampling) for a in asked]),
+    }
+    return {"kinds": [asdict(kind) for kind in kinds]}, arrays
+
+
+def samples_wanted(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Errand]:
+    kinds = [Sampling(**{**fields, "stops": tuple(fields["stops"])}) for fields in document["kinds"]]
+    prefixes = np.split(arrays["tokens"].numpy(), np.cumsum(arrays["lengths"].numpy())[:-1])
+    keys = arrays["keys"].numpy().view(np.uint64)
+    return [
+        Errand(prompt_context(prefix), len(prefix), kinds[int(kind)], Key(int(key)))
+        for prefix, kind, key in zip(prefixes, arrays["kinds"], keys, strict=True)
+    ]
+
+
+def samples_message(contexts: Sequence[Context]) -> Message:
+    """What was sampled: new tokens, their log-probabilities, why each ended."""
+    arrays = {
+        "tokens": _joined([c.tokens for c in contexts], np.int32),
+        "lengths": torch.tensor([len(c.tokens) for c in contexts]),
+        "logprobs": _joined([c.logprobs for c in contexts if c.logprobs is not None], np.float32),
+    }
+    return {"ended": [c.ended.value for c in contexts]}, arrays
+
+
+def sampled_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor], asked: Sequence[Any]) -> list[Context]:
+    """The samples as contexts that go on from those that were asked about."""
+    cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
+    tokens, logprobs = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "logprobs"))
+    return [
+        Context(
+            tokens=t.copy(),
+            chosen=np.ones(len(t), dtype=bool),
+            logprobs=p.copy(),
+            versions=np.full(len(t), ask.version, dtype=np.int32),
+            temperature=ask.sampling.temperature or 1.0,
+            parent=(ask.parent, ask.at),
+            ended=Ended(why),
+        )
+        for t, p, ask, why in zip(tokens, logprobs, asked, document["ended"], strict=True)
+    ]
+
+
+def _joined(parts: Sequence[np.ndarray], dtype: Any) -> Tensor:
+    return torch.from_numpy(np.concatenate([*parts, np.zeros(0, dtype)]).astype(dtype))

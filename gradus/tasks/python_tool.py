@@ -1,0 +1,137 @@
+"""Questions that a few lines of Python answer, and any task played with a Python tool."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+from gradus.environments.python_tool import LIMITS, PythonTool
+from gradus.sandbox import Isolation, Sandbox
+from gradus.tasks.generated import Draft, Generated
+from gradus.types import Frozen, Sampling, UserError, unknown
+from gradus.types.parts import Task
+
+INSTRUCTION = "Use Python. Write python: code, or answer: number"
+LEVELS = (1, 4)
+
+
+@dataclass(frozen=True)
+class Question:
+    """`words` and `code` have {a} and {b}; `value` computes the answer in another way than `code`."""
+
+    words: str
+    code: str
+    value: Callable[[int, int], int]
+    most: int = 99  # that b may be
+
+
+def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -> Task:
+    """Numbers that are hard to tell without a program: the larger the `level`, 1 to 4, the larger what they are made from.
+
+    `limit`: turns. `isolation`: "bubblewrap", or "rlimits": limits alone, under which a program can read and write what you can.
+    Raises: UserError for an isolation that is not known.
+    """
+    if isolation not in (known := [i.value for i in Isolation]):
+        raise unknown("isolation", isolation, known)
+    source = Generated("python_tool", make, level, LEVELS)
+    return Task(
+        "python_tool",
+        source,
+        replace(source, held_out=True),
+        environment=PythonTool(Sandbox(Isolation(isolation), LIMITS), limit=limit),
+        provides=frozenset({"demonstration", "solution", "difficulty"}),
+        about="tell a number that takes a program to find; a turn is a program, run in a sandbox, or the answer",
+        sampling=Sampling(max_tokens=96),
+        level=level,
+    )
+
+
+def with_python(task: Task, *, sandbox: Sandbox = Sandbox(limits=LIMITS), limit: int = 4) -> Task:
+    """A task of one turn as one of several, in which programs can be run before answering; its verifier judges what follows "answer:".
+
+    Raises UserError for a task without verifier, or with an environment of its own.
+    """
+    if task.verify is None or task.environment is not None:
+        reason = "has an environment of its own" if task.environment is not None else "has no verifier"
+        raise UserError(f"task {task.name} {reason}; a Python tool is for tasks of one turn whose answers can be judged")
+    environment = PythonTool(sandbox, task.verify, limit=limit)
+    return replace(task, verify=None, environment=environment, about=f"{task.about}; with a Python tool")
+
+
+def make(rng: Random, level: int) -> Draft:
+    """A question; its demonstration runs the code and repeats what that prints."""
+    kind = rng.choice(sorted(QUESTIONS))
+    question = QUESTIONS[kind]
+    a, b = rng.randint(5 * 4**level, 20 * 4**level), rng.randint(2, min(9 + level, question.most))
+    words, code, value = question.words.format(a=a, b=b), question.code.format(a=a, b=b), question.value(a, b)
+    actions = (f"python: {code}", f"answer: {value}")
+    pairs = [("", actions[0]), (str(value), actions[1])]
+    meta = Frozen(question=words, category=kind, demonstration=pairs)
+    return Draft(f"{INSTRUCTION}\n{words}", str(value), "\n".join(actions), words, meta)
+
+
+def _digit_sum(a: int, b: int) -> int:
+    total, rest = 0, a**b
+    while rest:
+        rest, digit = divmod(rest, 10)
+        total += digit
+    return total
+
+
+def _primes(a: int, b: int) -> int:
+    composite = {n for i in range(2, math.isqrt(a) + 1) for n in range(i * i, a, i)}
+    return max(a - 2, 0) - len(composite)
+
+
+def _fibonacci(a: int, b: int) -> int:
+    one, two = 0, 1
+    for _ in range(a):
+        one, two = two, (one + two) % 10**6
+    return one
+
+
+def _collatz(a: int, b: int) -> int:
+    return 0 if a == 1 else 1 + _collatz(a // 2 if a % 2 == 0 else 3 * a + 1, b)
+
+
+QUESTIONS: Mapping[str, Question] = Frozen(
+    digits=Question("What is the sum of the digits of {a} to the power {b}?", "sum(map(int, str({a}**{b})))", _digit_sum),
+    primes=Question("How many primes are below {a}?", "sum(all(n % i for i in range(2, n)) for n in range(2, {a}))", _primes),
+    multiples=Question(
+        "What is the sum of the multiples of {b} below {a}?",
+        "sum(range(0, {a}, {b}))",
+        lambda a, b: b * ((a - 1) // b) * ((a - 1) // b + 1) // 2,
+    ),
+    squares=Question(
+        "What is the sum of the squares of 1 to {a}, modulo 1000{b}?",
+        "sum(i * i for i in range(1, {a} + 1)) % 1000{b}",
+        lambda a, b: a * (a + 1) * (2 * a + 1) // 6 % int(f"1000{b}"),
+    ),
+    divisors=Question(
+        "How many divisors has {a} times {b}?",
+        "sum({a} * {b} % i == 0 for i in range(1, {a} * {b} + 1))",
+        lambda a, b: sum(1 + (i * i != a * b) for i in range(1, math.isqrt(a * b) + 1) if a * b % i == 0),
+    ),
+    power=Question("What is {b} to the power {a}, modulo 10007?", "{b}**{a} % 10007", lambda a, b: pow(b, a, 10007)),
+    binary=Question(
+        "How many ones has {a} to the power {b} in binary?", "bin({a}**{b}).count('1')", lambda a, b: sum(c == "1" for c in f"{a**b:b}")
+    ),
+    fibonacci=Question(
+        "What are the last digits, modulo 1000000, of Fibonacci number {a} (0 is 0, 1 is 1)?",
+        "x, y = 0, 1; exec('x, y = y, x + y;' * {a}); x % 10**6",
+        _fibonacci,
+    ),
+    collatz=Question(
+        "How many steps (halve if even, else 3n+1) lead from {a} to 1?",
+        "f = lambda n: 0 if n == 1 else 1 + f(3 * n + 1 if n % 2 else n // 2); f({a})",
+        _collatz,
+    ),
+    letters=Question(
+        "How often does the digit {b} stand in the numbers 1 to {a}?",
+        "''.join(map(str, range(1, {a} + 1))).count('{b}')",
+        lambda a, b: sum(str(n).count(str(b)) for n in range(1, a + 1)),
+        most=9,
+    ),
+)

@@ -1,0 +1,176 @@
+"""A verifier that runs code: a completion's program is right where it passes its problem's tests, which it never sees.
+
+The tests are the problem's answer: a list (or one alone) of
+- Python text. `assert f(2) == 3`, a call compared with a literal, is taken apart: the program computes f(2), and what is right is known only
+  outside. Any other text runs in the program's own interpreter and passes where it does not raise; a program that is written to deceive can
+  then forge the verdict;
+- {"stdin": text, "stdout": text}: the whole program reads the one and must print the other; spaces at the ends of lines do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from gradus.sandbox import Limits, Ran, Sandbox, SandboxError
+from gradus.sandbox.calls import Raised, ask, same
+from gradus.types import Failed, FailureKind, Outcome, Problem, Trajectory, UserError
+from gradus.types.parts import World
+
+_FENCED = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
+
+
+@dataclass(frozen=True)
+class Test:
+    """`expression` and `expected`, or else a `statement`, or else `stdin` and `stdout`."""
+
+    __test__ = False  # no test of ours
+
+    expression: str | None = None
+    expected: Any = None
+    statement: str | None = None
+    stdin: str = ""
+    stdout: str | None = None
+
+
+@dataclass(frozen=True)
+class UnitTests:
+    """1.0 where the completion's program passes all tests of its problem. One over a limit fails the tests that it did not reach."""
+
+    share: bool = False  # True: the share of tests passed
+    sandbox: Sandbox = Sandbox(limits=LIMITS)
+    answers_are_tests: ClassVar[bool] = True  # a problem's answer judges answers and is none itself
+
+    def __call__(self, problem: Problem, completion: str) -> Outcome:
+        """Raises UserError for tests that are none, and where isolation is missing."""
+        tests = parsed_tests(problem)
+        program = python_code(completion)
+        if not program.strip():
+            return 0.0
+        try:
+            passed = self.passed(program, tests)
+        except SandboxError as error:
+            return Failed(str(error), FailureKind.DIED)
+        return sum(passed) / len(passed) if self.share else float(all(passed))
+
+    def passed(self, program: str, tests: Sequence[Test]) -> list[bool]:
+        """Which tests a program passes. Raises SandboxError where it could not be run."""
+        called = [t for t in tests if t.expression is not None]
+        stated = [t for t in tests if t.statement is not None]
+        verdicts: dict[int, bool] = {}
+        if called or stated:
+            answered = ask(self.sandbox, program, [str(t.expression) for t in called], [str(t.statement) for t in stated])
+            verdicts |= {id(t): _right(value, t) for t, value in zip(called, answered.values, strict=True)}
+            verdicts |= {id(t): ok for t, ok in zip(stated, answered.passed, strict=True)}
+        for test in tests:
+            if test.stdout is not None:
+                verdicts[id(test)] = _printed(self.sandbox.run(program, stdin=test.stdin), test.stdout)
+        return [verdicts[id(test)] for test in tests]
+
+    async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
+        """The outcomes of many at once. They are kept as a fact of the step: what a program does is no function of the run's seed."""
+        if not trajectories:
+            return []
+        call = world.call(f"unit_tests/{trajectories[0].id}")
+        known = world.fact(call)
+        if known is not None:
+            return [Failed.read(v["failed"]) if isinstance(v, dict) else float(v) for v in json.loads(known)]
+        with world.waiting("the sandbox", f"the tests of {len(trajectories)} programs"):
+            found = await asyncio.gather(*(asyncio.to_thread(self, t.problem, t.completion) for t in trajectories))
+        world.decide(call, json.dumps([{"failed": o.told} if isinstance(o, Failed) else o for o in found]))
+        return list(found)
+
+    def check(self) -> None:
+        """Raises UserError where programs cannot be isolated here."""
+        self.sandbox.check()
+
+
+def python_code(completion: str) -> str:
+    """The last block between ``` that has anything in it, or the whole text where there is none."""
+    blocks = [block for block in _FENCED.findall(completion) if block.strip()]
+    return blocks[-1] if blocks else completion
+
+
+def parsed_tests(problem: Problem) -> tuple[Test, ...]:
+    """The tests of a problem. Raises UserError where its answer is none."""
+    given = problem.answer
+    given = [given] if isinstance(given, str | Mapping) else given
+    if not isinstance(given, list | tuple) or not given:
+        raise UserError(
+            f"problem {problem.id}: its answer must be its tests, a list of Python text (assert f(2) == 3) or of "
+            f'{{"stdin": ..., "stdout": ...}}, not {str(problem.answer)[:60]!r}; name the column that holds them with --task.answer_column'
+        )
+    return tuple(_test(one, problem.id) for one in given)
+
+
+def _test(given: Any, where: str) -> Test:
+    if isinstance(given, str) and given.strip():
+        return _from_text(given, where)
+    if isinstance(given, Mapping) and set(given) == {"stdin", "stdout"} and all(isinstance(v, str) for v in given.values()):
+        return Test(stdin=given["stdin"], stdout=given["stdout"])
+    raise UserError(
+        f'problem {where}: a test must be Python text, or hold the texts "stdin" and "stdout", not {str(given)[:80]!r}; mend the tests'
+    )
+
+
+@lru_cache(maxsize=4096)
+def _from_text(text: str, where: str) -> Test:
+    """An assertion taken apart where that can be done, else a statement."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UserError(f"problem {where}: the test {text[:80]!r} is no Python ({error}); mend it") from None
+    if len(body) == 1 and isinstance(body[0], ast.Assert):
+        return _apart(body[0].test) or Test(statement=text)
+    return Test(statement=text)
+
+
+def _apart(claim: ast.expr) -> Test | None:
+    """f(2) == 3, f(2) is None, f(2), not f(2), for a function f of the program and literal arguments."""
+    if isinstance(claim, ast.UnaryOp) and isinstance(claim.op, ast.Not) and _is_call(claim.operand):
+        return Test(f"bool({ast.unparse(claim.operand)})", False)
+    if _is_call(claim):
+        return Test(f"bool({ast.unparse(claim)})", True)
+    if not isinstance(claim, ast.Compare) or len(claim.ops) != 1 or not isinstance(claim.ops[0], ast.Eq | ast.Is):
+        return None
+    if not _is_call(claim.left):
+        return None
+    try:
+        return Test(ast.unparse(claim.left), ast.literal_eval(claim.comparators[0]))
+    except ValueError:  # no literal
+        return None
+
+
+def _is_call(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return False
+    try:
+        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+            ast.literal_eval(argument)
+    except ValueError:
+        return False
+    return all(keyword.arg is not None for keyword in node.keywords)
+
+
+def _right(value: Any, test: Test) -> bool:
+    if isinstance(value, Raised):
+        return False
+    try:
+        return same(value, test.expected)
+    except RecursionError:
+        return False
+
+
+def _printed(ran: Ran, expected: str) -> bool:
+    return ran.ok and _lines(ran.stdout) == _lines(expected)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]

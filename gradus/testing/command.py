@@ -1,0 +1,53 @@
+"""The command `gradus contract`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from dataclasses import replace
+
+from gradus.testing.report import Report
+from gradus.testing.rewards import check_reward
+from gradus.testing.subject import Effort
+from gradus.testing.tasks import check_task
+from gradus.testing.watched import Limits
+from gradus.types import UserError
+from gradus.types.parts import Task
+
+
+def contract(options: argparse.Namespace) -> int:
+    """Tests a task, and a reward function on it, and prints the report. Returns the exit code: 1 where anything was found."""
+    if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
+        raise UserError(f"--{other} is no option of gradus contract; see: gradus contract --help")
+    given = {path.removeprefix("task."): text for path, text in options.fields}
+    effort = Effort(problems=options.problems, texts=options.texts, seed=options.seed, levels=levels_of(options.levels))
+    limits = Limits(seconds=options.seconds, allow=frozenset(listed(options.allow)))
+    only = listed(options.only) or None
+    task: Task | str = options.task
+    if given:
+        from gradus.api import load_task
+
+        task = load_task(options.task, given)
+    reports: list[Report] = []
+    if not (options.reward and only):  # rules that are named with a reward are the reward's
+        reports.append(check_task(task, effort=effort, limits=limits, only=only))
+    if options.reward:
+        reports.append(
+            check_reward(options.reward, task, effort=replace(effort, problems=min(effort.problems, 8)), limits=limits, only=only)
+        )
+    print(json.dumps([r.as_json() for r in reports], indent=1) if options.json else "\n\n".join(r.table() for r in reports))
+    return int(not all(reports))
+
+
+def listed(text: str) -> list[str]:
+    """What stands between commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def levels_of(text: str) -> tuple[int, ...] | None:
+    """Levels such as 1,3; None where none are named. Raises UserError for what is no list of whole numbers."""
+    found = listed(text)
+    if any(not re.fullmatch("-?[0-9]{1,9}", word) for word in found):
+        raise UserError(f'--levels is "{text}"; write levels of the task with commas between them, as in 1,2')
+    return tuple(map(int, found)) or None

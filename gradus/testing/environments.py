@@ -1,0 +1,230 @@
+"""The contract of an environment: episodes known by their key and apart from each other, a goal that can be reached, calm before any action."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+from gradus.testing.report import Checked, Report, brief, run_rules, sentences
+from gradus.testing.subject import Effort, Subject, Texts, allowed, environment_of, subject_of
+from gradus.testing.watched import REACHES, Limits, watch
+from gradus.types import Key, Problem, UserError
+from gradus.types.parts import Environment, Task, Turn
+
+PLAYED = 12  # hostile actions an episode at most
+NONSENSE = ("", "nonsense", "?", "-1", "0", "a b c")
+GOAL = 1.0  # sum of rewards at which an episode counts as won
+
+
+def check_environment(
+    environment: Environment | Task | str,
+    problems: Sequence[Problem] = (),
+    *,
+    actions: Texts | None = None,
+    world: Any = None,
+    effort: Effort = Effort(),
+    limits: Limits = Limits(),
+    only: Iterable[str] | None = None,
+    strict: bool = False,
+) -> Report:
+    """Tests that an environment keeps its contract.
+
+    Args: environment: a task that has one, its name, or an environment with `problems` to play; actions: those that win the episode of a
+    problem (None: the actions of `meta["demonstration"]`, else the lines of `meta["solution"]`); world: what episodes are started with;
+    effort: how many problems and hostile actions; limits: of one episode of up to twelve hostile actions; only: the rules to try; strict: raise.
+    Raises: UserError where there is no environment or no problem; with `strict` ContractBroken, an AssertionError, where anything was found.
+    """
+    more = {"right": actions, "effort": effort, "limits": limits, "world": world, "given": tuple(problems)}
+    if isinstance(environment, str | Task):
+        subject = subject_of(environment, **more)
+    elif not hasattr(environment, "start"):
+        raise UserError(f"a contract test of an environment needs one, or a task that has one, not {type(environment).__name__}")
+    elif not problems:
+        raise UserError(f"{type(environment).__name__} needs problems to play: check_environment(environment, problems), or give its task")
+    else:
+        nothing: Any = None
+        subject = Subject(Task(type(environment).__name__, nothing, nothing, environment=environment), **more)
+    if subject.task.environment is None:
+        raise UserError(f"task {subject.task.name} has no environment; check_task tests tasks without one")
+    return run_rules(subject, subject.task.name, RULES, only, strict=strict)
+
+
+def settings(subject: Subject) -> Checked:
+    """An environment holds settings only: a frozen dataclass, so that it can be stored, compared and set by its fields."""
+    environment = environment_of(subject)
+    frozen = is_dataclass(environment) and type(environment).__dataclass_params__.frozen
+    found = () if frozen else (f"{type(environment).__name__} is no frozen dataclass; write @dataclass(frozen=True) above the class",)
+    return Checked("settings", 1, found)
+
+
+def equal_episodes(subject: Subject) -> Checked:
+    """Equal keys and equal actions give equal turns."""
+
+    def differ(problem: Problem) -> str | None:
+        for actions in (winning(subject, problem), [*NONSENSE, *winning(subject, problem)]):
+            once, again = (told(played(subject, problem, actions, Key(3))) for _ in range(2))
+            if once != again:
+                turn = next((i for i, (a, b) in enumerate(zip(once, again, strict=False)) if a != b), min(len(once), len(again)))
+                return f"turn {turn} is another one in a second episode of the same key and actions; draw from the key alone"
+        return None
+
+    return _each("equal episodes", subject, differ)
+
+
+def apart(subject: Subject) -> Checked:
+    """Two episodes that run side by side do not touch each other."""
+
+    def touched(problem: Problem) -> str | None:
+        actions = winning(subject, problem) or list(NONSENSE)
+        alone = told(played(subject, problem, actions, Key(3)))
+        beside = told(_loop().run_until_complete(_side_by_side(subject, problem, actions)))
+        if beside != alone:
+            return "an episode goes another way while a second one is running; keep what changes in the episode, not in the environment"
+        return None
+
+    return _each("episodes apart", subject, touched)
+
+
+def reached(subject: Subject) -> Checked:
+    """The reference actions reach the goal."""
+    if not any(winning(subject, p) for p in subject.problems):
+        return Checked("reference actions", skipped='no problem has reference actions; give them as "actions", or a demonstration in meta')
+
+    def lost(problem: Problem) -> str | None:
+        actions = winning(subject, problem)
+        turns = played(subject, problem, actions, Key(5))
+        total, last = math.fsum(t.reward for t in turns), turns[-1]
+        if total >= GOAL - 1e-9:
+            return None
+        how = "terminated" if last.terminated else "was truncated" if last.truncated else "went on"
+        return f"its {len(actions)} reference actions earn {total:g}, not {GOAL:g}; the episode {how} after {len(turns) - 1}"
+
+    return _each("reference actions", subject, lost)
+
+
+def hostile_actions(subject: Subject) -> Checked:
+    """Whatever a model says is answered by a turn, and nothing is run as code."""
+    count = -(-subject.effort.texts // PLAYED)
+
+    def play(asked: tuple[Problem, list[str]]) -> list[str]:
+        problem, actions = asked
+        return [wrong for turn in played(subject, problem, actions, Key(6)) if (wrong := malformed(turn))]
+
+    def ask(index: int) -> tuple[Problem, list[str]]:
+        if index == 0:  # what is read and imported once, is so here
+            problem = subject.problems[0]
+            return problem, [*NONSENSE, *winning(subject, problem)][:PLAYED]
+        texts = [subject.hostile((index - 1) * PLAYED + i)[1] for i in range(PLAYED)]
+        return subject.problems[index % len(subject.problems)], texts
+
+    found: list[str | None] = []
+    limits = replace(subject.limits, allow=subject.limits.allow | allowed(environment_of(subject)))
+    for call in watch(play, ask, count + 1, limits):
+        wrong = call.complaint if call.index else ""
+        if wrong or call.value:
+            first = (call.index - 1) * PLAYED
+            which = (
+                f"hostile texts {first} to {first + PLAYED - 1} of seed {subject.effort.seed} as actions" if call.index else "plain actions"
+            )
+            found += [f"{which}, {brief(ask(call.index)[1][0], 30)} first: {text}" for text in [wrong, *(call.value or [])] if text]
+    return Checked("hostile actions", count * PLAYED, sentences(found))
+
+
+def malformed(turn: Any) -> str | None:
+    """What is wrong with the form of a turn."""
+    if not isinstance(turn, Turn):
+        return f"an answer is {type(turn).__name__}, not a Turn"
+    if turn.terminated and turn.truncated:
+        return "a turn is both terminated and truncated; the rules ended it, or it was cut short"
+    if not isinstance(turn.reward, int | float) or not math.isfinite(turn.reward):
+        return f"a turn's reward is {turn.reward!r}; give a finite number"
+    if not isinstance(turn.observation, str | tuple):
+        return f"a turn's observation is {type(turn.observation).__name__}; give text, or a tuple of messages"
+    if isinstance(turn.observation, tuple) and not all("role" in m and "content" in m for m in turn.observation):
+        return "a message of an observation lacks role or content"
+    if turn.state is not None and not isinstance(turn.state, str):
+        return f"a turn's state is {type(turn.state).__name__}; give text that is equal for equal states, or None"
+    return None
+
+
+def winning(subject: Subject, problem: Problem) -> list[str]:
+    """The actions that win; none where they are not known."""
+    if subject.right is not None:
+        return [str(action) for action in subject.right(problem)]
+    demonstration = problem.meta.get("demonstration")
+    if demonstration:
+        return [str(action) for _, action in demonstration]
+    solution = problem.meta.get("solution")
+    return solution.splitlines() if isinstance(solution, str) else []
+
+
+def played(subject: Subject, problem: Problem, actions: Sequence[str], key: Key) -> list[Turn]:
+    """The first turn and the answers to the actions, up to the end of the episode."""
+
+    async def run() -> list[Turn]:
+        episode = environment_of(subject).start(problem, key, subject.world)
+        turns = [episode.first]
+        for action in actions:
+            if over(turns[-1]):
+                break
+            turns.append(await episode.step(action))
+        return turns
+
+    return _loop().run_until_complete(run())
+
+
+async def _side_by_side(subject: Subject, problem: Problem, actions: Sequence[str]) -> list[Turn]:
+    environment = environment_of(subject)
+    one, two = (environment.start(problem, Key(3), subject.world) for _ in range(2))
+    turns, other = [one.first], two.first
+    for action in actions:
+        if not over(other):
+            other = await two.step(NONSENSE[1])
+        if over(turns[-1]):
+            break
+        turns.append(await one.step(action))
+    return turns
+
+
+_LOOPS: list[asyncio.AbstractEventLoop] = []
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    """The event loop of this process: made once, as making one opens sockets."""
+    if not _LOOPS:
+        _LOOPS.append(asyncio.new_event_loop())
+    return _LOOPS[0]
+
+
+def over(turn: Any) -> bool:
+    """Whether an episode ended with a turn; with what is none, it cannot go on either."""
+    return not isinstance(turn, Turn) or turn.terminated or turn.truncated
+
+
+def told(turns: Sequence[Turn]) -> list[str]:
+    """Turns as text, without what is for people only."""
+    return [repr((t.observation, t.reward, t.terminated, t.truncated, t.player, t.state, t.valid)) for t in turns]
+
+
+def _each(rule: str, subject: Subject, judge: Callable[[Problem], str | None]) -> Checked:
+    """A rule that is tried on every problem, in a process of its own."""
+    problems = subject.problems
+    found = []
+    limits = Limits(max(10.0, subject.limits.seconds), subject.limits.memory, frozenset(REACHES))
+    for call in watch(judge, lambda i: problems[i], len(problems), limits):
+        wrong = call.complaint or call.value
+        found.append(f"problem {problems[call.index].id}: {wrong}" if wrong else None)
+    return Checked(rule, len(problems), sentences(found))
+
+
+RULES = {
+    "settings": settings,
+    "equal episodes": equal_episodes,
+    "episodes apart": apart,
+    "reference actions": reached,
+    "hostile actions": hostile_actions,
+}
+"""The rules that every environment keeps, in the order in which they are tried."""

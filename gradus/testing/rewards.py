@@ -1,0 +1,209 @@
+"""The contract of a reward function: one number for each completion, the same again, in whatever order, more for right than for wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, outcomes, required
+from gradus.testing.report import Checked, Report, brief, run_rules, sentences
+from gradus.testing.subject import Effort, Subject, Texts, no_outcome, plain, subject_of
+from gradus.testing.tasks import NOTHING
+from gradus.testing.watched import REACHES, Call, Limits, watch
+from gradus.types import Failed, Problem, Trajectory, UserError
+from gradus.types.parts import RewardFunction, Task
+from gradus.types.user_code import load_object, split_spec
+
+Answer = tuple[Problem, str]
+SECONDS = 60.0  # of processor time that a call for all answers may take: a reward may need a model
+BATCH = 8
+
+
+@dataclass(frozen=True)
+class Rewarding:
+    """A reward function under test, and the task whose answers it judges."""
+
+    name: str
+    function: RewardFunction
+    subject: Subject
+
+    def judge(self, answers: Sequence[Answer]) -> list[Any]:
+        """What the function gives for these answers, for a report; it may raise."""
+        trajectories = [Trajectory(str(i), problem, (), completion=text) for i, (problem, text) in enumerate(answers)]
+        values = self.function(**accepted(self.function, arguments_of(trajectories, 0)))
+        if inspect.isawaitable(values):
+            values = asyncio.run(_awaited(values))
+        found = outcomes(values, len(answers))
+        if isinstance(found, Failed):
+            return [{"not": found.reason}] * len(answers)
+        return [{"not": o.reason} if isinstance(o, Failed) else plain(o) for o in found]
+
+    @cached_property
+    def right(self) -> list[Answer]:
+        return [(p, forms[0]) for p in self.subject.problems for forms in self.subject.references(p)[:1]]
+
+    @cached_property
+    def answers(self) -> list[Answer]:
+        """Right answers, and none at all, in batches that mix both."""
+        nothing = [(p, NOTHING[i % len(NOTHING)]) for i, p in enumerate(self.subject.problems)]
+        return [answer for pair in zip(self.right, nothing, strict=False) for answer in pair] or nothing
+
+    def batches(self) -> list[list[Answer]]:
+        return [self.answers[i : i + BATCH] for i in range(0, len(self.answers), BATCH)]
+
+
+def check_reward(
+    reward: str | RewardFunction,
+    task: Task | str,
+    *,
+    right: Texts | None = None,
+    wrong: Texts | None = None,
+    effort: Effort = Effort(),
+    limits: Limits = Limits(),
+    only: Iterable[str] | None = None,
+    strict: bool = False,
+) -> Report:
+    """Tests that a reward function (FILE.py:NAME, or the function itself) keeps its contract on the problems of a task.
+
+    Args: right, wrong: answers to a problem, those of the first kind worth more (None: its worked solution, else its answer; no answer at all);
+    limits: of one call with one hostile answer, or, at least a minute, with up to eight plain ones; the others as in `check_task`.
+    Raises: UserError for what is no reward function or needs columns that the task lacks; with `strict` ContractBroken where anything was found.
+    """
+    subject = subject_of(task, right=right, wrong=wrong, effort=effort, limits=limits)
+    function, name = _function(reward)
+    if subject.problems:
+        check_columns(required(function), list(columns_of(subject.problems[0])), name)
+    return run_rules(Rewarding(name, function, subject), f"{name} on {subject.task.name}", RULES, only, strict=strict)
+
+
+def _function(reward: Any) -> tuple[RewardFunction, str]:
+    """The function that is meant, and its name."""
+    path = getattr(reward, "path", reward)
+    if isinstance(path, str):
+        split_spec(path, "reward function")
+        function = load_object(path, "reward function")
+        if not callable(function):
+            raise UserError(f"{path} is of type {type(function).__name__}; it must be a function")
+        return function, path
+    function = getattr(reward, "call", reward)
+    if not callable(function) or hasattr(function, "score"):
+        raise UserError(
+            f"a contract test of a reward needs a function or FILE.py:FUNCTION, not {type(reward).__name__}; test its functions one by one"
+        )
+    return function, str(getattr(function, "__name__", type(function).__name__))
+
+
+async def _awaited(values: Any) -> Any:
+    return await values
+
+
+def _batched(rule: str, case: Rewarding, judge: Callable[[list[Answer]], str | None]) -> Checked:
+    """A rule that is tried on every batch of plain answers."""
+    batches, limits = case.batches(), case.subject.limits
+    freely = replace(limits, seconds=max(SECONDS, limits.seconds), allow=frozenset(REACHES))
+    found = [call.complaint or call.value for call in watch(judge, lambda i: batches[i], len(batches), freely)]
+    return Checked(rule, len(case.answers), sentences(found))
+
+
+def one_each(case: Rewarding) -> Checked:
+    """A finite number, or None, for each of several answers."""
+
+    def judge(batch: list[Answer]) -> str | None:
+        for (problem, text), value in zip(batch, case.judge(batch), strict=True):
+            if isinstance(value, dict):
+                return f"problem {problem.id}, answer {brief(text)}: it {value.get('not')}"
+        return None
+
+    return _batched("a number each", case, judge)
+
+
+def same_again(case: Rewarding) -> Checked:
+    """The same answers earn the same."""
+
+    def judge(batch: list[Answer]) -> str | None:
+        one, two = case.judge(batch), case.judge(batch)
+        if one == two:
+            return None
+        i = next(i for i in range(len(batch)) if one[i] != two[i])
+        return f"problem {batch[i][0].id}: the answer {brief(batch[i][1])} earns {one[i]}, then {two[i]}; a reward must not draw at random"
+
+    return _batched("same again", case, judge)
+
+
+def any_order(case: Rewarding) -> Checked:
+    """Answers earn the same in any order: rewards are not shifted against their answers."""
+
+    def judge(batch: list[Answer]) -> str | None:
+        one, two = case.judge(batch), case.judge(batch[::-1])[::-1]
+        if _alike(one, two):
+            return None
+        i = next(i for i in range(len(batch)) if not _alike([one[i]], [two[i]]))
+        return f"problem {batch[i][0].id}: the answer {brief(batch[i][1])} earns {one[i]}, and {two[i]} when the batch is turned round"
+
+    return _batched("any order", case, judge)
+
+
+def _alike(one: Sequence[Any], two: Sequence[Any]) -> bool:
+    """Equal up to rounding: sums over a batch depend on its order in the last digits."""
+    numbers = [
+        isinstance(a, float) and isinstance(b, float) and math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9)
+        for a, b in zip(one, two, strict=True)
+    ]
+    return all(close or a == b for close, a, b in zip(numbers, one, two, strict=True))
+
+
+def right_above_wrong(case: Rewarding) -> Checked:
+    """Right answers earn more, on average, than no answer at all, or what was given as wrong."""
+    if not case.right:
+        return Checked("right above wrong", skipped='no problem has a reference answer; give one as "right"')
+    wrong = case.subject.wrong
+    worse = [(p, str(text)) for p in case.subject.problems for text in (wrong(p) if wrong else NOTHING[:2])]
+
+    def mean(answers: list[Answer]) -> float | None:
+        values = [v for v in case.judge(answers) if isinstance(v, float)]
+        return math.fsum(values) / len(values) if values else None
+
+    sides = [case.right, worse]
+    freely = replace(case.subject.limits, seconds=max(SECONDS, case.subject.limits.seconds), allow=frozenset(REACHES))
+    calls = list(watch(mean, lambda i: sides[i], 2, freely))
+    found = [call.complaint for call in calls]
+    high, low = (call.value for call in calls)
+    if not any(found) and high is not None and low is not None and high <= low:
+        found.append(
+            f"right answers earn {high:g} on average, {'what is wrong' if wrong else 'no answer at all'} {low:g}: the model will learn the latter"
+        )
+    return Checked("right above wrong", len(case.right) + len(worse), sentences(found))
+
+
+def hostile_answers(case: Rewarding) -> Checked:
+    """Whatever a model writes gets a reward: nothing raises, hangs, is run as code, or reaches for files, processes or the network."""
+    subject = case.subject
+    warm = case.answers[:2]
+
+    def ask(index: int) -> Answer:
+        return warm[index] if index < len(warm) else subject.hostile(index - len(warm))
+
+    def complaint(call: Call) -> str | None:
+        return call.complaint or (no_outcome(call.value) if call.value is not None else None)
+
+    found: list[str | None] = []
+    for call in watch(lambda answer: case.judge([answer])[0], ask, subject.effort.texts + len(warm), subject.limits):
+        wrong = complaint(call) if call.index >= len(warm) else None
+        if wrong:
+            found.append(f"hostile text {call.index - len(warm)} of seed {subject.effort.seed}, {brief(ask(call.index)[1])}: {wrong}")
+    return Checked("hostile answers", subject.effort.texts, sentences(found))
+
+
+RULES = {
+    "a number each": one_each,
+    "same again": same_again,
+    "any order": any_order,
+    "right above wrong": right_above_wrong,
+    "hostile answers": hostile_answers,
+}
+"""The rules that every reward function keeps, in the order in which they are tried."""

@@ -1,0 +1,179 @@
+"""What a contract test is run on: a task, the problems drawn from it, and how much is tried."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from gradus.testing.hostile import hostile_text
+from gradus.testing.watched import Limits
+from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, Outcome, Problem, UserError
+from gradus.types.parts import Environment, Source, Task
+
+Texts = Callable[[Problem], Iterable[str]]
+"""Texts for a problem: right answers, wrong ones, or the actions of one episode that wins."""
+
+
+FORMS = ("?", "\\boxed{?}", "#### ?", "=?", "answer: ?", "<answer>?</answer>", "The answer is $?$.")
+"""What an answer may stand in, for verifiers that do not take it bare."""
+LONGEST = 2000  # characters of a right answer or question that hostile texts are made from
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried."""
+
+    problems: int = 20  # of each level
+    texts: int = 500  # hostile ones, over all problems
+    seed: int = 0
+    levels: tuple[int, ...] | None = None  # of the task; None: all that it has
+
+    def __post_init__(self) -> None:
+        for name in ("problems", "texts"):
+            if getattr(self, name) < 1:
+                raise UserError(f"effort: {name} is {getattr(self, name)}; it must be 1 or more")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A task under test. `spec` is what names it, where it was named: then another process can make it, too."""
+
+    task: Task
+    spec: str | None = None
+    right: Texts | None = None
+    wrong: Texts | None = None
+    effort: Effort = Effort()
+    limits: Limits = Limits()
+    world: Any = None  # what an environment's episodes are started with
+    given: tuple[Problem, ...] = field(default=(), compare=False)  # problems to try in place of those drawn
+
+    @property
+    def levels(self) -> list[int | None]:
+        """The levels that the task's problems have; [None] where they have none."""
+        levels = getattr(self.task.source, "levels", None)
+        if levels is None or self.given:
+            return [None]
+        return list(range(levels[0], levels[1] + 1) if self.effort.levels is None else self.effort.levels)
+
+    def indices(self, source: Source) -> range:
+        """The first problems, as many as are tried."""
+        return range(self.effort.problems if source.size is None else min(self.effort.problems, source.size))
+
+    def draw(self, level: int | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
+        """Problems of a level, drawn anew."""
+        source = self.task.source
+        return source.draw(self.indices(source) if indices is None else indices, level, self.key if key is None else key)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.effort.seed)
+
+    @cached_property
+    def drawn(self) -> dict[int | None, list[Problem]]:
+        """The first problems of every level."""
+        return {level: self.draw(level) for level in self.levels}
+
+    @cached_property
+    def problems(self) -> list[Problem]:
+        """Those of every level, or those given."""
+        return list(self.given) or [p for drawn in self.drawn.values() for p in drawn]
+
+    def references(self, problem: Problem) -> list[tuple[str, ...]]:
+        """Answers to a problem, each in the forms of which one must be right; none where no answer is known.
+
+        A worked solution is complete. What a bare answer has to stand in, is the verifier's business: all usual forms are offered.
+        """
+        if self.right is not None:
+            return [(str(text),) for text in self.right(problem)]
+        solution = problem.meta.get("solution")
+        if isinstance(solution, str):
+            return [(solution,)]
+        if getattr(self.task.verify, "answers_are_tests", False):
+            return []
+        answers = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
+        return [tuple(form.replace("?", str(a)) for form in FORMS) for a in answers[:1] if isinstance(a, str | int | float | bool)]
+
+    @cached_property
+    def like(self) -> list[str]:
+        """Right answers and questions: what hostile texts are made from."""
+        some = self.problems[:: max(1, len(self.problems) // 60)]
+        return [text[:LONGEST] for p in some for text in (*[forms[0] for forms in self.references(p)], said(p))] or ["1"]
+
+    def hostile(self, index: int) -> tuple[Problem, str]:
+        """A problem, and hostile text `index`."""
+        return self.problems[index % len(self.problems)], hostile_text(index, self.like, self.effort.seed)
+
+
+def subject_of(task: Task | str, **more: Any) -> Subject:
+    """The subject that a task or its name means. Raises UserError for a name that is not known, what is no task, and levels that it lacks."""
+    if isinstance(task, str):
+        from gradus.api import load_task
+
+        subject = Subject(load_task(task), task, **more)
+    elif isinstance(task, Task):
+        subject = Subject(task, **more)
+    else:
+        raise UserError(f"a contract test of a task needs a Task or its name, not {type(task).__name__}; write file.py:task or make a Task")
+    known = getattr(subject.task.source, "levels", None)
+    for level in subject.effort.levels or ():
+        if known is None or not known[0] <= level <= known[1]:
+            has = "no levels" if known is None else f"levels {known[0]} to {known[1]}"
+            raise UserError(f"effort: level {level} is asked for, but task {subject.task.name} has {has}; name others or none")
+    return subject
+
+
+def environment_of(subject: Subject) -> Environment:
+    assert subject.task.environment is not None
+    return subject.task.environment
+
+
+def allowed(part: Any) -> frozenset[str]:
+    """What a verifier or environment reaches for by its nature: one that has a `sandbox` starts processes, and looks after them."""
+    return frozenset({"process", "file"} if getattr(part, "sandbox", None) is not None else ())
+
+
+def said(problem: Problem) -> str:
+    """All that a problem says."""
+    return problem.text if problem.text is not None else "\n".join(str(m.get("content")) for m in problem.messages)
+
+
+def content(problem: Problem) -> str:
+    """A problem as text, equal for equal problems, whatever their ids."""
+    from gradus.lab.columns import plain_json
+
+    return plain_json([problem.text, problem.messages, problem.answer, problem.meta])
+
+
+def stored(problem: Problem) -> Problem:
+    """A problem as it comes back from a run's folder: lists for tuples, text for what JSON does not know."""
+    from gradus.lab.columns import plain_json
+
+    return replace(problem, answer=json.loads(plain_json(problem.answer)), meta=Frozen(json.loads(plain_json(problem.meta))))
+
+
+def plain(outcome: Outcome) -> Any:
+    """An outcome for a report: a number, "not applicable", {"failed": reason}, or {"not": what it is} where it is no outcome."""
+    if outcome is NOT_APPLICABLE:
+        return "not applicable"
+    if isinstance(outcome, Failed):
+        return {"failed": outcome.reason}
+    if isinstance(outcome, bool) or not hasattr(type(outcome), "__float__") or isinstance(outcome, str):
+        return float(outcome) if isinstance(outcome, bool) else {"not": f"{type(outcome).__name__} {ascii(outcome)[:60]}"}
+    number = float(outcome)
+    return number if math.isfinite(number) else {"not": str(number)}
+
+
+def no_outcome(value: Any) -> str | None:
+    """What is wrong with a verdict as an outcome."""
+    if isinstance(value, dict) and "not" in value:
+        return f"is judged {value['not']}, which is no reward; give a finite number, NOT_APPLICABLE or Failed"
+    return None
+
+
+def full(value: Any) -> bool:
+    """Whether a verdict gives full marks."""
+    return isinstance(value, float | int) and value >= 1.0

@@ -1,0 +1,310 @@
+"""The contract of a task: problems that are known by their key, a verifier that takes right answers for right and no other, and nothing breaks it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from gradus.testing.environments import RULES as ENVIRONMENT_RULES
+from gradus.testing.report import Checked, Report, brief, run_rules, sentences
+from gradus.testing.subject import Effort, Subject, Texts, allowed, content, full, no_outcome, plain, said, stored, subject_of
+from gradus.testing.watched import REACHES, Call, Limits, watch
+from gradus.types import Problem, UserError
+from gradus.types.parts import Task
+from gradus.types.user_code import raised
+
+DRAWING = 20.0  # seconds of processor time that drawing the problems of one level may take
+NOTHING = ("", " ", "\n", "?", "I do not know.", "No idea")  # what answers nothing
+LENIENT = 0.5  # share of other problems' right answers that may pass: some tasks have problems that share answers
+SHRINKS = 0.9  # a level's problems may be shorter than those of the level below by this factor, by chance
+
+
+def check_task(
+    task: Task | str,
+    *,
+    right: Texts | None = None,
+    wrong: Texts | None = None,
+    effort: Effort = Effort(),
+    limits: Limits = Limits(),
+    only: Iterable[str] | None = None,
+    strict: bool = False,
+) -> Report:
+    """Tests that a task keeps its contract; one with an environment, that of the environment too.
+
+    Args: task: a Task, or its name (then it is also made in another process, whose hashes differ); right, wrong: answers to a problem that
+    must get full marks and must not (None: its worked solution, else its answer; the solutions of other problems); effort: how many problems
+    and hostile texts; limits: of one call of the verifier; only: the rules to try, of TASK_RULES (None: all); strict: raise.
+    Raises: UserError for a name that is not known; with `strict` ContractBroken, an AssertionError, where anything was found.
+
+    >>> check_task("arithmetic", effort=Effort(problems=5, texts=60)).ok
+    True
+    """
+    subject = subject_of(task, right=right, wrong=wrong, effort=effort, limits=limits)
+    drawn = drawing(subject)
+    if drawn.findings:  # nothing else can be tried
+        report = Report(subject.task.name, (drawn,))
+        return report.demand() if strict else report
+    return run_rules(subject, subject.task.name, task_rules(subject.task), only, strict=strict)
+
+
+def task_rules(task: Task) -> dict[str, Any]:
+    """The rules that hold for a task, by name."""
+    return RULES | (ENVIRONMENT_RULES if task.environment is not None else {})
+
+
+def drawing(subject: Subject) -> Checked:
+    """Problems can be drawn, at every level."""
+    levels = subject.levels
+
+    def draw(level: int | None) -> list[str]:
+        wrong = []
+        for p in subject.draw(level):
+            if not isinstance(p, Problem):
+                wrong.append(f"the source gives {type(p).__name__}, not Problem")
+            elif not p.id or not (p.messages or p.text):
+                wrong.append(f"problem {p.id or 'without id'}{at(level)} has no {'question' if p.id else 'id'}")
+        return wrong
+
+    limits = replace(subject.limits, seconds=max(DRAWING, subject.limits.seconds), allow=frozenset(REACHES))
+    found: list[str] = []
+    for call in watch(draw, lambda i: levels[i], len(levels), limits):
+        found += [f"drawing problems{at(levels[call.index])} {call.error}"] if call.error else call.value
+    if not found and len(subject.problems) == 0:
+        found.append("the source gives no problem")
+    return Checked("problems", len(levels) * len(subject.indices(subject.task.source)), sentences(found))
+
+
+def equal_keys(subject: Subject) -> Checked:
+    """A problem is a function of index, level and key: whatever else is drawn, in whatever order, and at any time."""
+    found: list[str | None] = []
+    tried = 0
+    for level in subject.levels:
+        once = subject.drawn[level]
+        order = list(range(len(once)))
+        for way, indices in (("again, in another order", order[::-1]), ("alone", order[-1:])):
+            for i, p in zip(indices, subject.draw(level, indices), strict=False):
+                tried += 1
+                if (p.id, content(p)) != (once[i].id, content(once[i])):
+                    found.append(
+                        f"problem {i}{at(level)} is another one when it is drawn {way}: {brief(said(once[i]))}, then {brief(said(p))}; "
+                        "draw from the key (or the generator that is given) alone"
+                    )
+    return Checked("equal keys", tried, sentences(found))
+
+
+def another_process(subject: Subject) -> Checked:
+    """Another process, in which hashes of text differ, draws the same problems."""
+    if subject.spec is None:
+        return Checked("another process", skipped="only a task that is named, without options, can be made anew (file.py:task)")
+    told = {seed: _digests(subject, seed) for seed in ("1", "2")}
+    failed = next((text for text in told.values() if isinstance(text, str)), None)
+    if isinstance(failed, str):
+        return Checked("another process", 2, (f"the task cannot be made in a process of its own: {failed}",))
+    found = [
+        f"the problems{at(level)} differ between processes; an order of a set, or hash(), decides something: sort first"
+        for level, one, two in zip(subject.levels, told["1"], told["2"], strict=True)
+        if one != two
+    ]
+    return Checked("another process", 2 * len(subject.levels), tuple(found))
+
+
+def _digests(subject: Subject, seed: str) -> list[str] | str:
+    """A digest a level of the problems that a new process draws, or what went wrong in it."""
+    assert subject.spec is not None
+    words = [sys.executable, "-m", "gradus.testing.drawn", subject.spec, str(subject.effort.problems), str(subject.effort.seed)]
+    words += [str(level) for level in subject.effort.levels or ()]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": seed}, timeout=300, check=False)
+    except subprocess.TimeoutExpired:
+        return "it took longer than 300 s"
+    return done.stdout.split() if done.returncode == 0 else " ".join(done.stderr.split())[-200:]
+
+
+def digests(subject: Subject) -> list[str]:
+    """A digest a level."""
+    return [hashlib.blake2b("\n".join(f"{p.id} {content(p)}" for p in drawn).encode()).hexdigest() for drawn in subject.drawn.values()]
+
+
+def other_keys(subject: Subject) -> Checked:
+    """A source without end gives other problems for another key."""
+    if subject.task.source.size is not None:
+        return Checked("other keys", skipped=f"the source has an end ({subject.task.source.size} problems)")
+    found = []
+    for level in subject.levels:
+        one, two = subject.drawn[level], subject.draw(level, key=subject.key.fold("another"))
+        if len(one) > 1 and [content(p) for p in one] == [content(p) for p in two]:
+            found.append(f"another key gives the same problems{at(level)}; draw from the key (or the generator that is given)")
+    return Checked("other keys", len(subject.levels) * len(subject.indices(subject.task.source)), tuple(found))
+
+
+def growing(subject: Subject) -> Checked:
+    """Problems say the level they were drawn at, and grow with it: question, solution and what else they carry get longer."""
+    if len(subject.levels) < 2:
+        return Checked("levels", skipped="the task has no levels" if subject.effort.levels is None else "a single level is tried")
+    sizes = {level: [len(content(p)) for p in drawn] for level, drawn in subject.drawn.items()}
+    found: list[str | None] = []
+    for level, drawn in subject.drawn.items():
+        stated = {str(p.meta.get("difficulty", level)) for p in drawn} - {str(level)}
+        found.append(f"problems{at(level)} say that their difficulty is {min(stated)}" if stated else None)
+    for low, high in pairwise(subject.levels):
+        if smaller(sizes[high], [SHRINKS * size for size in sizes[low]]):
+            found.append(f"problems{at(high)} are smaller than those{at(low)} {by(sizes[high], sizes[low])}; order the levels by size")
+    low, high = subject.levels[0], subject.levels[-1]
+    if not smaller(sizes[low], sizes[high], certain=False):
+        found.append(f"problems{at(high)}, the highest, are no larger than those{at(low)}, the lowest {by(sizes[high], sizes[low])}")
+    return Checked("levels", len(sizes), sentences(found))
+
+
+def smaller(these: Sequence[float], others: Sequence[float], *, certain: bool = True) -> bool:
+    """Whether these sizes are smaller on average; `certain`: by more than three standard errors, which few problems hardly are."""
+    spread = sum(statistics.variance(sizes) / len(sizes) if len(sizes) > 1 else math.inf for sizes in (these, others))
+    return statistics.mean(others) - statistics.mean(these) > (3 * math.sqrt(spread) if certain else 0)
+
+
+def by(these: Sequence[float], others: Sequence[float]) -> str:
+    return f"({statistics.mean(these):.0f} against {statistics.mean(others):.0f} characters on average)"
+
+
+def kept_apart(subject: Subject) -> Checked:
+    """No problem that is held out is among those of training."""
+    held = subject.task.held_out
+    try:
+        kept = [p for key in (subject.key, subject.key.fold("held out")) for p in held.draw(subject.indices(held), subject.task.level, key)]
+    except UserError as error:
+        return Checked("held out", 1, (f"no {len(subject.indices(held))} problems can be held out: {error}",))
+    except Exception as error:
+        return Checked("held out", 1, (f"drawing held-out problems raised {raised(error)}",))
+    form = content if subject.task.environment is not None else said
+    training = {form(p) for p in subject.problems}
+    found = [f"held-out problem {p.id} is also drawn for training: {brief(said(p))}" for p in kept if form(p) in training]
+    return Checked("held out", len(kept), tuple(found))
+
+
+def right_answers(subject: Subject) -> Checked:
+    """Reference answers are right, and are so again."""
+    return _references("reference answers", subject, subject.problems)
+
+
+def read_back(subject: Subject) -> Checked:
+    """Problems that are stored with a run and read again are judged as before."""
+    return _references("stored and read", subject, [stored(p) for p in subject.problems])
+
+
+def _references(rule: str, subject: Subject, problems: Sequence[Problem]) -> Checked:
+    if subject.task.verify is None:
+        return Checked(rule, skipped=NO_VERIFIER)
+    asked = [(p, forms) for p, known in zip(problems, subject.problems, strict=True) for forms in subject.references(known)]
+    if not asked:
+        return Checked(rule, skipped='no problem has a reference answer; give one as "right", or a worked solution in meta')
+    found: list[str | None] = []
+    calls = iter(verdicts(subject, [(p, text) for p, forms in asked for text in forms]))
+    for p, forms in asked:
+        judged = [call for _, (_, call) in zip(forms, calls, strict=False)]
+        if len(judged) < len(forms):
+            break
+        wrong = next((text for call in judged if (text := call.complaint or no_outcome(call.value))), None)
+        if wrong is None and not any(full(call.value) for call in judged):
+            wrong = f"is judged {shown(judged[0].value)}, not 1.0" + (", nor is any other form of it" if len(forms) > 1 else "")
+        found.append(f"problem {p.id}: its reference answer {brief(forms[0])} {wrong}" if wrong else None)
+    return Checked(rule, len(asked), sentences(found))
+
+
+def wrong_answers(subject: Subject) -> Checked:
+    """No answer at all is not right, nor are right answers to other problems; nor what was given as wrong."""
+    if subject.task.verify is None:
+        return Checked("wrong answers", skipped=NO_VERIFIER)
+    some = subject.problems
+    nothing = [(p, text) for p in some for text in NOTHING if text.strip() not in {f[0].strip() for f in subject.references(p)}]
+    others = [
+        (p, text)
+        for p, other in zip(some, [*some[1:], *some[:1]], strict=True)
+        if p.answer != other.answer
+        for forms in subject.references(other)
+        for text in forms
+    ]
+    given = [(p, text) for p in some for text in (subject.wrong(p) if subject.wrong else ())]
+    asked = nothing + given + others
+    passed: list[tuple[Problem, str]] = []
+    found: list[str | None] = []
+    for i, ((p, text), call) in enumerate(verdicts(subject, asked)):
+        wrong = call.complaint or no_outcome(call.value)
+        if not wrong and full(call.value) and i < len(nothing) + len(given):
+            wrong = "is judged right"
+        elif not wrong and full(call.value):
+            passed.append((p, text))
+        found.append(f"problem {p.id}: the wrong answer {brief(text)} {wrong}" if wrong else None)
+    if len(passed) > LENIENT * len(others):
+        p, text = passed[0]
+        found.append(
+            f"right answers to other problems are judged right ({len(passed)} of {len(others)}): problem {p.id} takes {brief(text)}"
+        )
+    return Checked("wrong answers", len(asked), sentences(found))
+
+
+def hostile_answers(subject: Subject) -> Checked:
+    """Whatever a model writes is judged: nothing raises, hangs, is run as code, or reaches for files, processes or the network."""
+    if subject.task.verify is None:
+        return Checked("hostile answers", skipped=NO_VERIFIER)
+    verify, found = subject.task.verify, []
+    warmed = [(p, text) for p in subject.problems[:3] for text in (*[form for forms in subject.references(p) for form in forms], "no")]
+
+    def judge(asked: tuple[Problem, str]) -> Any:
+        return plain(verify(*asked))
+
+    def ask(index: int) -> tuple[Problem, str]:
+        return warmed[index] if index < len(warmed) else subject.hostile(index - len(warmed))
+
+    limits = replace(subject.limits, allow=subject.limits.allow | allowed(verify))
+    for call in watch(judge, ask, subject.effort.texts + len(warmed), limits):
+        if call.index < len(warmed):  # what is read and imported once, is so here; "reference answers" tells what goes wrong
+            continue
+        wrong = call.complaint or no_outcome(call.value)
+        if wrong:
+            found.append(f"hostile text {call.index - len(warmed)} of seed {subject.effort.seed}, {brief(ask(call.index)[1])}: {wrong}")
+    return Checked("hostile answers", subject.effort.texts, sentences(found))
+
+
+def verdicts(subject: Subject, asked: Sequence[tuple[Problem, str]]) -> Iterable[tuple[tuple[Problem, str], Call]]:
+    """Every pair of problem and text with its verdict, asked for twice; one that changes is an error."""
+    verify = subject.task.verify
+    assert verify is not None
+
+    def twice(pair: tuple[Problem, str]) -> Any:
+        first, second = plain(verify(*pair)), plain(verify(*pair))
+        return first if first == second else {"not": f"{shown(first)}, then {shown(second)} when asked again"}
+
+    freely = replace(subject.limits, allow=frozenset(REACHES))  # "hostile answers" tells what it reaches for
+    for call in watch(twice, lambda i: asked[i], len(asked), freely):
+        yield asked[call.index], call
+
+
+def shown(value: Any) -> str:
+    return f"failed ({value['failed']})" if isinstance(value, dict) and "failed" in value else str(value)
+
+
+def at(level: int | None) -> str:
+    return "" if level is None else f" of level {level}"
+
+
+NO_VERIFIER = "the task has no verifier of text"
+RULES = {
+    "problems": drawing,
+    "equal keys": equal_keys,
+    "another process": another_process,
+    "other keys": other_keys,
+    "levels": growing,
+    "held out": kept_apart,
+    "reference answers": right_answers,
+    "stored and read": read_back,
+    "wrong answers": wrong_answers,
+    "hostile answers": hostile_answers,
+}
+"""The rules that every task keeps, in the order in which they are tried."""

@@ -1,0 +1,60 @@
+"""What a run watches over in itself: numbers that go bad, and whether what samples and what learns are one model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from gradus.types.errors import UserError
+from gradus.types.ranges import check_ranges
+
+UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def bytes_of(text: str) -> int:
+    """'6GB' as bytes: a number with kB, MB, GB, TB (powers of 1000) or KiB, MiB, GiB, TiB (of 1024). Raises UserError for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", text)
+    unit = UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None or not float(found[1]) > 0:
+        raise UserError(f'memory is "{text}"; write a size such as 6GB, 512MB or 4GiB')
+    return int(float(found[1]) * unit)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """When numbers go bad. An update in which a loss, a gradient, an advantage or a log-probability is not finite never moves a weight.
+
+    After `in_a_row` such steps the run goes back to its last good checkpoint and draws other data from there; after `returns` of these it stops.
+    """
+
+    in_a_row: int = 3  # steps one after another with an update skipped
+    returns: int = 2  # to a checkpoint, in the whole run; 0: it stops at once
+    spike: float | None = None  # skips a move whose gradient's norm is above so many times the median of the last ones; None: none
+    window: int = 64  # norms that the median is of
+    least: int = 16  # norms before the median is believed
+
+    def __post_init__(self) -> None:
+        check_ranges(self, in_a_row="[1, inf)", returns="[0, inf)", spike="(1, inf)", window="[1, inf)", least="[1, inf)")
+        if self.least > self.window:
+            raise UserError(f"Guard.least is {self.least}, but only {self.window} norms are kept; raise window or lower least")
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The log-probabilities of fresh samples, as sampled and as the update computes them: compared at the start and every `every` steps.
+
+    `mean` is mean |difference|, `max` the largest, `kl` the mean of r - 1 - log r with r = update / sampled: all in nats a token.
+    """
+
+    every: int = 50  # steps; 0: never
+    metric: Literal["mean", "max", "kl"] = "mean"
+    limit: float = 0.05  # nats a token
+    above: Literal["warn", "truncate", "mask", "stop"] = "warn"
+    """What happens above the limit. truncate and mask: the policy's loss is weighted by r = start of the update / as sampled, min(r, cap) or r
+    within [1 / cap, cap] and 0 elsewhere, until it is found below again."""
+    cap: float = 2.0  # largest weight
+    sequences: int = 64  # compared at most, those that were sampled first
+
+    def __post_init__(self) -> None:
+        check_ranges(self, every="[0, inf)", limit="[0, inf)", cap="(1, inf)", sequences="[1, inf)")

@@ -1,0 +1,239 @@
+"""Where numbers went bad: which tensor first, in which trajectory, at which action, and what stands around it.
+
+Nothing here runs while all is well but one look at the batch; the rest repeats a forward and a backward pass of a mini-batch that was skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.objectives.terms import Term, evaluate, wants_of
+from gradus.types import Context, Frozen, Group, Key, Trajectory
+from gradus.types.batch import Batch
+from gradus.types.signals import Want
+from gradus.updates.passes import backward, passes
+
+AROUND = 3  # actions on either side that are shown
+LOGPROBS = "log-probabilities as sampled"
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """The first tensor of a player's update that is not finite, in the order in which they are computed."""
+
+    player: str
+    tensor: str  # in words
+    count: int  # numbers in it that are not finite
+    of: int  # numbers in it
+    trajectory: Trajectory | None = None  # the first one concerned; None where that cannot be told
+    action: int | None = None  # within the trajectory, counted from 0
+    values: tuple[str, ...] = ()  # of that trajectory around the action, as text, for JSON has no NaN
+    rows: Mapping[str, Tensor] = field(default_factory=Frozen)  # all rows of the mini-batch, by name, [A, ...]
+    trajectories: tuple[str, ...] = ()  # ids of the mini-batch's, which the rows "trajectory" point to
+
+    @property
+    def token(self) -> int | None:
+        """The token that was chosen there."""
+        if self.trajectory is None or self.action is None:
+            return None
+        return int(_tokens(self.trajectory.contexts)[self.action])
+
+    def __str__(self) -> str:
+        where = "" if self.trajectory is None else f", first in trajectory {self.trajectory.id}"
+        at = "" if self.action is None else f" at action {self.action} (token {self.token})"
+        if self.of == 1:
+            return f"{self.player}'s {self.tensor} is not finite{where}{at}"
+        return f"{self.count} of {self.of} numbers of {self.player}'s {self.tensor} are not finite{where}{at}"
+
+
+def of_samples(groups: Sequence[Group]) -> Diagnosis | None:
+    """The first trajectory whose log-probabilities, as sampled, are not finite: the weights that sampled it are broken."""
+    trajectories = [t for g in groups for t in g.trajectories if any(c.logprobs is not None for c in t.contexts)]
+    if all(c.finite for t in trajectories for c in t.contexts):
+        return None
+    known = [np.concatenate([_behaviour(c) for c in t.contexts]) for t in trajectories]
+    bad = [~np.isfinite(row) for row in known]
+    count = int(sum(row.sum() for row in bad))
+    first = next(i for i, row in enumerate(bad) if row.any())
+    action = int(np.flatnonzero(bad[first])[0])
+    lengths = [len(row) for row in known]
+    rows = {
+        "trajectory": torch.from_numpy(np.repeat(np.arange(len(known)), lengths)),
+        "action": torch.from_numpy(np.concatenate([np.arange(n) for n in lengths])),
+        "token": torch.from_numpy(np.concatenate([_tokens(t.contexts) for t in trajectories])),
+        LOGPROBS: torch.from_numpy(np.concatenate(known)),
+    }
+    return Diagnosis(
+        player=trajectories[first].player,
+        tensor=LOGPROBS,
+        count=count,
+        of=sum(lengths),
+        trajectory=trajectories[first],
+        action=action,
+        values=_shown(known[first], action),
+        rows=Frozen(rows),
+        trajectories=tuple(t.id for t in trajectories),
+    )
+
+
+def _tokens(contexts: Sequence[Context]) -> np.ndarray:
+    """The tokens that were chosen, in order."""
+    return np.concatenate([c.tokens[c.chosen] for c in contexts])
+
+
+def _behaviour(context: Context) -> np.ndarray:
+    return context.logprobs if context.logprobs is not None else np.zeros(context.actions, np.float32)  # nobody knows them: no fault
+
+
+def of_batch(player: str, batch: Batch) -> Diagnosis | None:
+    """The first of what an update is given that is not finite. Where nothing was assigned, or the policy has no log-probabilities, NaN is right."""
+    rows = dict(given(batch))
+    found = next((found for name, values in rows.items() if (found := _of_rows(player, name, values, batch)) is not None), None)
+    return None if found is None else _with_rows(found, batch, rows)
+
+
+def _with_rows(found: Diagnosis, batch: Batch, rows: Mapping[str, Tensor]) -> Diagnosis:
+    """The diagnosis with the rows of its mini-batch, and what each of them stands for."""
+    token = torch.from_numpy(_tokens(batch.contexts))
+    placed = {"trajectory": batch.trajectory, "action": batch.position, "token": token, **rows}
+    return replace(found, rows=Frozen(placed), trajectories=tuple(t.id for t in batch.trajectories))
+
+
+def given(batch: Batch) -> Iterator[tuple[str, Tensor]]:
+    """What the rows of a batch were made from, by name, with 0 where there is nothing to be known."""
+    known = np.repeat([c.logprobs is not None for c in batch.contexts], [c.actions for c in batch.contexts])
+    assigned = np.repeat(
+        [t.returns is not None for t in batch.trajectories], np.bincount(batch.trajectory, minlength=len(batch.trajectories))
+    )
+    yield LOGPROBS, torch.where(torch.from_numpy(known), batch.behaviour_logprobs, 0.0)
+    for signal, rows in batch.signals.items():
+        yield f"{type(signal).__name__} of {signal.player}", rows
+    yield "advantages", batch.advantages
+    yield "returns", torch.where(torch.from_numpy(assigned), batch.returns, 0.0)
+    yield "weights of actions", batch.weight
+
+
+def of_update(
+    player: str, policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens: int, key: Key, spoilt: Sequence[str] = ()
+) -> Diagnosis:
+    """What went wrong in a mini-batch whose loss or gradient was not finite: its passes are repeated with the weights as they are.
+
+    Looked at in this order: what it was given, the rows of the forward pass, the loss of every term, its derivative by the rows, the gradient
+    of the parameters. Of the latter the first action is found by cutting its context shorter; where no sequence brings it about, only the
+    parameters are known (`spoilt`: those whose gradient was not finite).
+    """
+    wants = wants_of(terms)
+    rows = _forward(policy, batch, wants, micro_tokens, key)
+    saved = {**dict(given(batch)), **{_named(w): r for w, r in rows.items()}}
+    saved |= {f"{_named(w)} at the start": r for w, r in batch.old.items()}
+
+    def first(rows: Mapping[str, Tensor]) -> Diagnosis | None:
+        found = next((f for name, values in rows.items() if (f := _of_rows(player, name, values, batch)) is not None), None)
+        return None if found is None else _with_rows(found, batch, saved)
+
+    if (bad := first(saved)) is not None:
+        return bad
+    leaves = {w: r.clone().requires_grad_() for w, r in rows.items()}
+    loss, tallies = evaluate(terms, leaves, batch)
+    if loss.requires_grad:
+        loss.backward()
+    slopes = {w: torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for w, leaf in leaves.items()}
+    named = {f"slope of the loss by {_named(w)}": s for w, s in slopes.items()}
+    saved |= named
+    if (bad := first(named)) is not None:
+        return bad
+    losses = [name for name, seen in tallies.items() if name.startswith("loss/") and not bool(seen.total.isfinite())]
+    if losses:
+        return _with_rows(Diagnosis(player, losses[0], 1, 1), batch, saved)
+    found = _of_gradient(player, policy, batch, slopes, micro_tokens, key)
+    if found is None and spoilt:
+        others = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
+        found = Diagnosis(player, f"gradient of {spoilt[0]}{others} (which no sequence brings about when it is repeated)", 1, 1)
+    return _with_rows(found or Diagnosis(player, "norm of the gradient (it overflows: no single number does)", 1, 1), batch, saved)
+
+
+def _forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:
+    """The wanted rows of every action of the batch, in its order."""
+    pieces = [(batch.slice(chosen)[1], found) for chosen, found in passes(policy, batch.contexts, wants, micro_tokens, key)]
+    place = torch.argsort(torch.cat([index for index, _ in pieces]))
+    return {w: torch.cat([found[w].cpu() for _, found in pieces]).index_select(0, place).to(batch.weight) for w in wants}
+
+
+def _of_gradient(player: str, policy: Any, batch: Batch, slopes: Mapping[Want, Tensor], micro_tokens: int, key: Key) -> Diagnosis | None:
+    """The parameter whose gradient is not finite, and the first context and action from which that comes, where they can be told."""
+
+    def spoilt(contexts: Sequence[Context], index: Tensor) -> list[tuple[str, Tensor]]:
+        """The parameters' gradients that are not finite after a backward pass through these contexts alone."""
+        policy.network.zero_grad(set_to_none=True)
+        rows = policy.evaluate(contexts, tuple(slopes), key=key)
+        backward(rows, {w: s[index].to(rows[w]) for w, s in slopes.items()})
+        grads = [(n, p.grad) for n, p in policy.network.named_parameters() if p.grad is not None]
+        bad = [(n, g.detach().clone()) for n, g in grads if not bool(g.isfinite().all())]
+        policy.network.zero_grad(set_to_none=True)
+        return bad
+
+    for chosen in policy.micro_batches(batch.contexts, micro_tokens):
+        if not spoilt([batch.contexts[i] for i in chosen], batch.slice(chosen)[1]):
+            continue
+        for i in chosen:
+            index, context = batch.slice([i])[1], batch.contexts[i]
+            bad = spoilt([context], index)
+            if not bad:
+                continue
+            low, high = 0, context.actions  # the first `low` actions give finite gradients, the first `high` do not
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if spoilt([cut(context, middle)], index[:middle]) else (middle, high)
+            name, grad = bad[0]
+            row = int(index[high - 1])
+            trajectory = batch.trajectories[int(batch.trajectory[row])]
+            return Diagnosis(player, f"gradient of {name}", _bad(grad), grad.numel(), trajectory, int(batch.position[row]))
+        return Diagnosis(player, "gradient (of several sequences together, of none alone)", 1, 1)
+    return None
+
+
+def cut(context: Context, actions: int) -> Context:
+    """The context as it was after so many of its actions, 1 or more."""
+    own = int(np.flatnonzero(context.chosen)[actions - 1]) + 1
+    return replace(
+        context,
+        tokens=context.tokens[:own],
+        chosen=context.chosen[:own],
+        logprobs=None if context.logprobs is None else context.logprobs[:actions],
+        versions=None if context.versions is None else context.versions[:actions],
+        rewards=tuple(r for r in context.rewards if r[0] < actions),
+        streams=Frozen({name: rows[:actions] for name, rows in context.streams.items()}),
+    )
+
+
+def _of_rows(player: str, name: str, rows: Tensor, batch: Batch) -> Diagnosis | None:
+    bad = ~rows.isfinite()
+    if not bool(bad.any()):
+        return None
+    actions = bad.reshape(len(bad), -1).any(1)
+    row = int(torch.nonzero(actions)[0])
+    mine = torch.nonzero(batch.trajectory == batch.trajectory[row])[:, 0]
+    mine = mine[torch.argsort(batch.position[mine])]
+    action = int(batch.position[row])
+    shown = _shown(rows[mine].numpy(), int(torch.nonzero(batch.position[mine] == action)[0]))
+    return Diagnosis(player, name, _bad(rows), rows.numel(), batch.trajectories[int(batch.trajectory[row])], action, shown)
+
+
+def _bad(values: Tensor) -> int:
+    return int((~values.isfinite()).sum())
+
+
+def _shown(rows: np.ndarray, action: int) -> tuple[str, ...]:
+    """The values from AROUND actions before to as many after, as text."""
+    part = rows[max(0, action - AROUND) : action + AROUND + 1]
+    return tuple(np.array2string(v, precision=6, threshold=8) if np.ndim(v) else f"{float(v):.6g}" for v in part)
+
+
+def _named(want: Want) -> str:
+    return f"rows of {type(want).__name__}"

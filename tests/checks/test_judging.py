@@ -1,0 +1,126 @@
+"""The verifier and the reward, tried before a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gradus.api import load_task
+from gradus.checks.data import some_problems
+from gradus.checks.judging import of_references, of_reward, of_samples, of_verifier
+from gradus.recipe import Recipe
+from gradus.registry import recipe
+from gradus.rewards.functions import LocalFunction
+from gradus.run import Run, prepare
+from gradus.types import Outcome, Problem
+from gradus.types.parts import Task
+
+
+def task(verify: Callable[[Problem, str], Outcome] | None) -> Task:
+    return replace(load_task("arithmetic"), verify=verify)
+
+
+def verdicts(verify: Callable[[Problem, str], Outcome] | None) -> list[tuple[str, str]]:
+    made = task(verify)
+    return [(f.verdict, f.says) for f in of_verifier(made, some_problems(made, 4))]
+
+
+def test_a_sound_verifier() -> None:
+    sound = load_task("arithmetic").verify
+    found = verdicts(sound)
+    assert [verdict for verdict, _ in found] == ["ok"]
+    assert found[0][1].startswith("8 reference answers judged right, ")
+    assert list(of_references(task(sound), some_problems(task(sound), 2))) == []
+
+
+def test_a_verifier_that_refuses_reference_answers() -> None:
+    assert verdicts(lambda problem, text: 0.0) == [("wrong", "8 of 8 reference answers not judged right")]
+    refused = task(lambda problem, text: 0.5)
+    (found,) = of_references(refused, some_problems(refused, 2))
+    assert (found.verdict, found.says) == ("warning", "4 of 4 reference answers not judged right")
+
+
+def test_a_verifier_that_takes_anything() -> None:
+    (found,) = verdicts(lambda problem, text: 1.0)
+    assert found[0] == "wrong"
+    assert "some are judged right" in found[1]
+
+
+def test_a_verifier_that_raises_is_told_and_stops_nothing() -> None:
+    def raising(problem: Problem, text: str) -> Outcome:
+        raise KeyError("mine")
+
+    assert {verdict for verdict, _ in verdicts(raising)} == {"wrong"}
+    (found,) = of_references(task(raising), some_problems(task(raising), 1))
+    assert "KeyError" in found.details[0]
+
+
+def test_a_task_without_verifier_is_said_to_be_left_out() -> None:
+    assert verdicts(None) == [("not checked", "task arithmetic has no verifier of texts")]
+    assert [f.verdict for f in of_verifier(load_task("flow_2d"), [])] == ["not checked"]
+
+
+def run_with(reward: Any, **setting: Any) -> Run:
+    made: Recipe = recipe("grpo")
+    changed = made.but(**{f"setting__{name}": value for name, value in setting.items()})
+    return prepare(changed if reward is None else changed.but(reward=LocalFunction(reward)), load_task("arithmetic"))
+
+
+def tried(reward: Any) -> Any:
+    run = run_with(reward)
+    (found,) = asyncio.run(of_reward(run, some_problems(run.task, 2)))
+    return found
+
+
+def test_the_reward_on_reference_answers_and_on_nothing() -> None:
+    found = tried(None)
+    assert found.verdict == "ok"
+    assert found.says.startswith("reference answers earn 1, 'I do not know.' earn 0; ")
+    assert found.says.endswith(" ms an answer")
+
+    def by_length(completions: Sequence[str], **kwargs: Any) -> list[float]:
+        return [float(len(c)) for c in completions]
+
+    assert tried(by_length).verdict == "warning"
+
+
+@pytest.mark.parametrize(("value", "reason"), [("good", "returned the text 'good' for a number"), (float("nan"), "returned nan")])
+def test_a_reward_that_fails(value: Any, reason: str) -> None:
+    found = tried(lambda completions, **kwargs: [value] * len(completions))
+    assert found.verdict == "wrong"
+    assert reason in found.details[0]
+    assert "8 of 8 answers got no reward" in found.says
+
+
+def sampled(reward: Any, count: int = 3, **setting: Any) -> Any:
+    run = run_with(reward, **setting)
+    return asyncio.run(of_samples(run, some_problems(run.task, 1), count))
+
+
+def test_the_reward_on_samples() -> None:
+    def by_turns(completions: Sequence[str], **kwargs: Any) -> list[float]:
+        return [float(n % 3) for n in range(len(completions))]
+
+    (found,) = sampled(by_turns)
+    assert found.verdict == "ok"
+    assert "6 sampled answers earn 0 to 2, in the mean 1; " in found.says
+    assert found.says.endswith("told apart in 2 of 2 problems")
+    (equal,) = sampled(lambda completions, **kwargs: [0.5] * len(completions))
+    assert equal.verdict == "warning"
+    assert "all answers to a problem are equal" in equal.says
+    assert "told apart" not in sampled(by_turns, count=1)[0].says
+
+
+def test_samples_that_fail_or_are_cut() -> None:
+    def some_fail(completions: Sequence[str], **kwargs: Any) -> list[float]:
+        return [float("nan") if n == 0 else 1.0 for n in range(len(completions))]
+
+    assert [f.verdict for f in sampled(some_fail)] == ["warning"]
+    assert [f.verdict for f in sampled(some_fail, max_failed=0.1)] == ["wrong"]
+    cut = sampled(None, max_tokens=1)[-1]
+    assert cut.verdict == "warning"
+    assert cut.says == "6 of 6 sampled answers were cut at the limit of 1 tokens"

@@ -1,0 +1,160 @@
+"""Every part that an objective or a credit rule is made of, found by walking the packages, and instances of each to be tried."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import gradus.credit
+import gradus.objectives
+import gradus.papers
+from gradus.credit.bounded import Bounded
+from gradus.credit.gae import GAE, LengthAdaptiveGAE
+from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
+from gradus.credit.penalty import Penalised
+from gradus.credit.to_go import ToGo
+from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.corrections import MaskedImportance
+from gradus.objectives.imitation import ImitateRight
+from gradus.objectives.kl import KL
+from gradus.objectives.matching import MatchedPolicy, Robust, VelocityGap, Weighted
+from gradus.objectives.preference import Logistic, Preference, Squared
+from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
+from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
+from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
+from gradus.objectives.terms import EntropyBonus, Imitation, Policy, TruncatedImportance, ValueLoss
+from gradus.objectives.transitions import TransitionKL
+from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.papers.bases.kto import Prospect
+from gradus.papers.credit.gigpo import AnchorStates
+from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
+from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+
+PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
+KINDS = {  # a method, and an argument of it, that tell a kind of part
+    "term": ("loss", "outputs"),
+    "trust": ("losses", "log_ratio"),
+    "link": ("losses", "chosen"),
+    "ratio": ("log_ratio", "logprobs"),
+    "average": ("coefficients", "batch"),
+    "weight": ("factors", "old"),
+    "score": ("scores", "logprobs"),
+    "likeness": ("logprob", "error"),
+    "credit": ("assign", "groups"),
+}
+
+TRUSTS = [
+    Unclipped(),
+    Clip(0.2, 0.28),
+    DualClip(0.2, 0.28, 1.4),
+    CappedWeight(1.3, 0.7),
+    Shaped(0.3),
+    SecondMoment(0.04),
+    SecondMomentClip(0.02, 0.05, 0.08),
+]
+AGAINST = ("old", "behaviour")
+RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability()]
+ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
+AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean))]
+WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25)]
+SCORES = [LogRatio(), MeanLogProb(), LogOdds()]
+LINKS = [Logistic(), Logistic(0.3), Squared()]
+LIKENESSES = [Weighted(0.0), Weighted(1.5), Robust(0.25)]
+ESTIMATORS = ("k1", "k2", "k3")
+
+POLICIES = [
+    *(Policy(ratio, trust, average=average) for ratio in RATIOS for trust in TRUSTS for average in AVERAGES),
+    *(Policy(ratio, Clip(), weight, average, coefficient=0.7) for ratio in RATIOS for weight in WEIGHTS for average in AVERAGES[:2]),
+    Policy(source="expert", ratio=Probability(), trust=Shaped(), average=Joint()),
+]
+TERMS = [
+    *(KL(0.3, estimator, average=average) for estimator in ESTIMATORS for average in AVERAGES),
+    *(EntropyBonus(0.3, average) for average in AVERAGES),
+    *(ValueLoss(clip, average=average) for clip in (0.2, None) for average in AVERAGES),
+    *(Imitation(average, 0.5, source) for source in ("policy", "expert") for average in AVERAGES),
+    ImitateRight(0.4),
+    *(ImitationOfBest(average, 0.5) for average in AVERAGES if not isinstance(average, Joint)),
+    *(Ranking(score, 0.5) for score in SCORES),
+    *(BradleyTerry(margin, 0.5) for margin in (0.0, 0.4)),
+    *(Prospect(0.3, 1.5, 0.8, 0.4, score, 0.5) for score in SCORES),
+    Outcome(0.3),
+]
+PAIRED = [Preference(0.4, score, link, 0.5) for score in SCORES for link in LINKS]  # for batches of pairs
+FLOWING = [
+    *(MatchedPolicy(3, likeness, trust, SequenceMean(), 0.5) for likeness in LIKENESSES for trust in TRUSTS),
+    *(MatchedPolicy(3, Robust(), Clip(), average) for average in AVERAGES),
+    *(VelocityGap(0.3, draws=3, average=average) for average in AVERAGES),
+    *(TransitionKL(0.3, average=average) for average in AVERAGES),
+]
+PENALISED = (GroupRelative(), LeaveOneOut(), ToGo(0.9), GAE(0.9, 0.8))
+SCALES = ("population", "sample", "none")
+CREDITS = [
+    *(GroupRelative(scale) for scale in SCALES),
+    LeaveOneOut(),
+    BatchBaseline("mean"),
+    BatchBaseline("none"),
+    *(BatchRelative(baseline, scale) for baseline in ("group", "others", "batch") for scale in SCALES),
+    ProbeBaseline(),
+    Constant(),
+    *(GAE(0.9, 0.8, whitened) for whitened in (True, False)),
+    *(LengthAdaptiveGAE(0.6, 0.9, whitened) for whitened in (True, False)),
+    *(ToGo(0.9, baseline, whitened) for baseline in ("none", "group", "others") for whitened in (True, False)),
+    *(Bounded(rule, 0.5, 2.0) for rule in (GroupRelative(), ToGo(0.9))),
+    *(Penalised(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), ToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
+    *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
+    *(ImplicitProcess(0.3, 0.9, 0.8, bound, whitened) for bound in (True, False) for whitened in (True, False)),
+]
+TRIED: Mapping[str, list[Any]] = {
+    "term": [*POLICIES, *TERMS, *PAIRED, *FLOWING],
+    "trust": TRUSTS,
+    "link": LINKS,
+    "ratio": RATIOS,
+    "average": AVERAGES,
+    "weight": WEIGHTS,
+    "score": SCORES,
+    "likeness": LIKENESSES,
+    "credit": CREDITS,
+}
+
+
+@cache
+def parts(kind: str) -> tuple[type, ...]:
+    """The dataclasses of a kind in all packages, by name."""
+    method, argument = KINDS[kind]
+    found = {c for c in _classes() if callable(m := getattr(c, method, None)) and argument in inspect.signature(m).parameters}
+    return tuple(sorted(found, key=lambda c: c.__qualname__))
+
+
+def _classes() -> Iterator[type]:
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for found in vars(importlib.import_module(module.name)).values():
+                if isinstance(found, type) and is_dataclass(found) and found.__module__ == module.name:
+                    yield found
+
+
+def untried(kind: str) -> list[str]:
+    """Classes of a kind without an instance, and choices of their fields that no instance makes: what a test should name."""
+    tried = TRIED[kind]
+    missing = [c.__qualname__ for c in parts(kind) if not any(type(i) is c for i in tried)]
+    for made in dict.fromkeys(type(i) for i in tried):
+        hints = get_type_hints(made)
+        for f in fields(made):
+            seen = {getattr(i, f.name) for i in tried if type(i) is made} if _choices(hints[f.name]) else set()
+            missing += [f"{made.__qualname__}.{f.name} = {choice!r}" for choice in _choices(hints[f.name]) if choice not in seen]
+    return missing
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) is Literal else (True, False) if hint is bool else ()
+
+
+def name_of(part: Any) -> str:
+    """A part in few words, for the name of a test."""
+    text = repr(part)
+    return text if len(text) < 60 else f"{text[:57]}..."

@@ -1,0 +1,326 @@
+"""Every credit rule against plain loops written from its formula, over Python's floats."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradus.credit.bounded import Bounded
+from gradus.credit.gae import GAE, LengthAdaptiveGAE
+from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
+from gradus.credit.penalty import Penalised, kl_costs
+from gradus.credit.to_go import ToGo
+from gradus.papers.credit.gigpo import AnchorStates
+from gradus.papers.rewards.prime import ImplicitProcess
+from gradus.types import Context, Frozen, Group, Problem, Trajectory, prompt_context
+from gradus.types.signals import LogProbs, Values
+from tests.parts import CREDITS, ESTIMATORS, name_of, parts, untried
+from tests.reference import plain
+
+Answer = list[float]  # a number an action
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A trajectory of some actions."""
+
+    reward: float
+    at: tuple[float, ...]  # rewards that fell at single actions
+    cuts: tuple[int, ...]  # actions of each of its contexts
+    turns: tuple[int, ...]  # the turn of every action
+    states: tuple[int, ...]  # the state of every action's turn
+    values: tuple[float, ...]
+    now: tuple[float, ...]
+    reference: tuple[float, ...]
+    prm: tuple[float, ...]
+    trained: bool = True
+
+    @property
+    def rewards(self) -> Answer:
+        """What fell at each action; what remains of the reward is at the last."""
+        out = list(self.at)
+        out[-1] += self.reward - sum(out)
+        return out
+
+
+def samples(seed: int) -> list[list[Sample]]:
+    """Groups of 3, 2, 1 and 2, the last of equal rewards."""
+    draw = random.Random(seed)
+
+    def made(reward: float, cuts: tuple[int, ...], trained: bool = True) -> Sample:
+        count = sum(cuts)
+        turns = [0]
+        for _ in range(count - 1):
+            turns.append(turns[-1] + draw.choice((0, 1)))
+        where = [draw.choice((7, 8)) for _ in range(turns[-1] + 1)]
+        rows = [tuple(float(np.float32(draw.uniform(-2, -0.2))) for _ in range(count)) for _ in range(4)]
+        at = tuple(draw.choice((0.0, -0.25, 0.5)) for _ in range(count))
+        return Sample(reward, at, cuts, tuple(turns), tuple(where[t] for t in turns), *rows, trained=trained)
+
+    return [
+        [made(1.0, (2,)), made(0.0, (2, 3)), made(0.25, (4,), trained=False)],
+        [made(0.5, (3,)), made(0.75, (1,))],
+        [made(0.3, (2,))],
+        [made(0.1, (2,)), made(0.1, (3, 1))],
+    ]
+
+
+def records(given: list[list[Sample]]) -> tuple[list[Group], dict[Any, dict[str, np.ndarray]]]:
+    """The same as the library's records and signals."""
+    groups = []
+    signals: dict[Any, dict[str, np.ndarray]] = {
+        Values(player="critic"): {},
+        LogProbs(): {},
+        LogProbs(player="reference"): {},
+        LogProbs(player="prm"): {},
+    }
+    prompt = prompt_context([1])
+    for g, members in enumerate(given):
+        made = []
+        for i, s in enumerate(members):
+            contexts, start = [], 0
+            for count in s.cuts:
+                mine = range(start, start + count)
+                contexts.append(
+                    Context(
+                        np.full(count, 2, np.int32),
+                        np.ones(count, bool),
+                        rewards=tuple((k, "step", s.at[j]) for k, j in enumerate(mine) if s.at[j]),
+                        streams=Frozen(turn=np.array([s.turns[j] for j in mine]), state=np.array([s.states[j] for j in mine])),
+                        parent=(prompt, 1),
+                    )
+                )
+                start += count
+            name = f"g{g}/{i}"
+            made.append(Trajectory(name, Problem("p", "t", text="a"), tuple(contexts), reward=s.reward, trained=s.trained))
+            for signal, row in zip(signals, (s.values, s.now, s.reference, s.prm), strict=True):
+                signals[signal][name] = np.array(row, np.float32)
+        groups.append(Group(f"g{g}", tuple(made)))
+    return groups, signals
+
+
+# the formulas
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def deviation(values: list[float], scale: str) -> float:
+    if scale == "none":
+        return 1.0
+    return math.sqrt(sum((v - mean(values)) ** 2 for v in values) / (len(values) - (scale == "sample")))
+
+
+def standardised(rewards: list[float], scale: str) -> list[float]:
+    if len(rewards) < 2 or len(set(rewards)) == 1:
+        return [0.0] * len(rewards)
+    return [(r - mean(rewards)) / deviation(rewards, scale) for r in rewards]
+
+
+def without_one(rewards: list[float]) -> list[float]:
+    if len(rewards) < 2:
+        return [0.0] * len(rewards)
+    return [r - mean(rewards[:i] + rewards[i + 1 :]) for i, r in enumerate(rewards)]
+
+
+def spread(given: list[list[Sample]], advantages: list[list[float]]) -> list[list[Answer]]:
+    return [[[a] * len(s.at) for s, a in zip(members, row, strict=True)] for members, row in zip(given, advantages, strict=True)]
+
+
+def rewards_of(members: list[Sample]) -> list[float]:
+    return [s.reward for s in members]
+
+
+def whitened(rows: list[list[Answer]]) -> list[list[Answer]]:
+    flat = [a for members in rows for row in members for a in row]
+    middle, size = mean(flat), deviation(flat, "population")
+    return [[[(a - middle) / size for a in row] for row in members] for members in rows]
+
+
+def onward(rewards: Answer, gamma: float) -> Answer:
+    return [sum(gamma ** (k - t) * rewards[k] for k in range(t, len(rewards))) for t in range(len(rewards))]
+
+
+def batch_relative(rule: BatchRelative, given: list[list[Sample]]) -> list[list[Answer]]:
+    everything = [r for members in given for r in rewards_of(members)]
+    left = []
+    for members in given:
+        rewards = rewards_of(members)
+        if rule.baseline == "group":
+            left.append([r - mean(rewards) if len(rewards) > 1 else 0.0 for r in rewards])
+        elif rule.baseline == "others":
+            left.append(without_one(rewards))
+        else:
+            left.append([r - mean(everything) for r in rewards])
+    size = deviation([a for row in left for a in row], rule.scale)
+    return spread(given, [[a / size for a in row] for row in left])
+
+
+def probe_baseline(rule: ProbeBaseline, given: list[list[Sample]]) -> list[list[Answer]]:
+    out = []
+    for members in given:
+        probes = [s.reward for s in members if not s.trained]
+        out.append([s.reward - mean(probes) if probes and s.trained else 0.0 for s in members])
+    return spread(given, out)
+
+
+def lambda_errors(s: Sample, gamma: float, lam: float) -> Answer:
+    """The weighted mean of all n-step errors: (1 - lam) sum_n lam^(n-1) (n-step return - V), the last one with all that is left of the weight."""
+    out, end = [], len(s.at)
+    for t in range(end):
+        total = 0.0
+        for n in range(1, end - t + 1):
+            ahead = s.values[t + n] if t + n < end else 0.0
+            steps = sum(gamma**k * s.rewards[t + k] for k in range(n)) + gamma**n * ahead
+            weight = lam ** (n - 1) * (1 - lam) if t + n < end else lam ** (n - 1)
+            total += weight * (steps - s.values[t])
+        out.append(total)
+    return out
+
+
+def gae(rule: GAE, given: list[list[Sample]]) -> list[list[Answer]]:
+    rows = [[lambda_errors(s, rule.gamma, rule.lam) for s in members] for members in given]
+    return whitened(rows) if rule.whitened else rows
+
+
+def length_adaptive(rule: LengthAdaptiveGAE, given: list[list[Sample]]) -> list[list[Answer]]:
+    rows = [[lambda_errors(s, rule.gamma, max(0.0, 1 - 1 / (rule.alpha * len(s.at)))) for s in members] for members in given]
+    return whitened(rows) if rule.whitened else rows
+
+
+def to_go(rule: ToGo, given: list[list[Sample]]) -> list[list[Answer]]:
+    rows = []
+    for members in given:
+        rewards = rewards_of(members)
+        others = without_one(rewards)
+        bases = {
+            "none": [0.0] * len(rewards),
+            "group": [mean(rewards)] * len(rewards),
+            "others": [r - a for r, a in zip(rewards, others, strict=True)],
+        }[rule.baseline]
+        rows.append([[a - b for a in onward(s.rewards, rule.gamma)] for s, b in zip(members, bases, strict=True)])
+    return whitened(rows) if rule.whitened else rows
+
+
+def bounded(rule: Bounded, given: list[list[Sample]]) -> list[list[Answer]]:
+    def held(a: float) -> float:
+        return min(max(a, -rule.limit), rule.limit) / rule.limit * rule.scale
+
+    return [[[held(a) for a in row] for row in members] for members in RULES[type(rule.rule)](rule.rule, given)]
+
+
+def penalised(rule: Penalised, given: list[list[Sample]]) -> list[list[Answer]]:
+    paid = []
+    for members in given:
+        row = []
+        for s in members:
+            costs = [rule.coefficient * plain.kl(a, b, rule.estimator) for a, b in zip(s.now, s.reference, strict=True)]
+            row.append(replace(s, reward=s.reward - sum(costs), at=tuple(r - c for r, c in zip(s.at, costs, strict=True))))
+        paid.append(row)
+    return RULES[type(rule.rule)](rule.rule, paid)
+
+
+def anchor_states(rule: AnchorStates, given: list[list[Sample]]) -> list[list[Answer]]:
+    out = []
+    for members in given:
+        whole = standardised(rewards_of(members), rule.scale)
+        steps = []  # (sample, turn, state, discounted return)
+        for i, s in enumerate(members):
+            count = s.turns[-1] + 1
+            fell = [sum(r for r, t in zip(s.rewards, s.turns, strict=True) if t == turn) for turn in range(count)]
+            back = onward(fell, rule.gamma)
+            steps += [(i, turn, s.states[s.turns.index(turn)], back[turn]) for turn in range(count)]
+        rows = []
+        for i, s in enumerate(members):
+            row = []
+            for turn in s.turns:
+                state = next(x[2] for x in steps if x[:2] == (i, turn))
+                peers = [x for x in steps if x[2] == state]
+                compared = standardised([x[3] for x in peers], rule.scale)
+                row.append(whole[i] + rule.omega * next(c for c, x in zip(compared, peers, strict=True) if x[:2] == (i, turn)))
+            rows.append(row)
+        out.append(rows)
+    return out
+
+
+def implicit_process(rule: ImplicitProcess, given: list[list[Sample]]) -> list[list[Answer]]:
+    rewards = [[[rule.beta * (a - b) for a, b in zip(s.prm, s.reference, strict=True)] for s in members] for members in given]
+    if rule.bound:
+        largest = max(abs(x) for members in rewards for row in members for x in onward(row, 1.0))
+        rewards = [[[r / largest for r in row] for row in members] for members in rewards]
+    rows = []
+    for members, process in zip(given, rewards, strict=True):
+        outcome = without_one(rewards_of(members))
+        made = []
+        for i, row in enumerate(process):
+            others = [mean(other) for j, other in enumerate(process) if j != i]
+            ahead = onward([r - mean(others) for r in row], rule.gamma) if others else [0.0] * len(row)
+            made.append([rule.process_coef * a + outcome[i] for a in ahead])
+        rows.append(made)
+    return whitened(rows) if rule.whitened else rows
+
+
+def batch_baseline(rule: BatchBaseline, given: list[list[Sample]]) -> list[list[Answer]]:
+    base = mean([r for members in given for r in rewards_of(members)]) if rule.baseline == "mean" else 0.0
+    return spread(given, [[r - base for r in rewards_of(members)] for members in given])
+
+
+RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = {
+    GroupRelative: lambda rule, given: spread(given, [standardised(rewards_of(m), rule.scale) for m in given]),
+    LeaveOneOut: lambda rule, given: spread(given, [without_one(rewards_of(m)) for m in given]),
+    BatchBaseline: batch_baseline,
+    BatchRelative: batch_relative,
+    ProbeBaseline: probe_baseline,
+    Constant: lambda rule, given: spread(given, [[1.0] * len(m) for m in given]),
+    GAE: gae,
+    LengthAdaptiveGAE: length_adaptive,
+    ToGo: to_go,
+    Bounded: bounded,
+    Penalised: penalised,
+    AnchorStates: anchor_states,
+    ImplicitProcess: implicit_process,
+}
+
+
+def test_every_rule_has_a_reference():
+    assert {c.__qualname__ for c in parts("credit")} - {c.__qualname__ for c in RULES} == set()
+
+
+def test_every_rule_and_every_choice_of_it_is_tried():
+    assert untried("credit") == []
+
+
+@pytest.mark.parametrize("rule", CREDITS, ids=name_of)
+def test_a_rule(rule):
+    for seed in range(5):
+        given = samples(seed)
+        expected = RULES[type(rule)](rule, given)
+        found = rule.assign(*records(given))
+        assert [len(row) for row in found] == [len(row) for row in expected]
+        for row, other in zip(found, expected, strict=True):
+            for credited, answer in zip(row, other, strict=True):
+                np.testing.assert_allclose(credited.advantages, answer, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", [r for r in CREDITS if isinstance(r, GAE | LengthAdaptiveGAE)], ids=name_of)
+def test_returns_are_the_advantages_before_whitening_plus_the_values(rule):
+    given = samples(1)
+    expected = RULES[type(rule)](replace(rule, whitened=False), given)
+    for members, row, other in zip(given, rule.assign(*records(given)), expected, strict=True):
+        for s, credited, answer in zip(members, row, other, strict=True):
+            np.testing.assert_allclose(credited.returns, [a + v for a, v in zip(answer, s.values, strict=True)], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_of_the_divergence(estimator):
+    draw = random.Random(4)
+    now, reference = ([draw.uniform(-3, -0.1) for _ in range(20)] for _ in range(2))
+    expected = [plain.kl(a, b, estimator) for a, b in zip(now, reference, strict=True)]
+    np.testing.assert_allclose(kl_costs(np.array(now), np.array(reference), estimator=estimator), expected, rtol=1e-10, atol=1e-14)

@@ -1,0 +1,114 @@
+"""Every objective against plain loops written from its formula: the loss, and its gradient by difference quotients of those loops."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from gradus.objectives.kl import kl_estimate
+from gradus.objectives.terms import evaluate
+from gradus.types.signals import EntropyOf, LogProb, MatchingError, MatchingTime, MatchingVelocity, Value, Velocity
+from tests.parts import ESTIMATORS, FLOWING, KINDS, PAIRED, POLICIES, TERMS, name_of, parts, untried
+from tests.reference import plain
+from tests.reference.given import DIMENSION, DRAWS, MIXED, PAIRS, batch_of, rows_of, tensor
+
+STEP = 1e-5  # of the difference quotients
+OBJECTIVES = [kind for kind in KINDS if kind != "credit"]
+
+
+@pytest.mark.parametrize("kind", OBJECTIVES)
+def test_every_class_has_a_reference(kind):
+    assert {c.__qualname__ for c in parts(kind)} - {c.__qualname__ for c in plain.KINDS[kind]} == set()
+
+
+@pytest.mark.parametrize("kind", OBJECTIVES)
+def test_every_class_and_every_choice_of_it_is_tried(kind):
+    assert untried(kind) == []
+
+
+def test_a_class_without_a_reference_would_be_seen():
+    assert {"Clip", "SecondMoment"} <= {c.__qualname__ for c in parts("trust")}  # of the shared parts, and of the papers
+    assert "Trust" not in {c.__qualname__ for c in parts("trust")}  # a protocol is none
+
+
+def outputs_of(term: Any, rows: Any, seed: int) -> dict[Any, torch.Tensor]:
+    """What the term wants, float64: log-probabilities as the rows have them, the rest drawn."""
+    draw, count = random.Random(seed), len(rows)
+
+    def drawn(*shape: int, low: float, high: float) -> torch.Tensor:
+        size = torch.Size(shape).numel()
+        return tensor(draw.uniform(low, high) for _ in range(size)).view(shape)
+
+    made = {
+        LogProb(): lambda: tensor(r.now for r in rows),
+        EntropyOf(): lambda: drawn(count, low=0.1, high=2),
+        Value(): lambda: drawn(count, low=-1, high=1),
+        Velocity(): lambda: drawn(count, DIMENSION, low=-1, high=1),
+        MatchingError(DRAWS): lambda: drawn(count, DRAWS, low=0.2, high=0.8),
+        MatchingTime(DRAWS): lambda: tensor(r.times for r in rows),
+        MatchingVelocity(DRAWS): lambda: drawn(count, DRAWS, DIMENSION, low=-1, high=1),
+    }
+    return {want: made[want]() for want in term.wants}
+
+
+def named(outputs: dict[Any, torch.Tensor]) -> dict[str, Any]:
+    return {type(want).__name__: values.tolist() for want, values in outputs.items()}
+
+
+def check(term: Any, shape: Any, seed: int, directions: int | None = None) -> None:
+    """Loss and gradient: each derivative by its own difference quotient, or the gradient along some random directions, which costs less."""
+    rows = rows_of(shape, seed)
+    outputs = {w: o.requires_grad_() for w, o in outputs_of(term, rows, seed).items()}
+    loss, _ = evaluate({"it": term}, outputs, batch_of(rows))
+    slow = plain.TERMS[type(term)]
+    still = named(outputs)
+    assert loss.item() == pytest.approx(slow(term, rows, still, still), rel=1e-10, abs=1e-12)
+    loss.backward()
+    for want, values in outputs.items():
+        if isinstance(want, MatchingTime):
+            assert values.grad is None  # times are given
+            continue
+        assert values.grad is not None
+        assert values.grad.abs().sum() > 0
+        generator = torch.Generator().manual_seed(seed)
+        axes = torch.eye(values.numel(), dtype=torch.float64)
+        if directions is not None:
+            axes = torch.randn(directions, values.numel(), generator=generator, dtype=torch.float64)
+        quotients = []
+        for axis in axes:
+            ahead, behind = (values.detach() + sign * STEP * axis.view_as(values) for sign in (1, -1))
+            sides = [slow(term, rows, {**still, type(want).__name__: moved.tolist()}, still) for moved in (ahead, behind)]
+            quotients.append((sides[0] - sides[1]) / (2 * STEP))
+        assert_close(axes @ values.grad.flatten(), tensor(quotients), rtol=0, atol=3e-8)
+
+
+@pytest.mark.parametrize("term", [*TERMS, *FLOWING], ids=name_of)
+def test_a_term(term):
+    check(term, MIXED, 1)
+
+
+@pytest.mark.parametrize("term", PAIRED, ids=name_of)
+def test_a_term_on_pairs(term):
+    for seed in (1, 2):
+        check(term, PAIRS, seed)
+
+
+@pytest.mark.parametrize("trust", dict.fromkeys(term.trust for term in POLICIES), ids=name_of)
+def test_the_policy_term_with_every_ratio_average_and_weight(trust):
+    seen: set[Any] = set()
+    for number, term in enumerate(term for term in POLICIES if term.trust == trust):
+        check(term, MIXED, 2 + number % 3, directions=2 if term.ratio in seen else None)
+        seen.add(term.ratio)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_of_the_divergence_passes_a_gradient_check(estimator):
+    generator = torch.Generator().manual_seed(3)
+    now, reference = (torch.rand(9, generator=generator, dtype=torch.float64) * 3 - 3 for _ in range(2))
+    values = kl_estimate(now, reference, estimator=estimator)
+    assert_close(values, tensor(plain.kl(a, b, estimator) for a, b in zip(now.tolist(), reference.tolist())), rtol=1e-12, atol=1e-14)
+    assert torch.autograd.gradcheck(lambda x: kl_estimate(x, reference, estimator=estimator), now.requires_grad_())

@@ -1,0 +1,138 @@
+"""Functions of a program called from outside: the values that come back, and what programs gain that would rather not compute them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gradus.sandbox import Limits, Sandbox
+from gradus.sandbox.calls import Raised, ask, plain, same
+from tests.sandbox.isolated import isolated
+
+SANDBOX = Sandbox(limits=Limits(wall=20, memory=256 << 20), warm=1)
+
+
+@isolated
+def test_values_come_back_with_their_types():
+    program = "def f(x): return x\nclass C: pass\nclass Liar(int):\n    def __eq__(self, other): return True\n    __hash__ = None"
+    expressions = (
+        "f([1, (2.5, 'a')])",
+        "f({1: {2, 3}})",
+        "f(None)",
+        "f(True)",
+        "f(10**30)",
+        "C()",
+        "[Liar(3)]",
+        "1/0",
+        "g(1)",
+        "f(float('inf'))",
+    )
+    values = ask(SANDBOX, program, expressions).values
+    assert values[:5] == ([1, (2.5, "a")], {1: {2, 3}}, None, True, 10**30)
+    assert type(values[0][1]) is tuple
+    assert values[3] is True
+    assert values[5] == Raised("it is of type C, no plain data")
+    assert values[6] == [Raised("it is of type Liar, no plain data")]
+    assert [v.what for v in values[7:9]] == ["ZeroDivisionError", "NameError"]
+    assert values[9] == math.inf
+
+
+@isolated
+def test_statements_pass_where_they_do_not_raise():
+    answered = ask(
+        SANDBOX, "def f(x): return 2 * x", (), ("assert f(1) == 2", "assert f(1) == 3", "y = f(4)", "assert y == 8", "raise SystemExit")
+    )
+    assert answered.passed == (True, False, True, True, False)
+    assert "test 1: AssertionError" in answered.ran.stderr
+
+
+@isolated
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import sys; sys.exit(0)",
+        "import os; os._exit(0)",
+        "def f(:",
+        "print('[\"value\", 0, 4]')",  # what it prints goes elsewhere
+        "import builtins\nbuiltins.eval = lambda *a: 4\ndef f(x): raise ValueError",
+        "class Any:\n    def __eq__(self, o): return True\ndef f(x): return Any()",
+        "import os\nos.close(1); os.close(2)",
+        "import time\ntime.sleep(100)",
+        "raise KeyboardInterrupt",
+    ],
+)
+def test_a_program_that_does_not_compute_gives_no_right_value(program):
+    sandbox = Sandbox(limits=Limits(wall=2, memory=256 << 20), warm=1)
+    (value,) = ask(sandbox, program, ["f(2)"]).values
+    if "builtins.eval" in program:
+        assert value == 4  # a constant, which a second test would show
+    else:
+        assert isinstance(value, Raised)
+
+
+@isolated
+def test_forged_lines_that_are_no_answers_are_passed_over():
+    lines = [
+        '["value", 7, 1]',
+        '["value", -1, 1]',
+        '["value", "0", 1]',
+        '{"value": 0}',
+        "[" * 100_000,
+        "null",
+        '["other", 0, true]',
+        "9" * 5000,
+    ]
+    program = f"import os\nfor fd in range(3, 10):\n    for line in {lines!r}:\n        try: os.write(fd, line.encode() + b'\\n')\n        except OSError: pass"
+    answered = ask(SANDBOX, program + "\ndef f(x): return x + 1", ["f(2)"], ["assert f(2) == 4"])
+    assert answered.values == (3,)
+    assert answered.passed == (False,)
+
+
+@isolated
+def test_what_was_computed_before_the_limit_counts():
+    sandbox = Sandbox(limits=Limits(wall=2, memory=256 << 20), warm=1)
+    values = ask(sandbox, "def f(x):\n    while x == 2: pass\n    return x", ["f(1)", "f(2)", "f(3)"]).values
+    assert values == (1, Raised("it was not reached"), Raised("it was not reached"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (1, 1, True),
+        (1, 1.0, True),
+        (1, True, False),
+        (True, True, True),
+        (0, False, False),
+        (0.1 + 0.2, 0.3, True),
+        (1e-300, 0.0, False),
+        (10**400, 1.5, False),
+        (10**400, 10**400, True),
+        (math.inf, math.inf, True),
+        (math.inf, 1e308, False),
+        (math.nan, math.nan, False),
+        ([1, [2.0]], [1, [2]], True),
+        ([1], (1,), False),
+        ([1, 2], [1], False),
+        ({"a": [True]}, {"a": [1]}, False),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({1, 2}, {2, 1}, True),
+        ("a", "a", True),
+        ("1", 1, False),
+        (None, None, True),
+        (None, False, False),
+    ],
+)
+def test_equality(one, other, equal):
+    assert same(one, other) is equal
+    assert same(other, one) is equal
+
+
+def test_what_is_no_plain_data():
+    assert plain({"list": [1, {"tuple": []}]}) == [1, ()]
+    for coded in ([1], {}, {"list": 3}, {"dict": [[{"list": []}, 1]]}, {"set": [{"list": []}]}, {"list": [1], "set": []}):
+        assert isinstance(plain(coded), Raised), coded
+    deep: object = 1
+    for _ in range(5000):
+        deep = {"list": [deep]}
+    assert isinstance(plain(deep), Raised)

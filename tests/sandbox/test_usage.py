@@ -1,0 +1,60 @@
+"""What processes take together, against processes whose taking is known."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from gradus.sandbox.usage import Tree, _proportional, _read, _resident
+
+HOLDING = """
+import os, sys
+held = bytearray(os.urandom(4096)) * (40 << 8)  # 40 MiB
+pids = []
+for i in range(2):
+    if (pid := os.fork()) == 0:
+        sys.stdin.read(); os._exit(0)
+    pids.append(pid)
+print(*pids, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_children_are_members_and_shared_pages_are_counted_once_where_it_matters():
+    process = subprocess.Popen([sys.executable, "-S", "-c", HOLDING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        children = [int(word) for word in process.stdout.readline().split()]
+        tree = Tree(process.pid, None)
+        assert sorted(tree.members()) == sorted([process.pid, *children])
+        once, thrice = tree.memory(0), tree.memory(1 << 40)
+        assert 40 << 20 <= once < 80 << 20  # shared pages by their share
+        assert 120 << 20 <= thrice < 240 << 20  # each process's own
+        assert tree.disk() == 0
+        assert _resident(process.pid) >= 40 << 20
+        assert _proportional(process.pid) < _resident(process.pid)
+    finally:
+        process.communicate()
+
+
+def test_what_has_gone_takes_nothing():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    tree = Tree(process.pid, "/tmp")
+    assert tree.memory(0) == tree.disk() == 0
+    assert tree.members() == [process.pid]
+    assert _read("/no/such/file") == ""
+
+
+def test_threads_children_are_members():
+    source = "import subprocess, sys, threading\nt = threading.Thread(target=lambda: subprocess.run(['cat']))\nt.start()\n"
+    source += "import time; time.sleep(0.5); print(1, flush=True); t.join()"
+    process = subprocess.Popen([sys.executable, "-S", "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        assert len(Tree(process.pid, None).members()) == 2
+        assert os.getpid() not in Tree(process.pid, None).members()
+    finally:
+        process.communicate()

@@ -1,0 +1,149 @@
+"""The contract of environments: a sound one keeps it, and each way to break it is found by the rule that is there for it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import pytest
+
+from gradus.tasks.generated import Draft, Generated
+from gradus.testing import ContractBroken, Effort, Limits, check_environment, check_task
+from gradus.types import Frozen, Problem, UserError
+from gradus.types.parts import Task, Turn
+
+SMALL = Effort(problems=4, texts=60)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Guess a number below 100: higher or lower, five guesses."""
+
+    limit: int = 5
+    game: type = object
+
+    def start(self, problem, key, world):
+        return (Game if self.game is object else self.game)(problem, key, self)
+
+
+class Game:
+    def __init__(self, problem, key, settings):
+        self.number, self.left, self.key, self.settings = problem.meta["number"], settings.limit, key, settings
+        self.first = Turn("your guess?")
+
+    async def step(self, action):
+        self.left -= 1
+        word = action.strip()
+        if word == str(self.number):
+            return Turn("right", reward=1.0, terminated=True)
+        if not (word.isascii() and word.isdecimal() and len(word) < 9):
+            return Turn("not a number", truncated=self.left == 0, valid=False)
+        return Turn("higher" if self.number > int(word) else "lower", truncated=self.left == 0)
+
+
+def make(rng, level):
+    number = rng.randrange(100)
+    return Draft("Guess my number.", answer=number, solution=f"50\n{number}", content=str(number), meta=Frozen(number=number))
+
+
+def task(environment):
+    source = Generated("guess", make, 1, (1, 1))
+    return Task("guess", source, replace(source, held_out=True), environment=environment)
+
+
+def broken(environment, **more):
+    report = check_environment(task(environment), effort=SMALL, limits=Limits(seconds=0.3), **more)
+    return {c.rule: c.findings[0] for c in report.checked if c.findings}
+
+
+def answering(turn):
+    """An episode that answers every action by what this makes of it."""
+
+    class Answering(Game):
+        async def step(self, action):
+            return turn(self, action)
+
+    return Guess(game=Answering)
+
+
+def test_a_sound_environment_keeps_it():
+    report = check_environment(task(Guess()), effort=SMALL, strict=True)
+    assert [c.tried for c in report.checked] == [1, 4, 4, 4, 60]
+    assert "reference actions" in {c.rule for c in check_task(task(Guess()), effort=SMALL, strict=True).checked}
+
+
+def test_it_can_be_tried_on_problems_alone():
+    problems = [Problem(str(i), "guess", text="guess", meta=Frozen(number=i, solution=str(i))) for i in range(3)]
+    assert check_environment(Guess(), problems, effort=SMALL, strict=True).subject == "Guess"
+    lost = check_environment(Guess(), problems, actions=lambda p: ["1"], effort=SMALL, only=["reference actions"])
+    assert [f.split(": ")[1] for f in lost.findings] == ["problem 0", "problem 2"]
+    with pytest.raises(UserError, match="Guess needs problems to play"):
+        check_environment(Guess())
+
+
+class Thawed:
+    def start(self, problem, key, world):
+        return Game(problem, key, Guess())
+
+
+class Shared(Game):
+    """Keeps what is left of all episodes in the class."""
+
+    used: dict[str, int] = {}
+
+    async def step(self, action):
+        Shared.used[str(self.number)] = Shared.used.get(str(self.number), 0) + 1
+        return Turn(f"{Shared.used[str(self.number)]} guesses", reward=0.5)
+
+
+class Beside(Game):
+    """The newest episode is the one that is played."""
+
+    running: list[Game] = []
+
+    def __init__(self, problem, key, settings):
+        super().__init__(problem, key, settings)
+        Beside.running[:] = [self]
+
+    async def step(self, action):
+        if Beside.running[0] is not self:
+            return Turn("not your turn")
+        return await super().step(action)
+
+
+def test_what_breaks_it_is_found():
+    assert "Thawed is no frozen dataclass" in broken(Thawed())["settings"]
+    chance = broken(answering(lambda game, action: Turn(str(random.SystemRandom().random()), reward=1.0)))
+    assert chance.keys() == {"equal episodes", "episodes apart"}
+    assert "turn 1 is another one in a second episode" in chance["equal episodes"]
+    assert "equal episodes" in broken(Guess(game=Shared))
+    assert broken(Guess(game=Beside)).keys() == {"episodes apart"}
+    assert "earn 0, not 1; the episode was truncated after 1" in broken(Guess(limit=1))["reference actions"]
+    assert "earn 0, not 1; the episode went on after 2" in broken(answering(lambda game, action: Turn("no")))["reference actions"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [
+        (lambda game, action: Turn("x", terminated=True, truncated=True), "both terminated and truncated"),
+        (lambda game, action: Turn("x", reward=float("inf")), "a turn's reward is inf"),
+        (lambda game, action: Turn(b"x"), "a turn's observation is bytes"),
+        (lambda game, action: Turn(({"role": "user"},)), "lacks role or content"),
+        (lambda game, action: Turn("x", state=3), "a turn's state is int"),
+        (lambda game, action: "x", "an answer is str, not a Turn"),
+        (lambda game, action: Turn(str(int(action))), "raised ValueError"),
+        (lambda game, action: Turn(str(eval("1"))), "ran code (exec"),
+    ],
+)
+def test_turns_that_break_it_are_found(turn, told):
+    found = broken(answering(turn), only=["hostile actions"])
+    assert told in found["hostile actions"]
+
+
+def test_without_an_environment_it_is_refused():
+    with pytest.raises(UserError, match="task arithmetic has no environment"):
+        check_environment("arithmetic")
+    with pytest.raises(UserError, match="not int"):
+        check_environment(3)
+    with pytest.raises(ContractBroken, match="reference actions"):
+        check_environment(task(Guess(limit=1)), effort=SMALL, strict=True)
