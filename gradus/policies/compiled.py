@@ -80,7 +80,7 @@ class CompiledCache:
 
     def clear(self, slot: int) -> None:
         """Nothing is in the slot any more."""
-        self.prompts[slot], self.arranged = None, None
+        self.prompts[slot], self.prefixes[slot], self.arranged = None, 0, None  # the address goes with what it pointed to
 
     def move(self, source: int, target: int, length: int) -> None:
         """Copy a sequence to another slot."""

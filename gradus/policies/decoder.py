@@ -172,8 +172,9 @@ class Decoder(nn.Module):
 
     @property
     def embedding_scale(self) -> float | None:
-        """What embeddings are multiplied by: sqrt(hidden_size), rounded to the weights' type as transformers rounds it; None for 1."""
-        return float(torch.tensor(self.config.hidden_size**0.5).to(self.dtype)) if self.config.scaled_embeddings else None
+        """What embeddings are multiplied by: sqrt(hidden_size) in float32, then in the weights' type, as transformers has it; None for 1."""
+        root = torch.tensor(self.config.hidden_size**0.5, dtype=torch.float32)
+        return float(root.to(self.dtype)) if self.config.scaled_embeddings else None
 
     def rotation(self, positions: Tensor) -> list[Rotation]:
         """cos and sin at integer positions [...] for each of `config.ropes`; angles in float32 as transformers has them, then the weights' dtype."""

@@ -77,6 +77,21 @@ def test_rms_norm_by_hand():
     assert_close(offset.factor, torch.tensor([2.0, 11.0]))
 
 
+@pytest.mark.parametrize("usual", [torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("weights", "scale"), [(torch.float32, 4.898979663848877), (torch.bfloat16, 4.90625), (torch.float64, 4.898979663848877)]
+)
+def test_the_scale_of_embeddings_hangs_on_the_weights_alone(usual, weights, scale):
+    """sqrt(24) = 4.898979485566356, to 24 bits 4.898979663848877, to 8 bits 4.90625; not on what torch makes by default."""
+    decoder = Decoder(DecoderConfig("gemma2", 50, 24, 24, 1, 4, 2, 4, 128, scaled_embeddings=True)).to(weights)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(usual)
+        assert decoder.embedding_scale == scale
+    finally:
+        torch.set_default_dtype(before)
+
+
 def test_softened_logits_by_hand():
     # 2 tanh(1 / 2) = 0.924234; 2 tanh(50) = 2
     assert_close(soften(torch.tensor([1.0, 100.0, 0.0]), 2.0), torch.tensor([0.924234, 2.0, 0.0]))

@@ -64,6 +64,8 @@ def test_the_compiled_step_gives_the_logits_of_transformers(shape: str):
             logits = cache.step(TOKENS[0].numpy()[positions], positions, 3)
             assert (logits[:3] - expected[0, positions[:3]]).abs().max() < 1e-4
             assert torch.equal(logits[0], logits[2])
+        cache.clear(2)
+        assert cache.prefixes[:3].any(1).tolist() == [True, True, False]  # no address of what is not held any more
 
 
 @pytest.mark.parametrize("shape", SHAPES)
