@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gradus.rollouts.asking import started, stepped
 from gradus.rollouts.names import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening, recalled
-from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Key, Problem, Request, Trajectory, UserError, prompt_context
+from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.ranges import check_ranges
 
@@ -122,36 +123,6 @@ class Episodes:
         observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
         tokens = world.tokens(opening(instruction(request, world.task.system), observation), request.player)
         return begun(seat.prompts.setdefault(tokens.tobytes(), prompt_context(tokens)))
-
-
-def started(environment: Environment, problem: Problem, key: Key, world: World) -> Episode | Failed:
-    """A running episode, or why there is none: an environment that raises is a failure of this episode, not of the run."""
-    try:
-        episode = environment.start(problem, key, world)
-    except UserError:
-        raise
-    except Exception as error:
-        return Failed(f"the environment could not start: {type(error).__name__}: {error}", FailureKind.RAISED)
-    over = episode.first.terminated or episode.first.truncated
-    return Failed("the environment ended before the first action") if over else episode
-
-
-async def stepped(episode: Episode, action: str, player: str, timeout: float) -> Turn | Failed:
-    """The environment's answer, or what was wrong with it. One that awaits is ended after `timeout` seconds; one that never does cannot be."""
-    try:
-        async with asyncio.timeout(timeout) as limit:
-            answer = await episode.step(action)
-    except UserError:
-        raise
-    except Exception as error:
-        if isinstance(error, TimeoutError) and limit.expired():
-            return Failed(f"the environment did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
-        return Failed(f"the environment raised {type(error).__name__}: {error}", FailureKind.RAISED)
-    if answer.player not in ("policy", player):
-        raise UserError(f'the environment asks player "{answer.player}" to act, but these episodes are played by "{player}" alone')
-    if answer.terminated and answer.truncated:
-        return Failed("the environment said both terminated and truncated")
-    return answer if math.isfinite(answer.reward) else Failed(f"the environment gave the reward {answer.reward}")
 
 
 def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:

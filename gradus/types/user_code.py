@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from gradus.types.errors import UserError, unknown
+
+LIBRARIES = (str(Path(__file__).parent.parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+"""Where code lies that no user wrote."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,27 @@ def blamed(error: BaseException) -> str | None:
         return None
     text = " ".join(str(error).split())[:300]
     return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; mend it and start again"
+
+
+def raised_in(error: BaseException, part: Any) -> str:
+    """One line that says what a part of anybody's raised and where: the innermost line outside Gradus and libraries.
+
+    Where none was reached, as with a method that takes other arguments, the line of the part's class.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith((*LIBRARIES, "<"))]
+    text = " ".join(str(error).split())[:300]
+    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else line_of(part)
+    return f"{type(error).__name__}{': ' + text if text else ''}{where}"
+
+
+def line_of(part: Any) -> str:
+    """File and line of a part's class in brackets, to end a sentence with; '' where its source is not there."""
+    cls = part if isinstance(part, type) else type(part)
+    try:
+        return f" ({Path(inspect.getsourcefile(cls) or '').name}, line {inspect.getsourcelines(cls)[1]})"
+    except (OSError, TypeError):
+        return ""
 
 
 def raised(error: BaseException, file: str | None = None) -> str:

@@ -175,13 +175,18 @@ def test_a_first_prompt_that_does_not_fit_is_told() -> None:
 def test_a_broken_environment_is_a_failure_of_its_episode(last: Turn | Exception, reason: str) -> None:
     trajectory = play(Line([Turn("s1", 0.5), last]), say="ab")
     assert trajectory.ended is Ended.FAILED
-    assert trajectory.reward == Failed(reason, FailureKind.RAISED if "raised" in reason else FailureKind.INVALID)
+    assert isinstance(trajectory.reward, Failed)
+    assert trajectory.reward.kind is (FailureKind.RAISED if "raised" in reason else FailureKind.INVALID)
+    assert trajectory.reward.reason.startswith(reason)
+    assert "(test_episodes.py, line " in trajectory.reward.reason
     assert shown(trajectory.contexts[0].tokens) == "a|<u>s1|<a>b|"  # what was sampled is kept and counted
 
 
 def test_an_environment_that_cannot_start_is_a_failure() -> None:
     trajectory = play(Unstartable())
-    assert trajectory.reward == Failed("the environment could not start: KeyError: 'map'", FailureKind.RAISED)
+    assert isinstance(trajectory.reward, Failed)
+    assert trajectory.reward.kind is FailureKind.RAISED
+    assert trajectory.reward.reason.startswith("the environment could not start: KeyError: 'map' (test_episodes.py, line ")
     assert trajectory.actions == 0
     assert trajectory.stream("turn").tolist() == []
     over = play(replace(THREE, first=Turn("s0", terminated=True)))
