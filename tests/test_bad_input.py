@@ -274,7 +274,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score", "returned the text 'good' for a number", {"r.py": BATCHED + "return ['good'] * 4\n"}),
     (
         "{train} --reward r.py:score --study none --reward.timeout 0.5",
-        "did not answer within 0.5 seconds",
+        "did not answer within 0.5 seconds, the limit that --reward.timeout sets",
         {"r.py": BATCHED + "while True: pass\n"},
     ),
     ("{train} --reward r.py:score", "ended with exit code 3", {"r.py": BATCHED + "import os; os._exit(3)\n"}),

@@ -176,7 +176,8 @@ def test_a_reward_that_hangs_is_killed(home: Path, tmp_path: Path) -> None:
     assert train(home, run, "--reward.timeout", "2", "--reward.retries", "0", "--max_failed", "1", reward=reward) == 0
     folder = RunFolder.open(run)
     assert [row.get("failed") for row in folder.metrics()] == [0, 8, 0, None]
-    assert {t.reward for _, g in folder.rollouts([1]) for t in g.trajectories} == {Failed("did not answer within 2 seconds", FailureKind.TIMEOUT)}
+    late = Failed("did not answer within 2 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT)
+    assert {t.reward for _, g in folder.rollouts([1]) for t in g.trajectories} == {late}
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "process").read_text()), 0)
 

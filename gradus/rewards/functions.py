@@ -19,7 +19,7 @@ from gradus.rewards.blame import Asker, about, judged
 from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, required
 from gradus.rewards.combine import Combines
 from gradus.rewards.pool import Pool, pool_of
-from gradus.rewards.round import Limits
+from gradus.rewards.round import Limits, overtime
 from gradus.rewards.worker import Answer
 from gradus.types import Failed, FailureKind, Frozen, Group, Key, Outcome, Trajectory, UserError
 from gradus.types.parts import Judgement, Reward, RewardFunction, Signals, Task, World
@@ -167,7 +167,7 @@ async def _called(function: Callable[..., Any], trajectories: Sequence[Trajector
             values = await values if inspect.isawaitable(values) else values
     except TimeoutError as error:
         if limit.expired():
-            return Failed(f"did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
+            return Failed(overtime(timeout), FailureKind.TIMEOUT)
         return failure_of(error, _file_of(function))
     except (Exception, SystemExit) as error:
         return failure_of(error, _file_of(function))

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from gradus.rewards.process import Job, Nursery, Worker, ending
-from gradus.rewards.round import Limits, Question, Round
+from gradus.rewards.round import Limits, Question, Round, overfull, overtime
 from gradus.rewards.worker import Answer, read_outcomes
 from gradus.types import Failed, FailureKind, UserError
 from gradus.types.user_code import split_spec
@@ -25,6 +25,7 @@ SHOWN = 1 << 16  # bytes of it that are shown
 _AHEAD, _AHEAD_SECONDS, _AHEAD_BYTES = 64, 0.05, 1 << 17  # what a worker is given before it has answered
 _GROW = 0.05  # seconds that calls wait before a further worker is started
 _STILLBORN = 3  # workers that may end before they have loaded the code, where others could
+_LONGEST_ANSWER = 1 << 25  # bytes; what goes on for longer would fill this process's memory
 
 
 class Stopped(Exception):
@@ -52,10 +53,11 @@ class Pool:
         """What a worker says of the code; starts one. Raises UserError where the code cannot be loaded."""
         with self._asking(limits):
             while not any(w.ready for w in self._workers.values()):
-                if not self._workers:
-                    self._start()
-                self._turn(self._deadline())
-                self._late()
+                with self._surviving():
+                    if not self._workers:
+                        self._start()
+                    self._turn(self._deadline())
+                    self._late()
             assert self.hello is not None
             return self.hello
 
@@ -69,12 +71,14 @@ class Pool:
                 worker.typical = 0.0
             while round_.open:
                 round_.give_up()
-                self._give()
-                self._turn(self._deadline())
-                self._late()
+                with self._surviving():
+                    self._give()
+                    self._turn(self._deadline())
+                    self._late()
             patience = time.monotonic() + 5.0
             while self._dying and time.monotonic() < patience:  # so that what has hung is gone when this returns
-                self._turn(patience)
+                with self._surviving():
+                    self._turn(patience)
             self._dying.clear()
             return round_.found
 
@@ -124,6 +128,29 @@ class Pool:
             self._forget()
             self._nursery = Nursery()
             self._selector.register(self._nursery.control, selectors.EVENT_READ)
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """Where the nursery has ended, and with it all workers, another one is started, and the calls are asked again or have failed."""
+        try:
+            yield
+        except (EOFError, ConnectionError):
+            if self._stopped:
+                raise
+            self._orphaned()
+            self._begin()
+
+    def _orphaned(self) -> None:
+        """Whose call it was that ended the nursery is known where there was one only; where there were more, they are asked again one by one."""
+        for worker in list(self._workers.values()):
+            with suppress(ConnectionError):  # one that sends what is no answer cannot be killed any more
+                self._read_answers(worker, last=True)
+        asking = [w for w in self._workers.values() if w.asked]
+        for worker in list(self._workers.values()):
+            self._retire(worker, "ended the process that starts the workers", FailureKind.DIED, charged=len(asking) == 1)
+        if self._round is not None:
+            self._round.one_by_one = True
+        self._forget()
 
     def _forget(self) -> None:
         for worker in list(self._workers.values()):
@@ -176,26 +203,29 @@ class Pool:
                 for line in worker.lines():
                     if worker.number in self._workers:
                         self._answered(worker, line)
+                if worker.number in self._workers and len(worker.read) > _LONGEST_ANSWER:
+                    self._lost(worker, "sent an answer without end", FailureKind.INVALID)
                 if not last:
                     return
         except BlockingIOError:
             return
         except EOFError:
             if not last and worker.number in self._workers:
-                self._selector.unregister(
-                    worker.answers
-                )  # how it ended is told by the nursery; where it only closed its pipe, it is late some day
+                # how it ended is told by the nursery; where it only closed its pipe, it is late some day
+                self._selector.unregister(worker.answers)
 
     def _answered(self, worker: Worker, line: bytes) -> None:
         now = time.monotonic()
         try:
-            message = json.loads(line)
             if not worker.ready:
-                self._greeted(worker, message)
+                self._greeted(worker, json.loads(line))
                 return
+            told, _, message = line.partition(b" ")
             number = worker.asked[0]
+            if told != str(number).encode():
+                raise ValueError
             assert self._round is not None
-            answer = read_outcomes(message, self._round.questions[number].count)
+            answer = read_outcomes(json.loads(message), self._round.questions[number].count)
         except UserError:
             raise
         except (ValueError, IndexError, RecursionError):
@@ -209,7 +239,7 @@ class Pool:
         if failed is not None and failed.kind is FailureKind.MEMORY:  # what it still holds would fail the next call, too
             worker.asked.appendleft(number)
             worker.answered -= 1
-            self._lost(worker, failed.reason, FailureKind.MEMORY)
+            self._lost(worker, overfull(failed.reason, self._limits.memory), FailureKind.MEMORY)
         else:
             self._round.settle(number, answer)
 
@@ -237,13 +267,8 @@ class Pool:
         if not chunk:
             self._selector.unregister(worker.prints)
             return
-        room = SHOWN - worker.printed
-        worker.printed += len(chunk)
-        shown = chunk[: max(0, room)]
-        if 0 <= room < len(chunk):
-            shown += f"\n[the rest of what {self.job.name} prints in this call is not shown]\n".encode()
         with suppress(OSError):
-            os.write(2, shown)
+            os.write(2, worker.shown(chunk, SHOWN, self.job.name))
         if worker.printed > PRINTED and (worker.asked or not worker.ready):
             self._lost(worker, f"printed more than {PRINTED >> 20} MiB in one call; print less", FailureKind.INVALID)
 
@@ -253,7 +278,7 @@ class Pool:
         """Gives waiting calls to workers that have room, and starts workers while calls wait."""
         round_, limits = self._round, self._limits
         assert round_ is not None
-        most = max(1, limits.workers or cores())
+        most = 1 if round_.one_by_one else max(1, limits.workers or cores())
         busy = sum(bool(w.asked) for w in self._workers.values())
         for worker in sorted(self._workers.values(), key=lambda w: len(w.asked)):
             if worker.ready and (worker.asked or busy < most):
@@ -313,7 +338,7 @@ class Pool:
         for worker in list(self._workers.values()):
             limit = self._limits.seconds if worker.ready else START_SECONDS
             if (worker.asked or not worker.ready) and now - worker.since >= limit:
-                self._lost(worker, f"did not answer within {limit:g} seconds", FailureKind.TIMEOUT)
+                self._lost(worker, overtime(limit) if worker.ready else f"did not answer within {limit:g} seconds", FailureKind.TIMEOUT)
 
     def _lost(self, worker: Worker, reason: str, kind: FailureKind) -> None:
         """A worker is of no use any more, and is killed."""
@@ -322,8 +347,8 @@ class Pool:
         self._nursery.kill(worker)
         self._retire(worker, reason, kind)
 
-    def _retire(self, worker: Worker, reason: str, kind: FailureKind) -> None:
-        """The first of a lost worker's calls is asked again or has failed, the others are asked again."""
+    def _retire(self, worker: Worker, reason: str, kind: FailureKind, charged: bool = True) -> None:
+        """The first of a lost worker's calls is asked again or has failed, the others are asked again. Not charged, it is not to blame."""
         asked, ready = list(worker.asked), worker.ready
         self._drop(worker)
         if not ready:
@@ -334,7 +359,8 @@ class Pool:
         elif asked and self._round is not None:
             self.ended[kind.value] += 1
             # where memory ran out in a process that has answered before, what those calls left in it may be the cause
-            self._round.lost(asked, Failed(reason, kind), charged=kind is not FailureKind.MEMORY or not worker.answered)
+            charged = charged and (kind is not FailureKind.MEMORY or not worker.answered)
+            self._round.lost(asked, Failed(reason, kind), charged=charged)
 
     def _drop(self, worker: Worker) -> None:
         self._workers.pop(worker.number, None)

@@ -59,11 +59,19 @@ class Worker:
         """The lines that have come. Raises EOFError after the last one there will ever be, BlockingIOError where none is there yet."""
         chunk = os.read(self.answers, _CHUNK)
         self.read += chunk
-        *whole, rest = self.read.split(b"\n")
-        self.read = bytearray(rest)
-        yield from map(bytes, whole)
+        if b"\n" in chunk:
+            *whole, rest = self.read.split(b"\n")
+            self.read = bytearray(rest)
+            yield from map(bytes, whole)
         if not chunk:
             raise EOFError
+
+    def shown(self, chunk: bytes, most: int, name: str) -> bytes:
+        """What is shown of a piece that it has printed: the first `most` bytes of a call, then that there was more."""
+        room = most - self.printed
+        self.printed += len(chunk)
+        note = f"\n[the rest of what {name} prints in this call is not shown]\n" if 0 <= room < len(chunk) else ""
+        return chunk[: max(0, room)] + note.encode()
 
     def close(self) -> None:
         for pipe in (self.requests, self.answers, self.prints):
@@ -128,6 +136,7 @@ class Nursery:
                 self.process.wait()
 
     def _send(self, message: Mapping[str, Any], pipes: list[int] | None = None) -> None:
+        self.process.send_signal(signal.SIGCONT)  # user code may have stopped it
         data = json.dumps(message).encode() + b"\n"
         sent = socket.send_fds(self.control, [data], pipes) if pipes else 0
         self.control.sendall(data[sent:])

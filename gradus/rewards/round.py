@@ -35,6 +35,16 @@ class Question:
     about: str = ""
 
 
+def overtime(seconds: float) -> str:
+    """The reason of a failure, with the field that sets the limit."""
+    return f"did not answer within {seconds:g} seconds, the limit that --reward.timeout sets"
+
+
+def overfull(reason: str, memory: int) -> str:
+    """The reason of a failure, with the field that sets the limit of so many bytes (0: none)."""
+    return f"{reason}, at the limit of {memory / (1 << 30):.3g} GiB that --reward.memory sets" if memory else reason
+
+
 class Round:
     """The questions of one `ask`: which wait, how often each was asked, and what was found."""
 
@@ -45,6 +55,7 @@ class Round:
         self.answers: list[Answer | None] = [None] * len(questions)
         self.open = len(questions)
         self.answered = self.late = self.losses = 0
+        self.one_by_one = False  # whoever ends the process that starts the workers ends the calls of all
         self.began = time.monotonic()
 
     @property
@@ -52,7 +63,8 @@ class Round:
         return [answer for answer in self.answers if answer is not None]
 
     def line(self, number: int) -> bytes:
-        return json.dumps(self.questions[number].arguments, default=plain).encode() + b"\n"
+        """What a worker is sent: the call's number, and its keywords in JSON."""
+        return f"{number} {json.dumps(self.questions[number].arguments, default=plain)}\n".encode()
 
     def settle(self, number: int, answer: Answer) -> None:
         if self.answers[number] is None:
@@ -69,7 +81,10 @@ class Round:
             return
         self.attempts[first] += 1
         if failed.kind.chance and self.attempts[first] <= self.limits.retries:
-            self.waiting.append(first)  # after those that may be quick
+            if self.answered:
+                self.waiting.append(first)  # after those that may be quick
+            else:
+                self.waiting.appendleft(first)  # where nothing answers, that is to be known soon
             return
         self.late += failed.kind is FailureKind.TIMEOUT
         again = f" ({self.attempts[first]} attempts)" if self.attempts[first] > 1 else ""
@@ -78,9 +93,12 @@ class Round:
     def give_up(self) -> None:
         """Where nothing but silence comes, the calls that wait are not asked."""
         if self.late >= _HOPELESS and not self.answered:
-            self.fail_all(Failed("was not asked, since none of the calls before it answered", FailureKind.TIMEOUT), self.waiting)
+            for number in list(self.waiting):
+                again = " again" if self.attempts[number] else ""
+                self.settle(number, Failed(f"was not asked{again}, since none of the calls before it answered", FailureKind.TIMEOUT))
+            self.waiting.clear()
 
-    def fail_all(self, failed: Failed, numbers: Sequence[int] | None = None) -> None:
-        for number in list(range(len(self.questions)) if numbers is None else numbers):
+    def fail_all(self, failed: Failed) -> None:
+        for number in range(len(self.questions)):
             self.settle(number, failed)
         self.waiting.clear()

@@ -1,7 +1,8 @@
 """What a worker process does: it holds a user's reward function, or the verifier of a user's task, and answers one call after another.
 
-It reads one JSON object a line, the keywords of a call, and writes one a line, the outcomes; the first line that it writes says whether the
-code could be loaded. It ends when its input does. Nothing is pickled. `python -m gradus.rewards.worker FILE.py:NAME` is one by itself.
+It reads a line a call, its number and a JSON object of its keywords, and writes one, the same number and a JSON object of the outcomes: what
+user code writes to the pipe is the answer to no call. The first line that it writes says whether the code could be loaded. It ends when its
+input does. Nothing is pickled. `python -m gradus.rewards.worker FILE.py:NAME` is one by itself.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> N
     _send(answers, hello)
     own = os.getpid()
     for line in requests:
-        found = call(json.loads(line))
+        number, _, keywords = line.partition(b" ")
+        found = call(json.loads(keywords))
         if os.getpid() != own:  # the user's code has forked, and its copy came back, too
             os._exit(0)
         with suppress(Exception):  # user code may have closed it
             sys.stdout.flush()
-        _send(answers, _plain(found))
+        _send(answers, _plain(found), number + b" ")
 
 
 def _function(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, dict[str, Any]]:
@@ -77,10 +79,11 @@ def _verifier(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, d
 
 def answer(function: Callable[..., Any], arguments: dict[str, Any], later: Callable[[Any], Any], path: str) -> Answer:
     """One outcome for every completion, or the failure of all. `later` waits for what an async function returns."""
+    count = len(arguments["completions"])  # before the function can change the list
     try:
         values = function(**accepted(function, arguments))
         values = later(values) if inspect.isawaitable(values) else values
-        return outcomes(values, len(arguments["completions"]))
+        return outcomes(values, count)
     except BaseException as error:  # also exits: the process stays, to be asked again
         return failure_of(error, path)
 
@@ -125,8 +128,8 @@ def _limit(memory: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (now + memory, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-def _send(answers: BinaryIO, message: Any) -> None:
-    answers.write(json.dumps(message, allow_nan=False).encode() + b"\n")
+def _send(answers: BinaryIO, message: Any, number: bytes = b"") -> None:
+    answers.write(number + json.dumps(message, allow_nan=False).encode() + b"\n")
     answers.flush()
 
 

@@ -122,9 +122,9 @@ def test_the_process_is_kept_between_calls_and_event_loops(file):
         ("exit", "raised", r"raised SystemExit: 4 \(mine.py, line 37\)"),
         ("os exit", "died", "ended with exit code 3"),
         ("kill", "died", "was killed by SIGKILL"),
-        ("hang", "timed out", "did not answer within 0.5 seconds"),
-        ("spin", "timed out", "did not answer within 0.5 seconds"),
-        ("fork", "timed out", "did not answer within 0.5 seconds"),
+        ("hang", "timed out", "did not answer within 0.5 seconds, the limit that --reward.timeout sets"),
+        ("spin", "timed out", "did not answer within 0.5 seconds, the limit that --reward.timeout sets"),
+        ("fork", "timed out", "did not answer within 0.5 seconds, the limit that --reward.timeout sets"),
         ("short", "invalid", "returned 1 rewards for 3 completions"),
     ],
 )
@@ -235,8 +235,8 @@ def test_a_local_function_that_hangs_has_failed_and_that_is_a_fact():
     for function in (sleeps, waits):
         facts: dict[str, str] = {}
         ((first,),) = score(LocalFunction(function, timeout=0.1), [trajectory("a", plain=True)], facts=facts)
-        assert first.reward == Failed("did not answer within 0.1 seconds", FailureKind.TIMEOUT)
-        assert facts == {function.__name__: "timed out: did not answer within 0.1 seconds"}
+        assert first.reward == Failed("did not answer within 0.1 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT)
+        assert facts == {function.__name__: "timed out: did not answer within 0.1 seconds, the limit that --reward.timeout sets"}
         ((again,),) = score(LocalFunction(function, timeout=9.0), [trajectory("a", plain=True)], facts=facts)
         assert again.reward == first.reward
 
@@ -305,9 +305,9 @@ def test_what_the_clock_decided_is_obeyed(tmp_path):
     facts: dict[str, str] = {}
     rows = [[trajectory("a", plain=True), trajectory("b", plain=True)]]
     ((first, _),) = score(Function(f"{path}:reward", timeout=0.2, retries=0), *rows, facts=facts)
-    assert first.reward == Failed("did not answer within 0.2 seconds", FailureKind.TIMEOUT)
+    assert first.reward == Failed("did not answer within 0.2 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT)
     assert list(facts) == ["reward/0", "reward/0/0", "reward/0/1"]  # asked together, then alone
-    assert set(facts.values()) == {"timed out: did not answer within 0.2 seconds"}
+    assert set(facts.values()) == {"timed out: did not answer within 0.2 seconds, the limit that --reward.timeout sets"}
     ((again, _),) = score(Function(f"{path}:reward", timeout=30), *rows, facts=facts)
     assert again.reward == first.reward
     ((other, _),) = score(Function(f"{path}:reward", timeout=30), *rows)

@@ -70,8 +70,8 @@ def test_a_worker_whose_pipes_break_harms_no_other(nursery):
     for pipe in loud:
         os.close(pipe)
     assert json.loads(control.recv(4096)) == {"ended": 2, "code": 1}
-    os.write(asked, b'{"completions": [""], "trainer_state": {}}\n')
-    assert os.read(answers, 4096) == b'{"outcomes": [1.0]}\n'
+    os.write(asked, b'7 {"completions": [""], "trainer_state": {}}\n')
+    assert os.read(answers, 4096) == b'7 {"outcomes": [1.0]}\n'
 
 
 @needs_proc

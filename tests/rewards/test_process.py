@@ -41,9 +41,9 @@ def test_a_worker_has_the_folder_and_the_environment_of_who_starts_it(nursery, j
     monkeypatch.setenv("NUMBER", "7")
     worker = nursery.start(job, 0)
     assert line_of(worker) == b'{"required": [], "taken": ["completions"]}'
-    worker.unsent += b'{"completions": [""], "trainer_state": {}}\n'
+    worker.unsent += b'0 {"completions": [""], "trainer_state": {}}\n'
     worker.push()
-    assert line_of(worker) == b'{"outcomes": [7.0]}'
+    assert line_of(worker) == b'0 {"outcomes": [7.0]}'
     os.close(worker.requests)  # its sign to end
     assert told(nursery) == [{"ended": 1, "code": 0}]
 

@@ -10,14 +10,27 @@ def asked(count, **limits):
 
 
 def test_the_first_of_a_lost_worker_s_calls_is_charged_and_the_others_are_asked_next():
-    made, (first, *others) = asked(4, retries=1)
+    made, (first, *others) = asked(5, retries=1)
+    made.settle(others.pop(), [1.0])
     made.lost([first, *others], DIED)
     assert list(made.waiting) == [1, 2, 3, 0]
-    assert made.attempts == [1, 0, 0, 0]
+    assert made.attempts == [1, 0, 0, 0, 0]
     made.waiting.clear()
     made.lost([0], DIED)
     assert made.answers[0] == Failed("died (2 attempts)", FailureKind.DIED)
     assert (made.open, made.losses) == (3, 2)
+
+
+def test_while_nothing_answers_a_lost_call_is_asked_again_at_once_so_that_silence_is_known_soon():
+    made, numbers = asked(20, retries=1)
+    made.waiting.extend(numbers)
+    for _ in range(16):
+        made.lost([made.waiting.popleft()], LATE)
+    assert made.attempts == [2] * 8 + [0] * 12
+    made.give_up()
+    assert made.open == 0
+    assert made.answers[7] == Failed("late (2 attempts)", FailureKind.TIMEOUT)
+    assert made.answers[8] == Failed("was not asked, since none of the calls before it answered", FailureKind.TIMEOUT)
 
 
 def test_what_is_not_by_chance_is_asked_once_and_what_is_not_charged_as_if_never():

@@ -161,14 +161,17 @@ def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
     (judged,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
     assert [j.reward for j in judged] == [
         1.0,
-        Failed("did not answer within 0.5 seconds", FailureKind.TIMEOUT),
+        Failed("did not answer within 0.5 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT),
         Failed("ended with exit code 2", FailureKind.DIED),
         Failed("the verifier raised KeyError: 'raise' (mine.py, line 12)", FailureKind.RAISED),
         NOT_APPLICABLE,
         0.0,
         Failed("no tool"),
     ]
-    assert facts == {"verified/1": "timed out: did not answer within 0.5 seconds", "verified/2": "died: ended with exit code 2"}
+    assert facts == {
+        "verified/1": "timed out: did not answer within 0.5 seconds, the limit that --reward.timeout sets",
+        "verified/2": "died: ended with exit code 2",
+    }
     (again,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
     assert again == judged
 

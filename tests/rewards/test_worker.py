@@ -27,10 +27,12 @@ def talk(folder, spec, *calls):
         command = [sys.executable, "-m", "gradus.rewards.worker", spec]
         worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=prints)
         lines = [worker.stdout.readline()]
-        for call in calls:
-            worker.stdin.write(json.dumps(call).encode() + b"\n")
+        for number, call in enumerate(calls):
+            worker.stdin.write(f"{number} {json.dumps(call)}\n".encode())
             worker.stdin.flush()
-            lines.append(worker.stdout.readline())
+            told, _, line = worker.stdout.readline().partition(b" ")
+            assert told == str(number).encode()
+            lines.append(line)
         worker.stdin.close()  # its sign to end
         rest = worker.stdout.read()
         worker.wait(timeout=30)
@@ -72,6 +74,8 @@ def test_an_answer_of_either_kind_of_function(value):
     left = answer(lambda: sys.exit(2), arguments, asyncio.run, __file__)
     assert left.kind is FailureKind.RAISED
     assert left.reason.startswith("raised SystemExit: 2 (test_worker.py, line ")
+    assert answer(lambda completions: [float(len(completions.pop())) for _ in range(2)], arguments, asyncio.run, "") == [1.0, 1.0]
+    arguments["completions"] += ["a", "b"]
     stepped = answer(lambda trainer_state: [trainer_state.global_step] * 3, arguments, asyncio.run, "")
     assert stepped == Failed("returned 3 rewards for 2 completions")
 
