@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from gradus.world import RunWorld
 
 RESTART = "restart"
-SOUND: Mapping[str, Any] = {"streak": 0, "cause": "", "restarts": 0, "correcting": False}
-"""The state of a run in which nothing has gone bad: steps skipped in a row, what came first, returns to a checkpoint, whether losses are weighted."""
+SOUND: Mapping[str, Any] = {"streak": 0, "cause": "", "broken": False, "restarts": 0, "correcting": False}
+"""The state of a run in which nothing has gone bad: steps skipped in a row, what came first, whether a weight is no number any more, returns to a
+checkpoint, whether losses are weighted."""
 
 
 def whole(groups: Sequence[Group]) -> list[Group]:
@@ -37,7 +38,7 @@ def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequ
 
     `groups`: all that the step sampled. Where the log-probability of any action is not finite, the weights that chose it are broken.
     """
-    from gradus.updates.diagnosis import of_batch, of_samples
+    from gradus.updates.diagnosis import of_batch, of_samples, of_weights
 
     found = [d for d in (of_samples(groups), *(of_batch(name, batch) for name, batch in batches.items())) if d is not None]
     metrics = {"skipped": 1.0} if found else dict(recipe.update.apply(run.players, batches, world.step, world.key))
@@ -46,11 +47,14 @@ def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequ
         for spike in player.spikes:
             _note_spike(run, world.step, spike)
         player.spikes = []
+    if (broken := of_weights(run.players)) is not None:
+        found = [*found, broken]
+    run.numbers = {**run.numbers, "broken": broken is not None}
     if found:
         _note(run, world.step, found)
         return {**metrics, "bad_numbers": float(len(found))}
     if any(batch.actions for batch in batches.values()):
-        run.numbers = {**run.numbers, "streak": 0, "cause": ""}
+        run.numbers = {**run.numbers, "streak": 0, "cause": "", "broken": False}
     return metrics
 
 
@@ -76,8 +80,8 @@ def _say(run: Run, text: str) -> None:
 
 
 def beyond_bearing(run: Run) -> bool:
-    """Whether so many updates in a row were skipped that the run must go back."""
-    return bool(run.numbers["streak"] >= run.recipe.setting.guard.in_a_row)
+    """Whether the run must go back: so many updates in a row were skipped, or weights are broken, which no step mends."""
+    return bool(run.numbers["broken"] or run.numbers["streak"] >= run.recipe.setting.guard.in_a_row)
 
 
 def go_back(run: Run) -> None:
@@ -98,11 +102,11 @@ def go_back(run: Run) -> None:
         _put_back(run, checkpoint)
         run.folder.cut_back(run.step)
         run.metrics = run.folder.metrics()
-        run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": ""}
+        run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": "", "broken": False}
         run.mark()
     _say(
         run,
-        f"{numbers['streak']} updates in a row were skipped ({numbers['cause']}); going back from step {about['step']} to step {to}, "
+        f"{_what(numbers)} ({numbers['cause']}); going back from step {about['step']} to step {to}, "
         f"with other data from there (return {number} of {guard.returns})",
     )
 
@@ -125,11 +129,13 @@ def _begin_again(run: Run) -> None:
 
 
 def sound(run: Run) -> bool:
-    """Whether this state is one to go back to: no update was skipped of late, and every weight is a number."""
+    """Whether this state is one to go back to: no update was skipped of late, and every weight and all that its optimiser keeps is a number."""
     import torch
 
-    learning = (p for player in run.players.values() for p in player.parameters)
-    return not run.numbers["streak"] and all(bool(torch.isfinite(p).all()) for p in learning)
+    learning = [player for player in run.players.values() if player.learns]
+    moments = (t for player in learning for state in player.optimizer.state.values() for t in state.values() if torch.is_tensor(t))
+    weights = (p for player in learning for p in player.parameters)
+    return not run.numbers["streak"] and all(bool(torch.isfinite(t).all()) for t in (*weights, *moments))
 
 
 def watched(run: Run) -> dict[str, Any]:
@@ -155,7 +161,14 @@ def obey(run: Run) -> None:
     """Takes up what was decided at this boundary when it was passed before: that the run went back to it."""
     number = 0 if run.folder is None else int(run.folder.facts(run.step).get(RESTART, 0))
     if number > run.numbers["restarts"]:
-        run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": ""}
+        run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": "", "broken": False}
+
+
+def _what(numbers: Mapping[str, Any]) -> str:
+    if numbers["broken"]:
+        return "a move has broken the weights"
+    count = numbers["streak"]
+    return "an update was skipped" if count == 1 else f"{count} updates in a row were skipped"
 
 
 def _cause(run: Run) -> str:
@@ -163,6 +176,6 @@ def _cause(run: Run) -> str:
     tried = f" after {numbers['restarts']} returns to a checkpoint" if numbers["restarts"] else ""
     kept = f"; {run.folder.path / bad.BAD} holds what went wrong" if run.folder is not None else ""
     return (
-        f"{numbers['streak']} updates in a row were skipped{tried}: {numbers['cause']}{kept}. Lower --learning_rate or --optimizer.clip, take "
+        f"{_what(numbers)}{tried}: {numbers['cause']}{kept}. Lower --learning_rate or --optimizer.clip, take "
         "--precision float32, or mend the reward or credit rule that gives such numbers; --guard.in_a_row and --guard.returns allow more"
     )

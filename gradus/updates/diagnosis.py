@@ -17,6 +17,7 @@ from gradus.objectives.terms import Term, evaluate, wants_of
 from gradus.types import Context, Frozen, Group, Key, Trajectory
 from gradus.types.batch import Batch
 from gradus.types.signals import Want
+from gradus.types.tally import Tally
 from gradus.updates.passes import backward, passes
 
 AROUND = 3  # actions on either side that are shown
@@ -91,6 +92,15 @@ def _behaviour(context: Context) -> np.ndarray:
     return context.logprobs if context.logprobs is not None else np.zeros(context.actions, np.float32)  # nobody knows them: no fault
 
 
+def of_weights(players: Mapping[str, Any]) -> Diagnosis | None:
+    """The first weight that learns and is not finite: a move broke it, and no later one mends it."""
+    for player in players.values():
+        for name, p in player.policy.network.named_parameters() if player.learns else ():
+            if p.requires_grad and not bool(p.isfinite().all()):
+                return Diagnosis(player.name, f"weight {name} after its move", _bad(p), p.numel())
+    return None
+
+
 def of_batch(player: str, batch: Batch) -> Diagnosis | None:
     """The first of what an update is given that is not finite. Where nothing was assigned, or the policy has no log-probabilities, NaN is right."""
     rows = dict(given(batch))
@@ -125,8 +135,8 @@ def of_update(
     """What went wrong in a mini-batch whose loss or gradient was not finite: its passes are repeated with the weights as they are.
 
     Looked at in this order: what it was given, the rows of the forward pass, the loss of every term, its derivative by the rows, the gradient
-    of the parameters. Of the latter the first action is found by cutting its context shorter; where no sequence brings it about, only the
-    parameters are known (`spoilt`: those whose gradient was not finite).
+    of the parameters. Of the latter the first action is found by cutting its context shorter; where nothing is found any more, all that is known
+    is what was not finite the first time (`spoilt`, in words: losses, or gradients of parameters).
     """
     wants = wants_of(terms)
     rows = _forward(policy, batch, wants, micro_tokens, key)
@@ -148,14 +158,18 @@ def of_update(
     saved |= named
     if (bad := first(named)) is not None:
         return bad
-    losses = [name for name, seen in tallies.items() if name.startswith("loss/") and not bool(seen.total.isfinite())]
-    if losses:
+    if losses := broken_losses(tallies):
         return _with_rows(Diagnosis(player, losses[0], 1, 1), batch, saved)
     found = _of_gradient(player, policy, batch, slopes, micro_tokens, key)
     if found is None and spoilt:
         others = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
-        found = Diagnosis(player, f"gradient of {spoilt[0]}{others} (which no sequence brings about when it is repeated)", 1, 1)
+        found = Diagnosis(player, f"{spoilt[0]}{others} (which no sequence brings about when it is repeated)", 1, 1)
     return _with_rows(found or Diagnosis(player, "norm of the gradient (it overflows: no single number does)", 1, 1), batch, saved)
+
+
+def broken_losses(tallies: Mapping[str, Tally]) -> list[str]:
+    """The terms whose loss is not a number, as `loss/name`."""
+    return [name for name, seen in tallies.items() if name.startswith("loss/") and not bool(seen.total.isfinite())]
 
 
 def _forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:

@@ -21,7 +21,7 @@ from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Want
 from gradus.types.tally import Tally, merge
-from gradus.updates.diagnosis import of_update
+from gradus.updates.diagnosis import broken_losses, of_update
 from gradus.updates.passes import carry, passes
 
 
@@ -67,18 +67,15 @@ class Minibatches:
         """One move on a mini-batch and what was counted. Where its loss or gradient is not finite nothing moves, and the player notes why."""
         terms = player.spec.objective
         seen: dict[str, Tally] = player.fitting(piece.contexts, lambda tokens: gradient(player.policy, piece, terms, tokens, key))
-        moved: dict[str, float] = player.move(step) if finite(seen) else player.skip()
+        lost = broken_losses(seen)
+        moved: dict[str, float] = player.skip() if lost else player.move(step)
         if not math.isfinite(moved["grad_norm"]):
-            player.bad.append(of_update(player.name, player.policy, piece, terms, player.micro_tokens, key, player.spoilt))
+            spoilt = lost or [f"gradient of {name}" for name in player.spoilt]
+            player.bad.append(of_update(player.name, player.policy, piece, terms, player.micro_tokens, key, spoilt))
         return seen, moved
 
 
 _MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # told of every move; a skipped one has no rate
-
-
-def finite(tallies: Mapping[str, Tally]) -> bool:
-    """Whether the loss of every term is a number."""
-    return all(bool(t.total.isfinite()) for name, t in tallies.items() if name.startswith("loss/"))
 
 
 def unit_of(terms: Mapping[str, Term]) -> str:

@@ -20,8 +20,8 @@ from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally
-from gradus.updates.diagnosis import of_update
-from gradus.updates.minibatches import Minibatches, finite, forward, gradient
+from gradus.updates.diagnosis import broken_losses, of_update
+from gradus.updates.minibatches import Minibatches, forward, gradient
 from gradus.updates.passes import carry
 
 
@@ -170,9 +170,10 @@ class TrustRegion:
 
         seen, norm, moved = player.fitting(batch.contexts, tried)
         metrics = {name: t.mean for name, t in seen.items()}
-        if not finite(seen) or not math.isfinite(norm):
+        lost = broken_losses(seen)
+        if lost or not math.isfinite(norm):
             place(player.parameters, start)
-            player.bad.append(of_update(player.name, player.policy, batch, player.spec.objective, player.micro_tokens, key))
+            player.bad.append(of_update(player.name, player.policy, batch, player.spec.objective, player.micro_tokens, key, lost))
         if moved is None:
             place(player.parameters, start)
             return {**metrics, "grad_norm": norm, "skipped": 1.0}
@@ -189,7 +190,7 @@ class TrustRegion:
         seen = gradient(player.policy, batch, surface.terms, tokens, key)
         down = -surface.taken_gradient()
         norm = float(down.norm())
-        sound = norm > 0 and math.isfinite(norm) and finite(seen)
+        sound = norm > 0 and math.isfinite(norm) and not broken_losses(seen)
         return seen, norm, self._search(surface, down) if sound else None
 
     def _search(self, surface: Surface, down: Tensor) -> dict[str, float] | None:
