@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,15 @@ from gradus.types import UserError
 
 Row = dict[str, Any]
 FORMATS = ".jsonl, .ndjson, .json (one object a line), .parquet, .csv"
+UNREADABLE = {
+    "": "add its kind to its name, as in {path}.jsonl",
+    ".gz": "unpack it: gunzip --keep {path}",
+    ".zip": "unpack it",
+    ".tsv": "save it as .csv, with commas between the columns",
+    ".xlsx": "save the sheet as .csv",
+    ".xls": "save the sheet as .csv",
+}
+"""What to do about a file of another kind, by how its name ends."""
 CHUNK = 1024  # rows that are held as Python objects at a time
 TEXT = 2000  # characters of a bad row that are kept
 
@@ -152,7 +162,9 @@ def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = Fa
     if path.suffix.lower() == ".py":
         raise UserError(f"{path} is Python; write the file, a colon and the name of the task in it, as {path}:task")
     if reader is None:
-        raise UserError(f'{path} ends in "{path.suffix}", which is no known kind of data; convert it to one of {FORMATS}')
+        remedy = UNREADABLE.get(path.suffix.lower(), f"convert it to one of {FORMATS}").replace("{path}", str(path))
+        ending = f'ends in "{path.suffix}"' if path.suffix else "has no ending"
+        raise UserError(f"{path} {ending}, which is no known kind of data; {remedy}")
     try:
         table = reader(path, prompt_column)
     except OSError as error:
@@ -167,14 +179,15 @@ def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = Fa
 def parse_line(line: bytes, where: str) -> Row:
     """The object on a line of JSON. Raises UserError that names the place."""
     try:
-        row = json.loads(line.rstrip(b"\r\n").decode(), parse_constant=_no_constant)
+        row = json.loads(line.rstrip(b"\r\n").decode(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_distinct_names)
     except UnicodeDecodeError as error:
         raise RowError(where, f"byte {error.start + 1} is not UTF-8; save the file as UTF-8") from None
     except json.JSONDecodeError as error:
         reason = f"not valid JSON at character {error.pos + 1}: {error.msg}; every line must be one JSON object"
         raise RowError(where, reason) from None
     except (ValueError, RecursionError) as error:
-        raise RowError(where, f"not valid JSON: {error}; mend the line") from None
+        reason = "a number has more than 4,300 digits" if "integer string conversion" in str(error) else str(error)
+        raise RowError(where, f"not valid JSON: {reason}; mend the line") from None
     if not isinstance(row, dict):
         raise RowError(where, f'holds {kind(row)}, not an object; write {{"prompt": ..., "answer": ...}} on every line')
     return row
@@ -198,6 +211,21 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON, write null")
 
 
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError(f"{text} is larger than any number, write it as text in quotes")
+    return value
+
+
+def _distinct_names(pairs: list[tuple[str, Any]]) -> Row:
+    """An object; Python would keep the last of two values with one name, and lose the first in silence."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f'"{max(names, key=names.count)}" stands twice in one object, leave one out')
+    return row
+
+
 def _jsonl(path: Path, prompt_column: str | None) -> JsonLines:
     offsets, lines, at = [], [], 0
     with path.open("rb") as file:
@@ -208,8 +236,9 @@ def _jsonl(path: Path, prompt_column: str | None) -> JsonLines:
             if line.strip():
                 offsets.append(at)
                 lines.append(number)
-            if number == 1 and path.suffix == ".json" and line.lstrip().startswith(b"["):
-                raise UserError(f"{path} is one JSON array; write one object a line: jq -c '.[]' {path} > {path.with_suffix('.jsonl')}")
+            if number == 1 and line.lstrip().startswith(b"[") and (path.suffix == ".json" or not line.rstrip().endswith(b"]")):
+                other = path.with_suffix(".jsonl" if path.suffix.lower() == ".json" else ".lines.jsonl")
+                raise UserError(f"{path} is one JSON array; write one object a line: jq -c '.[]' {path} > {other}")
             at += len(line)
     return JsonLines(path, np.array(offsets, dtype=np.int64), np.array(lines, dtype=np.int64))
 
@@ -226,16 +255,21 @@ def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
 
 
 def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
-    """Types are inferred, but for the prompt column, which is text even where it holds digits only. Rows of another length are `lost`."""
+    """A column is of numbers where every value is written as the number is, else of text as it stands: 007, 1e5, true and 2020-01-01 are text.
+
+    Empty lines are no rows, but count, so that rows have the numbers that a table shows. Rows of another length are `lost`.
+    """
     import pyarrow
     import pyarrow.csv
 
+    with path.open("rb") as start:
+        if start.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise UserError(f"{path} is written in UTF-16; save it as UTF-8")
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         header = next(csv.reader(file), [])
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
             raise UserError(f"{path}, row 1: its columns stand apart by {name}, not by commas; save it with commas, or as JSON lines")
-    text = {name: pyarrow.string() for name in header if name in ("prompt", "question", prompt_column)}
     lost: list[BadRow] = []
 
     def skipped(row: Any) -> str:
@@ -247,16 +281,41 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
         table = pyarrow.csv.read_csv(
             path,
             read_options=pyarrow.csv.ReadOptions(use_threads=False),  # so that bad rows have their numbers
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skipped),
-            convert_options=pyarrow.csv.ConvertOptions(column_types=text),
+            parse_options=pyarrow.csv.ParseOptions(
+                newlines_in_values=True, invalid_row_handler=skipped, ignore_empty_lines=len(header) < 2
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(column_types={name: pyarrow.string() for name in header}),
         )
-    except pyarrow.ArrowInvalid as error:
+        table = _distinct(table, path)
+    except (pyarrow.ArrowInvalid, UnicodeDecodeError) as error:
         if path.stat().st_size == 0:
             raise UserError(f"{path} holds no rows; give a file with at least two problems") from None
-        raise UserError(f"{path} is not a readable CSV file: {_first_line(error)}; save it as UTF-8, values with commas in quotes") from error
+        raise UserError(
+            f"{path} is not a readable CSV file: {_first_line(error)}; save it as UTF-8, values with commas in quotes"
+        ) from error
+    prompts = ("prompt", "question", prompt_column)  # text, even where they are digits only
+    columns = [column if name in prompts else _numbers(column) for name, column in zip(table.column_names, table.columns, strict=True)]
     numbers = np.arange(2, table.num_rows + len(lost) + 2)  # the header is row 1
-    kept = np.setdiff1d(numbers, [int(row.place.removeprefix("row ")) for row in lost])
-    return ArrowTable(path, _distinct(table, path), kept, tuple(lost))
+    numbers = np.setdiff1d(numbers, [int(row.place.removeprefix("row ")) for row in lost])
+    filled = np.any([pyarrow.compute.not_equal(column, "").to_numpy() for column in table.columns], axis=0)  # an empty line is a row of ""
+    kept = pyarrow.table(columns, names=table.column_names).filter(pyarrow.array(filled))
+    return ArrowTable(path, kept, numbers[filled], tuple(lost))
+
+
+def _numbers(column: Any) -> Any:
+    """A column of text as int64 or float64 with None for empty places, where that loses nothing of how it is written; else as it is."""
+    import pyarrow
+    import pyarrow.compute
+
+    text = pyarrow.compute.if_else(pyarrow.compute.equal(column, ""), None, column)
+    for kind in (pyarrow.int64(), pyarrow.float64()):
+        try:
+            made = text.cast(kind)
+        except pyarrow.ArrowInvalid:
+            continue
+        if text.null_count < len(text) and made.cast(pyarrow.string()).equals(text):
+            return made
+    return column
 
 
 def _distinct(table: Any, path: Path) -> Any:

@@ -60,9 +60,9 @@ def same_answer(given: str, answer: Any) -> bool:
 
 
 def has_answer(answer: Any) -> bool:
-    """Whether `verify` can compare with this: text, a number, true or false, or a list of such."""
+    """Whether `verify` can compare with this: text that is not blank (else silence would be right), a number, true or false, or a list of such."""
     items = answer if isinstance(answer, list | tuple) else [answer]
-    return bool(items) and all(item is not None and not isinstance(item, Mapping | list | tuple) for item in items)
+    return bool(items) and all(item is not None and not isinstance(item, Mapping | list | tuple) and str(item).strip() for item in items)
 
 
 def verify(problem: Problem, completion: str) -> Outcome:

@@ -120,7 +120,7 @@ def load_task_file(
     if beside is None:
         training, kept = hold_out(checked.hashes)
         if len(training) == 0:
-            raise UserError(f"{path} holds one prompt only; give at least two, or held-out problems of their own with held_out")
+            raise UserError(f"{path} holds one prompt only; give at least two, or held-out problems of their own with --task.held_out FILE")
         training, kept = checked.rows[training], checked.rows[kept]
         evaluation = RowSource(table, checked.columns, name, kept, len(kept))
         split = f"{len(kept)} prompts held out by content"

@@ -39,7 +39,7 @@ def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str 
     if prompt is None:
         listing = ", ".join(f'"{name}"' for name in row) or "none"
         raise UserError(
-            f"{where}: no column is named prompt, question or messages; say which holds the prompt with prompt_column (columns: {listing})"
+            f"{where}: no column is named prompt, question or messages; say which holds the prompt with --task.prompt_column NAME (columns: {listing})"
         )
     return Columns(prompt, answer or next((name for name in ANSWERS if name in row and name != prompt), None))
 

@@ -86,6 +86,7 @@ def test_what_a_completion_answers():
 
 def test_what_can_be_compared():
     assert has_answer(0)
-    assert has_answer("")
+    assert not has_answer("")
+    assert not has_answer(["4", " "])
     assert not has_answer([["a"]])
     assert not has_answer([None])

@@ -70,7 +70,7 @@ def test_an_answered_chat_is_asked_again():
     ("row", "sentence"),
     [
         ({"prompt": "fine", "prompts": 1}, 'the column "prompts" has a name that reward functions get from training; rename it'),
-        ({"text": "x", "id": 1}, 'say which holds the prompt with prompt_column (columns: "text", "id")'),
+        ({"text": "x", "id": 1}, 'say which holds the prompt with --task.prompt_column NAME (columns: "text", "id")'),
         ({"prompt": None}, '"prompt" is missing; every row needs one'),
         ({"prompt": "  "}, '"prompt" is empty'),
         ({"prompt": 5}, '"prompt" is a number; it must be text or a list of chat messages'),
