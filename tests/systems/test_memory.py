@@ -33,31 +33,32 @@ def test_a_system_that_does_not_say(tmp_path, monkeypatch):
 
 
 PROGRAM = """
-import ctypes, sys, torch
+import ctypes, sys
 from gradus.systems.memory import keep_freed_memory
 NAMES = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
 class Told(ctypes.Structure):
     _fields_ = [(name, ctypes.c_size_t) for name in NAMES]
 libc = ctypes.CDLL(None)
 libc.mallinfo2.restype = Told
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 if sys.argv[1] == "keep":
     keep_freed_memory()
 def had():
     told = libc.mallinfo2()
     return told.arena + told.hblkhd
-print(had())
-for _ in range(2):
-    torch.ones(1 << 24)  # 64 MiB, which glibc never keeps by itself
-    print(had())
+before = had()
+for _ in range(20):
+    libc.free(libc.malloc(1 << 26))  # 64 MiB, which glibc never keeps by itself
+print((had() - before) >> 20)
 """
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc, from 2.33 on, tells what it keeps")
-@pytest.mark.parametrize(("way", "kept"), [("keep", 64 << 20), ("leave", 0)])
-def test_what_was_freed_stays_and_is_taken_again(way: str, kept: int):
-    """By what the C library itself counts as had from the system: page faults are counted differently by every system."""
-    told = subprocess.run([sys.executable, "-c", PROGRAM, way], capture_output=True, text=True, check=True).stdout
-    before, once, twice = map(int, told.split())
-    few = 1 << 22  # what else torch takes, and what was free already
-    assert abs(once - before - kept) < few
-    assert twice - once < few  # the same piece again
+@pytest.mark.parametrize(("way", "least", "most"), [("keep", 60, 640), ("leave", -4, 4)])
+def test_what_was_freed_stays_and_is_taken_again(way: str, least: int, most: int):
+    """MiB had from the system after twenty pieces of 64, by the C library's own count: page faults are counted differently by every system.
+
+    A kept piece of which something small was taken meanwhile is too short for the next one, so that a few stay: not twenty.
+    """
+    kept = int(subprocess.run([sys.executable, "-c", PROGRAM, way], capture_output=True, text=True, check=True).stdout)
+    assert least <= kept <= most
