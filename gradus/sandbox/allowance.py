@@ -17,7 +17,7 @@ def resources(limits: Limits, isolation: Isolation) -> dict[str, tuple[int, int]
         "RLIMIT_FSIZE": limits.disk,
         "RLIMIT_NOFILE": limits.files,
         "RLIMIT_STACK": 8 << 20,
-        "RLIMIT_CORE": 0,
+        "RLIMIT_CORE": 1,  # byte: no file, and none for a program of the system's that takes cores through a pipe, which 0 does not stop
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
         "RLIMIT_SIGPENDING": 1024,  # signals and timers that wait
@@ -53,5 +53,7 @@ def _threads_of(user: int) -> int:
 def environment(home: str) -> dict[str, str]:
     """All variables that a program sees: none of this process's."""
     plain = {"PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "USER": "sandbox", "LOGNAME": "sandbox"}
-    # Sets and dictionaries in the same order every time, and no threads beside those that the program starts.
-    return {**plain, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    # Sets and dictionaries in the same order every time, and no threads beside those that the program starts; each of those would have the
+    # C library set 64 MB of addresses apart, so that the limit of memory let no more than two be started.
+    counts = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+    return {**plain, **counts, "PYTHONHASHSEED": "0"}

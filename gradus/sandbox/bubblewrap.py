@@ -21,7 +21,7 @@ from gradus.sandbox.seccomp import MACHINES
 
 INSTALL = "apt-get install bubblewrap (as root; scripts/debian-packages.sh does it), or your system's package of that name"
 WEAKER = 'or name the weaker isolation "rlimits", which lets programs read and write what you can'
-ROOM = 1 << 30  # bytes of /tmp that the kernel grants; the limit of a run is watched from outside
+ROOM = 4 << 20  # bytes of /tmp that the kernel grants beyond the limit: to pass the limit is noticed from outside, and told as such
 NOBODY = 65534
 _FREE_USERS = 0x7000_0000  # from here to 0x7FFFFFFF systemd's allocation of ids (UIDS-GIDS.md) leaves all unused
 
@@ -46,10 +46,10 @@ def packages_folders() -> list[str]:
     return sorted({path for path in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) if path and os.path.isdir(path)})
 
 
-def command(info: int, seccomp: int, *, readable: Sequence[str] = (), bwrap: str = "bwrap") -> list[str]:
+def command(info: int, seccomp: int, *, disk: int, readable: Sequence[str] = (), bwrap: str = "bwrap") -> list[str]:
     """bwrap with its options, before the program's own words. `info`, `seccomp`: descriptors it writes to and reads from.
 
-    `readable`: folders that the program sees besides the system's, read-only.
+    `disk`: bytes that files in /tmp may take. `readable`: folders that the program sees besides the system's, read-only.
     """
     words = [bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--hostname", "sandbox", "--info-fd", str(info), "--seccomp", str(seccomp), "--cap-drop", "ALL"]
@@ -61,7 +61,7 @@ def command(info: int, seccomp: int, *, readable: Sequence[str] = (), bwrap: str
     words += ["--perms", "0755", "--dir", "/dev"]
     for device in ("null", "zero", "random", "urandom"):
         words += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    words += ["--symlink", "/tmp", "/dev/shm", "--perms", "1777", "--size", str(ROOM), "--tmpfs", "/tmp"]
+    words += ["--symlink", "/tmp", "/dev/shm", "--perms", "1777", "--size", str(disk + ROOM), "--tmpfs", "/tmp"]
     shown: set[str] = set()
     for folder in dict.fromkeys((*_interpreters_folders(), *readable)):
         words += _shown(os.path.realpath(folder), folder, shown)

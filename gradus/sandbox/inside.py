@@ -42,6 +42,7 @@ def main(job: int, ready: int, user: int) -> None:
 
 def become(name: str, arguments: list[str], path: list[str]) -> None:
     """Runs a file as `python FILE` would, with tracebacks that begin in it."""
+    _builtins()
     module = type(sys)("__main__")
     module.__file__ = name
     module.__dict__["__builtins__"] = __builtins__
@@ -60,6 +61,16 @@ def become(name: str, arguments: list[str], path: list[str]) -> None:
         trace = error.__traceback__
         traceback.print_exception(type(error), error, trace.tb_next if trace is not None else None)
         sys.exit(1)
+
+
+def _builtins() -> None:
+    """What `site` adds and programs use. All of `site` would take a third of the start."""
+    import builtins
+    from _sitebuiltins import Quitter, _Helper
+
+    for name in ("exit", "quit"):
+        setattr(builtins, name, Quitter(name, "end of file"))
+    builtins.help = _Helper()  # type: ignore[assignment]
 
 
 main(*(int(word) for word in sys.argv[1:4]))

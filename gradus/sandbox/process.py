@@ -22,7 +22,7 @@ from gradus.sandbox import bubblewrap
 from gradus.sandbox.allowance import environment, resources
 from gradus.sandbox.records import PROGRAM, End, Isolation, Limits, Ran, SandboxError
 from gradus.sandbox.seccomp import filter_for
-from gradus.sandbox.usage import Tree
+from gradus.sandbox.usage import Tree, ended_first
 
 START_SECONDS = 60.0  # an interpreter on a machine that is busy
 END_SECONDS = 30.0  # what the kernel may take to end the processes that were killed
@@ -82,7 +82,7 @@ class Started:
             os.write(ours, filter_for())
             self._close(ours)
             readable = (*self.settings.readable, *(bubblewrap.packages_folders() if self.settings.packages else ()))
-            own = [*bubblewrap.command(info, seccomp, readable=readable), *own]
+            own = [*bubblewrap.command(info, seccomp, disk=self.settings.limits.disk, readable=readable), *own]
             given += [info, seccomp]
         else:
             self._folder = tempfile.TemporaryDirectory(prefix="gradus-sandbox-", ignore_cleanup_errors=True)
@@ -166,6 +166,8 @@ class Started:
             self._open.add(self._init)
         else:
             self.first = self._process.pid
+        for member in Tree(self.first, None).members():
+            ended_first(member)
 
     def _send(self, program: Program) -> None:
         files = {**program.files, PROGRAM: program.source.encode("utf-8", "surrogatepass")}

@@ -61,14 +61,14 @@ ALLOWED = """
     clock_gettime 228 113; clock_getres 229 114; clock_nanosleep 230 115; nanosleep 35 101; gettimeofday 96 169; time 201 -;
     timer_create 222 107; timer_settime 223 110; timer_gettime 224 108; timer_getoverrun 225 109; timer_delete 226 111; getcpu 309 168;
     # both ends of a pair
-    sendto 44 206; recvfrom 45 207; shutdown 48 210; getsockname 51 204; getpeername 52 205; getsockopt 55 209; setsockopt 54 208;
+    sendto 44 206; recvfrom 45 207; shutdown 48 210; getsockname 51 204; getpeername 52 205; getsockopt 55 209;
     # the machine
     uname 63 160; sysinfo 99 179; getrandom 318 278;
 """
 
 REFUSED = """
     # what is refused with EPERM, since programs expect a permission to be what they lack
-    socket 41 198; connect 42 203; bind 49 200; listen 50 201; accept 43 202; ptrace 101 117; mount 165 40; umount2 166 39; chroot 161 51;
+    socket 41 198; connect 42 203; bind 49 200; listen 50 201; accept 43 202; setsockopt 54 208; ptrace 101 117; mount 165 40; umount2 166 39; chroot 161 51;
     pivot_root 155 41; unshare 272 97; setns 308 268; kexec_load 246 104; reboot 169 142; sethostname 170 161; settimeofday 164 170;
     clock_settime 227 112; init_module 175 105; finit_module 313 273; delete_module 176 106; bpf 321 280; perf_event_open 298 241;
     process_vm_readv 310 270; process_vm_writev 311 271; mknod 133 -; mknodat 259 33; capset 126 91; swapon 167 224; acct 163 89;

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+from functools import cache
 
 _PAGE = resource.getpagesize()
+_SOCKET = "/proc/sys/net/core/wmem_default"  # bytes of what was sent and not yet read, beyond which a socket takes no more
 _INODE = 1024  # bytes of kernel memory that a file takes in a file system in memory, however short it is
 
 
@@ -29,8 +31,8 @@ class Tree:
         return found
 
     def memory(self, limit: int) -> int:
-        """Bytes of all processes and of their files in memory. Shared pages are counted once, where counting them twice would exceed the limit."""
-        members, files = self.members(), self.disk()
+        """Bytes of all processes, of their files in memory and of what their sockets may hold. Shared pages are counted once, where counting them twice would exceed the limit."""
+        members, files = self.members(), self.disk() + self.sockets()
         total = sum(_resident(pid) for pid in members) + files
         return total if total <= limit else sum(_proportional(pid) for pid in members) + files
 
@@ -43,6 +45,25 @@ class Tree:
         except OSError:  # it has just ended
             return 0
         return (about.f_blocks - about.f_bfree) * about.f_frsize + (about.f_files - about.f_ffree) * _INODE
+
+    def sockets(self) -> int:
+        """Bytes that the sandbox's sockets may hold: all of them full. 0 where it shares the machine's network, and so its count."""
+        if self.files is None:
+            return 0
+        words = _read(f"/proc/{self.first}/net/sockstat").partition("\n")[0].split()
+        return int(words[2]) * _filled() if words[:2] == ["sockets:", "used"] else 0
+
+
+@cache
+def _filled() -> int:
+    """Bytes that one socket holds: what is set here, and the last piece, which may be as long again."""
+    return 2 * int(_read(_SOCKET) or 212992)
+
+
+def ended_first(pid: int) -> None:
+    """Where the machine's memory runs out, the kernel ends this process and what it starts before all others, such as the run."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
 
 
 def _resident(pid: int) -> int:

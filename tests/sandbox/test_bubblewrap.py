@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from gradus.sandbox import bubblewrap
-from gradus.sandbox.bubblewrap import command, interpreter, missing, unused_user
+from gradus.sandbox.bubblewrap import ROOM, command, interpreter, missing, unused_user
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def pairs(words):
 
 def test_root_needs_no_user_namespace_and_keeps_only_what_gives_root_up(monkeypatch):
     monkeypatch.setattr(bubblewrap, "as_root", lambda: True)
-    words = command(7, 8)
+    words = command(7, 8, disk=1 << 20)
     assert "--unshare-user" not in words
     assert [b for a, b in pairs(words) if a == "--cap-add"] == ["CAP_SETUID", "CAP_SETGID"]
     assert words.index("--cap-drop") < words.index("--cap-add")
@@ -34,16 +34,17 @@ def test_root_needs_no_user_namespace_and_keeps_only_what_gives_root_up(monkeypa
 
 def test_others_are_nobody_in_a_namespace_that_makes_no_more(monkeypatch):
     monkeypatch.setattr(bubblewrap, "as_root", lambda: False)
-    words = command(7, 8)
+    words = command(7, 8, disk=1 << 20)
     assert {("--uid", "65534"), ("--gid", "65534"), ("--info-fd", "7"), ("--seccomp", "8"), ("--cap-drop", "ALL")} <= set(pairs(words))
     assert {"--unshare-user", "--disable-userns"} <= set(words)
     assert "--cap-add" not in words
 
 
 def test_everything_but_tmp_is_read_only_and_nothing_of_the_home_is_shown(tmp_path):
-    words = command(7, 8, readable=(str(tmp_path),))
+    words = command(7, 8, disk=1 << 20, readable=(str(tmp_path),))
     assert {"--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent", "--new-session"} <= set(words)
     assert "--bind" not in words  # bound read-only or not at all
+    assert words[words.index("--size") + 1] == str((1 << 20) + ROOM)
     assert words[-4:] == ["--remount-ro", "/", "--chdir", "/tmp"]
     shown = [words[i + 2] for i, word in enumerate(words) if word == "--ro-bind"]
     assert str(tmp_path) in shown

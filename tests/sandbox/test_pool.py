@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import sys
 
 import pytest
@@ -112,6 +113,40 @@ print(socket.socketpair()[0].fileno() > 2)
 """
     ran = run(source, limits=Limits(wall=60))
     assert ran.stdout.split("\n") == ["[1, 2]", "3", "[4]", "[5, 6]", "7", "True", ""], ran
+
+
+@both
+def test_what_site_adds_is_there(isolation):
+    assert run("print(1)\nexit()", limits=SHORT, isolation=isolation).ok
+    ran = run("print(1)\nquit(4)", limits=SHORT, isolation=isolation)
+    assert (ran.exit, ran.stdout, ran.stderr) == (4, "1\n", "")
+    assert "len(obj, /)" in run("help(len)", limits=SHORT, isolation=isolation).stdout
+
+
+@both
+def test_as_many_threads_as_processes_are_allowed(isolation):
+    """Each thread's share of the heap takes addresses, which the limit of memory counts."""
+    many = Limits(wall=30, memory=256 << 20, processes=16)
+    source = "from concurrent.futures import ThreadPoolExecutor\nimport threading\nmet = threading.Barrier(12)\n"
+    source += (
+        "def f(n):\n    met.wait()\n    return len([0] * 10**5) + n\nwith ThreadPoolExecutor(12) as t: print(sum(t.map(f, range(12))))"
+    )
+    assert run(source, limits=many, isolation=isolation).stdout == f"{12 * 10**5 + 66}\n"
+
+
+@isolated
+def test_what_sockets_hold_is_memory():
+    """The kernel keeps what was sent and not read, in no process's own memory."""
+    source = "import os, socket, time\nfor i in range(3): os.fork()\nheld = [socket.socketpair() for i in range(25)]\n"
+    source += "for a, _ in held:\n    a.setblocking(False)\n    a.send(bytes(200_000))\ntime.sleep(30)"
+    assert run(source, limits=Limits(wall=30, memory=128 << 20)).ended is End.MEMORY
+
+
+@both
+def test_no_core_is_written_or_handed_on(isolation):
+    """1 and not 0: a system that hands cores to a program of its own does so for 0 too."""
+    ran = run("import resource\nprint(resource.getrlimit(resource.RLIMIT_CORE))", limits=SHORT, isolation=isolation)
+    assert ran.stdout == "(1, 1)\n" or resource.getrlimit(resource.RLIMIT_CORE)[1] == 0
 
 
 @isolated

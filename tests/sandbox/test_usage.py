@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
-from gradus.sandbox.usage import Tree, _proportional, _read, _resident
+from gradus.sandbox.usage import Tree, _filled, _proportional, _read, _resident, ended_first
 
 HOLDING = """
 import os, sys
@@ -45,6 +46,22 @@ def test_what_has_gone_takes_nothing():
     assert tree.memory(0) == tree.disk() == 0
     assert tree.members() == [process.pid]
     assert _read("/no/such/file") == ""
+
+
+def test_sockets_count_as_full_but_not_those_of_the_whole_machine():
+    ends = [end for _ in range(8) for end in socket.socketpair()]
+    assert Tree(os.getpid(), "/tmp").sockets() >= len(ends) * _filled() > 0
+    assert Tree(os.getpid(), None).sockets() == 0
+    for end in ends:
+        end.close()
+
+
+def test_what_is_ended_first_when_memory_runs_out():
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    ended_first(process.pid)
+    assert _read(f"/proc/{process.pid}/oom_score_adj") == "1000\n"
+    process.communicate()
+    ended_first(process.pid)  # it has gone, and nothing is said
 
 
 def test_threads_children_are_members():
