@@ -20,39 +20,42 @@ def main() -> None:
     exec(code, module.__dict__)
     for at, text in enumerate(asked["expressions"]):
         try:
-            answer = encoded(eval(text, module.__dict__))
+            line = json.dumps(["value", at, encoded(eval(text, module.__dict__))])
         except BaseException as error:
-            answer = {"raised": type(error).__name__}
-        tell(channel, ["value", at, answer])
+            line = json.dumps(["value", at, {"raised": type(error).__name__}])
+        tell(channel, line)
     for at, text in enumerate(asked["statements"]):
         try:
             exec(text, module.__dict__)
         except BaseException as error:
             print(f"test {at}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
-        tell(channel, [asked["word"], at, True])
+        tell(channel, json.dumps([asked["word"], at, True]))
     sys.stderr.flush()
     os._exit(0)  # threads that the program has left do not hold it up
 
 
-def tell(channel: int, line: list[object]) -> None:
-    content = (json.dumps(line) + "\n").encode()
+def tell(channel: int, line: str) -> None:
+    content = (line + "\n").encode()
     while content:
         content = content[os.write(channel, content) :]
 
 
 def encoded(value: object) -> object:
-    """Plain data as JSON, its types kept; what is none by the name of its type."""
-    kind = type(value)
-    if value is None or kind in (bool, int, float, str):
+    """Plain data as JSON, its types kept, a Counter or an IntEnum as what it extends; what is none by the name of its type."""
+    if value is None or isinstance(value, bool):
         return value
-    if kind in (list, tuple):
-        return {kind.__name__: [encoded(item) for item in value]}  # type: ignore[attr-defined]
-    if kind in (set, frozenset):
-        return {"set": [encoded(item) for item in value]}  # type: ignore[attr-defined]
-    if kind is dict:
-        return {"dict": [[encoded(key), encoded(item)] for key, item in value.items()]}  # type: ignore[attr-defined]
-    return {"raised": f"it is of type {kind.__name__}, no plain data"}
+    for kind, plainly in ((int, int.__int__), (float, float.__float__), (str, str.__str__)):
+        if isinstance(value, kind):
+            return plainly(value)  # type: ignore[operator]
+    for kind, name in ((list, "list"), (tuple, "tuple"), (set, "set"), (frozenset, "set"), (bytes, "bytes")):
+        if isinstance(value, kind):
+            return {name: [encoded(item) for item in kind.__iter__(value)]}  # type: ignore[attr-defined]
+    if isinstance(value, dict):
+        return {"dict": [[encoded(key), encoded(item)] for key, item in dict.items(value)]}
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
+    return {"raised": f"it is of type {type(value).__name__}, no plain data"}
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from gradus.sandbox import Limits, Ran, Sandbox, SandboxError
+from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError
 from gradus.sandbox.calls import Raised, ask, same
 from gradus.types import Failed, FailureKind, Outcome, Problem, Trajectory, UserError
 from gradus.types.parts import World
 
 _FENCED = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+OVER = (End.TIMEOUT, End.MEMORY, End.OUTPUT, End.DISK)
 LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
 
 
@@ -61,7 +62,10 @@ class UnitTests:
         return sum(passed) / len(passed) if self.share else float(all(passed))
 
     def passed(self, program: str, tests: Sequence[Test]) -> list[bool]:
-        """Which tests a program passes. Raises SandboxError where it could not be run."""
+        """Which tests a program passes; none after one in which it went over a limit, nor, without `share`, after one that it failed.
+
+        Raises SandboxError where it could not be run.
+        """
         called = [t for t in tests if t.expression is not None]
         stated = [t for t in tests if t.statement is not None]
         verdicts: dict[int, bool] = {}
@@ -69,10 +73,13 @@ class UnitTests:
             answered = ask(self.sandbox, program, [str(t.expression) for t in called], [str(t.statement) for t in stated])
             verdicts |= {id(t): _right(value, t) for t, value in zip(called, answered.values, strict=True)}
             verdicts |= {id(t): ok for t, ok in zip(stated, answered.passed, strict=True)}
+        done = not self.share and not all(verdicts.values())
         for test in tests:
-            if test.stdout is not None:
-                verdicts[id(test)] = _printed(self.sandbox.run(program, stdin=test.stdin), test.stdout)
-        return [verdicts[id(test)] for test in tests]
+            if test.stdout is not None and not done:
+                ran = self.sandbox.run(program, stdin=test.stdin)
+                verdicts[id(test)] = right = _printed(ran, test.stdout)
+                done = ran.ended in OVER or not (right or self.share)
+        return [verdicts.get(id(test), False) for test in tests]
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """The outcomes of many at once. They are kept as a fact of the step: what a program does is no function of the run's seed."""

@@ -33,9 +33,32 @@ def test_values_come_back_with_their_types():
     assert type(values[0][1]) is tuple
     assert values[3] is True
     assert values[5] == Raised("it is of type C, no plain data")
-    assert values[6] == [Raised("it is of type Liar, no plain data")]
+    assert values[6] == [3]  # what it holds; what it says of itself is not asked
     assert [v.what for v in values[7:9]] == ["ZeroDivisionError", "NameError"]
     assert values[9] == math.inf
+
+
+@isolated
+def test_what_extends_plain_data_comes_back_as_what_it_extends():
+    program = """
+from collections import Counter, OrderedDict, defaultdict, namedtuple
+from enum import Enum, IntEnum
+class Number(IntEnum): A = 3
+class Name(str, Enum): A = 'a'
+class List(list):
+    def __iter__(self): return iter([7])
+values = Counter('aab'), OrderedDict(a=1), defaultdict(list, a=[1]), namedtuple('P', 'x y')(1, 2), Number.A, Name.A, List([1]), b'a', 1 + 2j
+"""
+    (values,) = ask(SANDBOX, program, ["values"]).values
+    assert values == ({"a": 2, "b": 1}, {"a": 1}, {"a": [1]}, (1, 2), 3, "a", [1], b"a", 1 + 2j)
+    assert [type(value) for value in values] == [dict, dict, dict, tuple, int, str, list, bytes, complex]
+
+
+@isolated
+def test_a_value_that_cannot_be_told_leaves_the_next_ones():
+    """Python writes no number of more than 4,300 digits; a list that holds itself has no end."""
+    values = ask(SANDBOX, "x = []\nx.append(x)", ["2**20000", "x", "1"]).values
+    assert values == (Raised("ValueError"), Raised("RecursionError"), 1)
 
 
 @isolated
@@ -130,9 +153,28 @@ def test_equality(one, other, equal):
 
 def test_what_is_no_plain_data():
     assert plain({"list": [1, {"tuple": []}]}) == [1, ()]
-    for coded in ([1], {}, {"list": 3}, {"dict": [[{"list": []}, 1]]}, {"set": [{"list": []}]}, {"list": [1], "set": []}):
+    for coded in (
+        [1],
+        {},
+        {"list": 3},
+        {"bytes": 10**15},
+        {"bytes": [256]},
+        {"complex": [1, "a"]},
+        {"dict": [[{"list": []}, 1]]},
+        {"set": [{"list": []}]},
+        {"list": [1], "set": []},
+    ):
         assert isinstance(plain(coded), Raised), coded
     deep: object = 1
     for _ in range(5000):
         deep = {"list": [deep]}
     assert isinstance(plain(deep), Raised)
+
+
+def test_keys_that_were_chosen_to_share_a_hash_are_no_plain_data():
+    """To put n of them into a set takes n * n comparisons, in the process that trains."""
+    one = [(2**61 - 1) * i for i in range(1, 200_000)]  # the hash of each is 0; all together would take minutes
+    assert isinstance(plain({"set": one}), Raised)
+    assert isinstance(plain({"dict": [[key, 0] for key in one]}), Raised)
+    assert plain({"set": one[:50]}) == set(one[:50])
+    assert len(plain({"dict": [[i, 0] for i in range(-5000, 5000)]})) == 10_000

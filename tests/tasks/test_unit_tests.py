@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradus.sandbox import SandboxError
+from gradus.sandbox import End, Ran, Sandbox, SandboxError
 from gradus.tasks import unit_tests
 from gradus.tasks.loaders import load_task_file
 from gradus.tasks.unit_tests import Test, UnitTests, parsed_tests, python_code
@@ -86,6 +86,23 @@ def test_whole_programs_that_read_and_print():
     assert UnitTests()(asked, "print(sum(map(int, input().split())))") == 1.0
     assert UnitTests(share=True)(asked, "print(5, ' ')") == 0.5
     assert UnitTests(share=True)(asked, "print(sum(map(int, input().split()))); 1/0") == 0.0  # it must end well, too
+
+
+@pytest.mark.parametrize(("share", "programs", "expected"), [(True, [0, 1, 2], 0.25), (False, [0, 1], 0.0)])
+def test_after_a_limit_or_a_failure_that_decides_no_further_test_is_run(monkeypatch, share, programs, expected):
+    """Else a program that hangs would take its limit as many times as it has tests."""
+    asked = problem(*({"stdin": str(i), "stdout": str(i)} for i in range(4)))
+    ends = {0: ("0", End.OK), 1: ("wrong", End.OK), 2: ("", End.TIMEOUT), 3: ("3", End.OK)}
+    reached = []
+
+    def answer(self: Sandbox, program: str, *, stdin: str) -> Ran:
+        reached.append(int(stdin))
+        out, ended = ends[int(stdin)]
+        return Ran(out, "", 0, ended, 0.1)
+
+    monkeypatch.setattr(Sandbox, "run", answer)
+    assert UnitTests(share=share)(asked, "print(input())") == expected
+    assert reached == programs
 
 
 @isolated
