@@ -31,7 +31,10 @@ class Tree:
         return found
 
     def memory(self, limit: int) -> int:
-        """Bytes of all processes, of their files in memory and of what their sockets may hold. Shared pages are counted once, where counting them twice would exceed the limit."""
+        """Bytes of all processes, of their files in memory and of what their sockets may hold.
+
+        Shared pages are counted once, where counting them twice would exceed the limit.
+        """
         members, files = self.members(), self.disk() + self.sockets()
         total = sum(_resident(pid) for pid in members) + files
         return total if total <= limit else sum(_proportional(pid) for pid in members) + files
