@@ -23,13 +23,17 @@ def running(chosen):
     return found
 
 
+def until(true, seconds=60):
+    """Whether something becomes true in time: more than any machine that does not hang takes."""
+    end = time.monotonic() + seconds
+    while not (now := true()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return now
+
+
 def gone(chosen):
-    """Whether they all end within ten seconds: a killed process takes a moment."""
-    for _ in range(200):
-        if not running(chosen):
-            return True
-        time.sleep(0.05)
-    return False
+    """Whether they all end: a killed process takes a moment."""
+    return until(lambda: not running(chosen))
 
 
 def sleeping(seconds):

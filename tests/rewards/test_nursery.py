@@ -10,7 +10,9 @@ import time
 
 import pytest
 
-from .processes import gone, needs_proc, sleeping
+from .processes import needs_proc, sleeping, until
+
+NAP = 1_000_000 + os.getpid()  # seconds: by them what this process has started is told from what others have
 
 
 @pytest.fixture
@@ -37,10 +39,10 @@ def nursery(tmp_path):
             os.close(inner)
         return pipes[0][1], pipes[1][0], pipes[2][0]
 
-    ours.settimeout(20)
+    ours.settimeout(60)
     yield process, ours, start
     ours.close()
-    process.wait(timeout=20)
+    process.wait(timeout=60)
 
 
 def test_workers_start_and_how_they_end_is_told(nursery):
@@ -77,14 +79,10 @@ def test_a_worker_whose_pipes_break_harms_no_other(nursery):
 @needs_proc
 def test_it_ends_with_its_socket_and_leaves_nothing_that_it_started(nursery):
     process, control, start = nursery
-    daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['sleep', '5432'])\ndef f(completions): pass\n"
+    daemon = f"import os\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['sleep', '{NAP}'])\ndef f(completions): pass\n"
     _, answers, _ = start(1, daemon)
     assert os.read(answers, 4096).startswith(b'{"required"')
-    for _ in range(100):
-        if sleeping(5432):
-            break
-        time.sleep(0.05)
-    assert sleeping(5432)
+    assert until(lambda: sleeping(NAP))
     control.close()
-    assert process.wait(timeout=20) == 0
-    assert gone(lambda stat: stat[0] in sleeping(5432))
+    assert process.wait(timeout=60) == 0
+    assert until(lambda: not sleeping(NAP))

@@ -1,7 +1,8 @@
+import os
 import subprocess
 import sys
 import threading
-import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,9 @@ from gradus.rewards.process import Job
 from gradus.rewards.round import Limits, Question
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, UserError
 
-from .processes import gone, needs_proc, running, sleeping
+from .processes import gone, needs_proc, running, sleeping, until
+
+NAP = 2_000_000 + os.getpid()  # seconds: by them what this process has started is told from what others have
 
 CODE = """
 import os, pathlib, sys, time
@@ -75,7 +78,7 @@ def needs(completions, gold): pass
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("pool") / "mine.py"
-    path.write_text(CODE)
+    path.write_text(CODE.replace("4321", str(NAP)))
     yield str(path)
     stop_workers()
 
@@ -205,21 +208,37 @@ def test_one_that_ends_its_process_when_it_is_loaded_is_told_and_not_tried_for_e
 def test_a_pool_that_is_stopped_meanwhile_says_so_and_works_again(file):
     pool = Pool(Job(f"{file}:reward"))
     pool.greeting()
-    threading.Timer(0.3, pool.stop).start()
-    with pytest.raises(Stopped):
-        ask(pool, "hang")
+    with pytest.raises(Stopped), meanwhile(lambda: until(pool.longest) and pool.stop()):
+        ask(pool, "hang", seconds=60.0)
     assert ask(pool, "a") == [[1.0]]
     pool.stop()
+
+
+@contextmanager
+def meanwhile(does):
+    """Something is done in another thread."""
+    thread = threading.Thread(target=does)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def test_the_slowest_call_is_named_while_it_runs(file):
     pool = Pool(Job(f"{file}:reward"))
     pool.greeting(Limits(memory=1 << 30))
     seen = []
-    threading.Timer(0.3, lambda: seen.append(pool.longest())).start()
-    ask(pool, "a", "hang", seconds=0.6)
+
+    def look():
+        until(lambda: (found := pool.longest()) and found[1] == "hang")
+        seen.append(pool.longest())
+        pool.stop()
+
+    with pytest.raises(Stopped), meanwhile(look):
+        ask(pool, "a", "hang", seconds=600.0)
     ((seconds, about),) = seen
-    assert (about, 0 < seconds < 60) == ("hang", True)
+    assert (about, 0 < seconds < 600) == ("hang", True)
     assert pool.longest() is None
     pool.stop()
 
@@ -234,11 +253,7 @@ def test_a_column_that_json_cannot_hold_is_told(file):
 @needs_proc
 def test_what_has_detached_itself_is_killed_with_its_worker(file):
     assert ask(pool_of(f"{file}:reward"), "daemon", seconds=1.0)[0].kind is FailureKind.TIMEOUT
-    for _ in range(100):
-        if not sleeping(4321):
-            break
-        time.sleep(0.05)
-    assert not sleeping(4321)
+    assert until(lambda: not sleeping(NAP))
 
 
 @needs_proc
@@ -247,17 +262,17 @@ def test_all_ends_with_the_program(file, word):
     code = (
         "import sys, threading, time\nfrom gradus.rewards.pool import pool_of\nfrom gradus.rewards.round import Question\n"
         "pool = pool_of(sys.argv[1])\npool.greeting()\n"
-        "print(pool._nursery.process.pid, flush=True)\n"
         f"threading.Thread(target=pool.ask, args=([Question({{'completions': ['{word}'], 'trainer_state': {{}}}}, 1)],), daemon=True).start()\n"
-        "time.sleep(60)\n"
+        "while pool.longest() is None: time.sleep(0.01)\n"
+        "print(pool._nursery.process.pid, flush=True)\ntime.sleep(600)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, f"{file}:reward"], stdout=subprocess.PIPE)
     nursery = parent.stdout.readline().decode().strip()
-    time.sleep(0.5)
+    assert until(lambda: sleeping(NAP) or word == "spin")
     workers = running(lambda stat: stat[1] == nursery)
     assert workers
     parent.kill()
     parent.wait()
     parent.stdout.close()
     assert gone(lambda stat: stat[0] in (nursery, *workers))
-    assert not sleeping(4321)
+    assert until(lambda: not sleeping(NAP))
