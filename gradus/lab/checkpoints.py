@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradus.lab.durable import PARTIAL, encode, remove, room, sync, write
+from gradus.lab.durable import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.types import UserError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
-BROKEN = "broken-"  # how the name of a checkpoint begins that was set aside
 _NAME = re.compile(r"step-(\d{6,})")
 
 
@@ -60,10 +59,12 @@ def save(
     keep: int = 2,
     protected: Collection[int] = (),
     planned: bool = True,
+    beside: Mapping[str, str] | None = None,
 ) -> Path:
     """Commits a checkpoint of the run `folder`, then deletes all but itself, the newest `keep` planned ones and the `protected` steps.
 
-    Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file or folder to copy.
+    Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file or folder to copy; beside: SHA-256 of files of the
+    run as they are now, by name, for its manifest.
     A save that fails changes nothing.
     Raises: UserError where the disk refuses it.
     """
@@ -78,7 +79,7 @@ def save(
             sync(folder)
         remove(partial)
         try:
-            _fill(partial, {"step": step, "planned": planned}, tensors, documents, _files(copies or {}))
+            _fill(partial, {"step": step, "planned": planned, "beside": dict(beside or {})}, tensors, documents, _files(copies or {}))
             _commit(partial, target)
         except BaseException:
             with suppress(OSError):  # the first error is the one to be told; what is left goes with the next save
@@ -143,7 +144,7 @@ def _commit(partial: Path, target: Path) -> None:
             return
         discard(target)
     elif target.exists():
-        set_aside(target)
+        aside(target)
     os.rename(partial, target)
     sync(target.parent)
 
@@ -162,6 +163,11 @@ def planned(path: Path) -> bool:
         return bool(json.loads((path / MANIFEST).read_bytes()).get("planned", True))
     except (OSError, ValueError, AttributeError):
         return True
+
+
+def beside(path: Path) -> Mapping[str, str]:
+    """Name -> SHA-256 of the files of the run when a whole checkpoint was written, of those that it knows."""
+    return dict(json.loads((path / MANIFEST).read_bytes()).get("beside", {}))
 
 
 def latest(folder: Path, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
@@ -221,17 +227,6 @@ def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
             discard(path)
     for path in (folder / FOLDER).glob(PARTIAL + "*"):
         remove(path)
-
-
-def set_aside(path: Path) -> Path:
-    """Puts a broken checkpoint where nothing takes it for one and nothing deletes it; its new path."""
-    target, number = path.with_name(BROKEN + path.name), 1
-    while target.exists():
-        number += 1
-        target = path.with_name(f"{BROKEN}{path.name}-{number}")
-    os.rename(path, target)
-    sync(target.parent)
-    return target
 
 
 def discard(path: Path) -> None:

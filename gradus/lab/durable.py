@@ -15,6 +15,7 @@ from typing import Any
 from gradus.types import UserError
 
 PARTIAL = ".partial-"  # readers ignore names that begin so
+BROKEN = "broken-"  # how the name begins of what was found broken and set aside
 
 REMEDIES: Mapping[int, tuple[str, str]] = {
     errno.ENOSPC: ("no space left", "free some space"),
@@ -29,6 +30,9 @@ REMEDIES: Mapping[int, tuple[str, str]] = {
     errno.EIO: ("the disk failed", "look after the disk (dmesg names it), or copy the run to another"),
     errno.ESTALE: ("the network folder has gone", "mount it again"),
     errno.ENODEV: ("the disk has gone", "mount it again"),
+    errno.ENOENT: ("a file or folder has gone", "put it back, or go on with the run where it is now"),
+    errno.EISDIR: ("a folder stands where a file belongs", "move it away"),
+    errno.ENOTDIR: ("a file stands where a folder belongs", "move it away"),
     errno.EMFILE: ("too many open files", "raise the limit (ulimit -n)"),
 }
 """What a disk may refuse: how it is called, and what to do."""
@@ -69,6 +73,17 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+def aside(path: Path) -> Path:
+    """Puts what is broken where nothing takes it for what it was and nothing deletes it; its new path."""
+    target, number = path.with_name(BROKEN + path.name), 1
+    while target.exists():
+        number += 1
+        target = path.with_name(f"{BROKEN}{path.name}-{number}")
+    os.rename(path, target)
+    sync(target.parent)
+    return target
 
 
 def encode(document: Any) -> bytes:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradus.lab import checkpoints, rollouts
 from gradus.lab.checkpoints import Checkpoint
-from gradus.lab.durable import PARTIAL, encode, remove, room, sync, write
+from gradus.lab.durable import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.lab.provenance import now
 from gradus.types import Group, Trajectory, UserError
 
@@ -26,6 +26,7 @@ RECIPE, PROVENANCE, METRICS, TIMINGS, ROLLOUTS = "recipe.json", "provenance.json
 FACTS = "facts.jsonl"  # what the clock decided
 QUARANTINE = "quarantine.jsonl"  # trajectories without a reward
 SPIKES = "spikes.jsonl"  # gradients far above the others
+SEAL = "sha256"  # of all else in recipe.json
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class RunFolder:
         refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write(path / RECIPE, encode(recipe))  # what makes it a run
+            write(path / RECIPE, encode(_sealed(recipe)))  # what makes it a run
             write(path / PROVENANCE, encode(provenance))
             sync(path.resolve().parent)
         except OSError as error:
@@ -141,10 +142,10 @@ class RunFolder:
     def cut_back(self, step: int) -> list[str]:
         """Drops what belongs to `step` and to all that come after, for these are done again. Interrupted, it can be repeated.
 
-        Returns: a sentence for every broken checkpoint that was set aside.
+        Returns: a sentence for every broken checkpoint, and every broken file of earlier rollouts, that was set aside.
         """
-        aside: list[str] = []
         with room(self.path, f"what came before step {step}"):
+            told = rollouts.set_aside(self.path / ROLLOUTS, step)
             rollouts.cut_back(self.path / ROLLOUTS, step)
             for name in (TIMINGS, METRICS, SPIKES, QUARANTINE, FACTS):
                 kept = [line for record, line in _records(self.path / name) if record["step"] < step or name == FACTS]
@@ -154,22 +155,29 @@ class RunFolder:
                 remove(path)
             for number, path in checkpoints.steps(self.path).items():
                 if number > step and checkpoints.broken(path) is not None:
-                    aside.append(f"what is left of {path.name} is kept as {checkpoints.set_aside(path)}; delete it when you have seen it")
+                    told.append(f"what is left of {path.name} is kept as {aside(path)}; delete it when you have seen it")
                 elif number > step:
                     checkpoints.discard(path)
-        return aside
+        return told
 
     def gaps(self, step: int) -> list[str]:
-        """A sentence for each file that does not hold every step before `step` exactly once: somebody changed it, or a disk lost it."""
+        """A sentence for each file that is not what the run wrote, up to the checkpoint of `step`: somebody changed it, or a disk did."""
         due = list(range(step))
         found = {METRICS: [record["step"] for record in self.metrics()], ROLLOUTS: rollouts.stored(self.path / ROLLOUTS)}
-        return [
+        told = [
             f"{name} lacks steps {_few(missing)}, which come before step {step} and are not done again"
             if (missing := sorted(set(due) - set(there)))
             else f"{name} holds steps {_few(sorted(n for n in set(there) if there.count(n) > 1))} more than once"
             for name, there in found.items()
             if there != due
         ]
+        saved = checkpoints.steps(self.path).get(step)
+        known = checkpoints.beside(saved) if saved is not None else {}
+        if not told and METRICS in known and checkpoints.digest(self.path / METRICS) != known[METRICS]:
+            told.append(f"{METRICS} was changed since the checkpoint of step {step} was written: some of its numbers are not the run's")
+        if (sealed := _document(self.path / RECIPE)).get(SEAL, _seal(sealed)) != _seal(sealed):
+            told.append(f"{RECIPE} was changed by hand, or by the disk; the run goes on by what it says now")
+        return told
 
     # checkpoints and models
 
@@ -192,7 +200,9 @@ class RunFolder:
             sync(self.path)
         models = [model for model in (self.model("best"), self.model("final")) if model is not None]
         protected = {n for n, path in checkpoints.steps(self.path).items() if any(m.is_relative_to(path.resolve()) for m in models)}
-        return checkpoints.save(self.path, step, tensors, documents, copies, keep=keep, protected=protected, planned=planned)
+        beside = {METRICS: checkpoints.digest(self.path / METRICS)} if (self.path / METRICS).exists() else {}
+        kept: dict[str, Any] = {"keep": keep, "protected": protected, "planned": planned, "beside": beside}
+        return checkpoints.save(self.path, step, tensors, documents, copies, **kept)
 
     def latest(self, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
         """The newest whole checkpoint, and a sentence about those passed over."""
@@ -215,7 +225,7 @@ class RunFolder:
     # reading
 
     def recipe(self) -> dict[str, Any]:
-        return _document(self.path / RECIPE)
+        return {name: value for name, value in _document(self.path / RECIPE).items() if name != SEAL}
 
     def provenance(self) -> dict[str, Any]:
         path = self.path / PROVENANCE
@@ -229,7 +239,7 @@ class RunFolder:
     def replan(self, recipe: Mapping[str, Any]) -> None:
         """Puts another recipe in the place of the run's, for whoever goes on with it."""
         with room(self.path, RECIPE):
-            write(self.path / RECIPE, encode(recipe))
+            write(self.path / RECIPE, encode(_sealed(recipe)))
 
     def note_resumed(self, step: int, command: Sequence[str], notes: Sequence[str] = ()) -> None:
         """Adds to the provenance that the run went on from a step, when, by which command, and what was noticed."""
@@ -263,6 +273,16 @@ def refuse_taken(path: Path) -> None:
         raise UserError(f"{path} holds files that are no run: name another folder with --run")
 
 
+def _sealed(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe with a hash of itself, by which it is noticed when a value in it has changed."""
+    return {**recipe, SEAL: _seal(recipe)}
+
+
+def _seal(recipe: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in recipe.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
 def _append(path: Path, step: int, values: Mapping[str, Any]) -> None:
     record = {"step": step, **{name: _number(values[name]) for name in sorted(values) if name != "step"}}
     with room(path.parent, path.name), open(path, "ab") as file:
@@ -276,7 +296,10 @@ def _number(value: Any) -> Any:
 
 
 def _records(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    try:
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}; move it away to go on without") from error
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):  # torn: only the last line can be
             return

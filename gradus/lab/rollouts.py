@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradus.lab import columns
-from gradus.lab.durable import PARTIAL, sync, write
+from gradus.lab.durable import PARTIAL, aside, remove, sync, write
 from gradus.types import Group, UserError
 
 if TYPE_CHECKING:
@@ -75,10 +75,37 @@ def cut_back(folder: Path, step: int) -> None:
     for number, path in ones.items():
         folded = _first(number) in folds and _first(number) + FOLDED <= step
         if number >= step or folded:
-            path.unlink(missing_ok=True)
+            remove(path)
     for start in sorted({_first(number) for number in _files(folder)[0]}):
         if start + FOLDED <= step:
             _fold(folder, start)
+
+
+def set_aside(folder: Path, before: int) -> list[str]:
+    """Renames the files that cannot be read, of steps less than `before`, so that nothing takes them for rollouts; a sentence for each.
+
+    Of a step's own file all is read, of a hundred steps' one the column of steps.
+    """
+    ones, folds = _files(folder)
+    told = []
+    for number, path in sorted([*ones.items(), *folds.items()]):
+        fault = _fault(path, number) if number < before else ""
+        if fault:
+            told.append(f"{fault}; what is left of it is kept as {aside(path)}")
+    return told
+
+
+def _fault(path: Path, number: int) -> str:
+    """Why the file of a step, or of the hundred that begins with it, is none; '' where it is one."""
+    try:
+        one = _ONE.fullmatch(path.name) is not None
+        steps = [step for step, _ in columns.decode(_open(path))] if one else _steps(path)
+    except UserError as error:
+        return str(error).partition(": delete")[0]
+    except Exception as error:  # whatever bytes may lead a reader to
+        return f"the rollouts in {path} cannot be read ({type(error).__name__}: {error})"
+    right = steps == [number] if one else {_first(step) for step in steps} == {number}
+    return "" if right else f"the rollouts in {path} are those of other steps: {steps!s:.60}"
 
 
 def settle(folder: Path) -> None:
@@ -138,8 +165,10 @@ def _open(path: Path) -> pa.Table:
 
     try:
         with pa.OSFile(str(path)) as file:
-            return pa.ipc.open_file(file).read_all()
-    except (pa.ArrowInvalid, OSError) as error:
+            table = pa.ipc.open_file(file).read_all()
+        table.validate(full=True)
+        return table
+    except (pa.ArrowException, OSError) as error:
         raise _unreadable(path, error) from error
 
 

@@ -133,6 +133,71 @@ def test_steps_that_are_missing_or_twice_are_told(tmp_path: Path, go_on: Callabl
     ]
 
 
+def test_metrics_that_changed_since_the_checkpoint_are_told(tmp_path: Path, go_on: Callable) -> None:
+    folder = go_on(new(tmp_path / "a"), 0, 5)
+    folder.cut_back(4)
+    assert folder.gaps(4) == []
+    metrics = folder.path / "metrics.jsonl"
+    metrics.write_bytes(metrics.read_bytes().replace(b"0.33", b"0.93"))
+    said = "metrics.jsonl was changed since the checkpoint of step 4 was written: some of its numbers are not the run's"
+    assert folder.gaps(4) == [said]
+    metrics.unlink()
+    assert folder.gaps(4) == ["metrics.jsonl lacks steps 0, 1, 2, 3, which come before step 4 and are not done again"]
+
+
+def test_a_recipe_that_was_changed_by_hand_is_told(tmp_path: Path) -> None:
+    folder = new(tmp_path / "a")
+    assert (folder.recipe(), folder.gaps(0)) == ({"key": "grpo", "steps": 3}, [])
+    recipe = folder.path / "recipe.json"
+    recipe.write_text(recipe.read_text().replace('"steps": 3', '"steps": 7'))
+    assert folder.recipe()["steps"] == 7
+    assert folder.gaps(0) == ["recipe.json was changed by hand, or by the disk; the run goes on by what it says now"]
+    folder.replan({"key": "grpo", "steps": 9})
+    assert (folder.recipe()["steps"], folder.gaps(0)) == (9, [])
+    recipe.write_text('{"key": "grpo"}')  # that of an older version has no hash
+    assert folder.gaps(0) == []
+
+
+def test_rollouts_that_cannot_be_read_are_set_aside_and_told(tmp_path: Path, go_on: Callable) -> None:
+    folder = go_on(new(tmp_path / "a"), 0, 7)
+    files = [folder.path / "rollouts" / f"step-{step:06d}.arrow" for step in range(7)]
+    files[0].write_bytes(b"")
+    files[1].write_bytes(files[1].read_bytes()[:-40])
+    files[2].write_bytes(files[3].read_bytes())
+    files[6].write_bytes(b"comes after the checkpoint")
+    told = folder.cut_back(6)
+    assert [line.partition(" are those of ")[0].partition(" cannot be read")[0] for line in told] == [
+        f"the rollouts in {file}" for file in files[:3]
+    ]
+    assert f"steps: [3]; what is left of it is kept as {files[2].with_name('broken-step-000002.arrow')}" in told[2]
+    assert folder.gaps(6) == ["rollouts lacks steps 0, 1, 2, which come before step 6 and are not done again"]
+    assert [step for step, _ in folder.rollouts()] == [3, 4, 5]
+    assert folder.cut_back(6) == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, go_on: Callable) -> None:
+    folder = go_on(new(tmp_path / "a"), 0, 3)
+    for name in ("metrics.jsonl", ".lock"):
+        (folder.path / name).unlink(missing_ok=True)
+        (folder.path / name).mkdir()
+    with pytest.raises(UserError, match=r"metrics\.jsonl cannot be read: Is a directory; move it away"):
+        folder.metrics()
+    with pytest.raises(UserError, match=r"a folder stands where a file belongs in .*a while writing its lock; .*: move it away"):
+        folder.claimed().__enter__()
+    (folder.path / "rollouts" / "step-000001.arrow").unlink()
+    (folder.path / "rollouts" / "step-000001.arrow").mkdir()
+    (folder.path / "metrics.jsonl").rmdir()
+    folder.cut_back(1)
+    assert [p.name for p in (folder.path / "rollouts").iterdir()] == ["step-000000.arrow"]
+
+
+def test_a_folder_that_was_moved_while_it_was_trained_in_is_a_sentence(tmp_path: Path) -> None:
+    folder = new(tmp_path / "a")
+    folder.path.rename(tmp_path / "b")
+    with pytest.raises(UserError, match=r"a file or folder has gone in .*a while writing metrics\.jsonl; .*where it is now"):
+        folder.append_metrics(0, {})
+
+
 def test_the_best_model_outlives_its_turn(tmp_path: Path) -> None:
     folder = new(tmp_path / "a")
     assert folder.model("best") is None
