@@ -43,6 +43,13 @@ def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collectio
     return found
 
 
+def own(value: Any) -> Any:
+    """The value with dictionaries and lists that nobody else holds: what a function changes in them is changed for it alone."""
+    if type(value) is dict:
+        return {key: own(inner) for key, inner in value.items()}
+    return type(value)(map(own, value)) if type(value) in (list, tuple) else value
+
+
 def columns_of(problem: Problem) -> dict[str, Any]:
     """The columns of a problem's data: the answer, then everything in `meta`."""
     return {**({} if problem.answer is None else {"answer": problem.answer}), **problem.meta}

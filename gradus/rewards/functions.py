@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from gradus.rewards.blame import Asker, about, judged
-from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, required
+from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, own, required
 from gradus.rewards.combine import Combines
 from gradus.rewards.pool import Pool, pool_of
 from gradus.rewards.round import Limits, overtime
@@ -158,20 +158,23 @@ def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> 
 
 
 async def _called(function: Callable[..., Any], trajectories: Sequence[Trajectory], step: int, timeout: float) -> Answer:
-    arguments = accepted(function, arguments_of(trajectories, step))
+    arguments = accepted(function, own(arguments_of(trajectories, step)))
     try:
         async with asyncio.timeout(timeout) as limit:
             # in a thread, since a function that is not async may run an event loop of its own
             call = partial(function, **arguments)
             values = call() if inspect.iscoroutinefunction(function) else await _threaded(call, _file_of(function))
             values = await values if inspect.isawaitable(values) else values
+            return values if isinstance(values, Failed) else outcomes(values, len(trajectories))
     except TimeoutError as error:
         if limit.expired():
             return Failed(overtime(timeout), FailureKind.TIMEOUT)
         return failure_of(error, _file_of(function))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling()):
+            raise
         return failure_of(error, _file_of(function))
-    return values if isinstance(values, Failed) else outcomes(values, len(trajectories))
 
 
 async def _threaded(call: Callable[[], Any], file: str | None) -> Any:

@@ -6,17 +6,19 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 from gradus.rewards.calling import failure_of, outcome
 from gradus.rewards.combine import Combines
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.functions import check_limits, in_pool
+from gradus.rewards.interrupted import one_by_one
 from gradus.rewards.pool import Pool, pool_of
 from gradus.rewards.round import Limits, Question
 from gradus.types import Failed, Frozen, Group, Outcome, Problem, Trajectory, UserError
 from gradus.types.packing import packed
-from gradus.types.parts import Judgement, OfSeveral, Signals, Task, Together, World
+from gradus.types.parts import Judgement, OfSeveral, Signals, Task, Together, Verify, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.types.user_code import Located
@@ -26,13 +28,13 @@ from gradus.types.user_code import Located
 class Verified(Combines):
     """What the task says: `task.judge` of the trajectory, else `task.verify` of the completion, else the sum of its environment's rewards.
 
-    A verdict that raises, or is anything but a finite number, has failed. A verifier of a user's file (--task FILE.py:NAME) is called in
-    worker processes, an answer a call, and one that hangs or takes too much memory has failed; so it is not for problems that hold what
-    JSON cannot (sets, objects), whose verifier is called in this process. The tasks that come with the package are judged in this process, too.
+    A verdict that raises, or is anything but a finite number, has failed, and so has one that does not come within its limit. A verifier of a
+    user's file (--task FILE.py:NAME, also within a mixture) is called in worker processes, an answer a call. All others are called in this
+    process and interrupted there: those that come with the package, those given in Python, and a file's whose problems hold what JSON cannot.
     """
 
-    timeout: float = 60.0  # seconds that the verifier of a user's file may take for an answer
-    memory: float = 4.0  # GiB that its process may take beside what loading the file took; 0: no limit
+    timeout: float = 60.0  # seconds that the verifier may take for an answer
+    memory: float = 4.0  # GiB that a process of a file's verifier may take beside what loading the file took; 0: no limit
     retries: int = 1  # how often an answer is put to it again where it timed out, ran out of memory or its process died
     workers: int | None = None  # processes at most; None: one a core
     name: ClassVar[str] = "verified"
@@ -50,34 +52,38 @@ class Verified(Combines):
         self.check(world.task)
         if world.task.judge is None and world.task.verify is None:
             return await EnvironmentReturn().score(groups, signals, world)
-        if world.task.judge is None and isinstance(world.task.verify, Located):
-            asked = {t.id: _sent(t) for g in groups for t in g.trajectories if not isinstance(t.reward, Failed)}
-            if None not in asked.values():
-                return await self._in_processes(groups, asked, world.task.verify, world)
-            warnings.warn(
-                f"the verifier of task {world.task.name} is called in this process, where nothing can end it, since its problems hold what JSON "
-                "cannot; give answer and meta as text, numbers, lists and mappings",
-                stacklevel=2,
-            )
-        found = await _together([t for group in groups for t in group.trajectories], world)
-        return [[found[t.id] if t.id in found else _judged(t, world.task) for t in group.trajectories] for group in groups]
+        whole = [t for g in groups for t in g.trajectories if not isinstance(t.reward, Failed)]
+        facts = _Facts(whole, world, self.name)
+        for verify, asked in _by_verifier([t for t in whole if t.id not in facts.found], world.task):
+            if isinstance(verify, Together):
+                facts.found |= dict(zip((t.id for t in asked), map(outcome, await verify.together(asked, world)), strict=True))
+            elif isinstance(verify, Located) and None not in (sent := [_sent(t) for t in asked]):
+                facts.add(asked, await self._in_processes(asked, sent, verify, world))
+            else:
+                facts.add(asked, self._in_this_process(asked, verify, world))
+        return [[_judgement(facts.found.get(t.id, t.reward)) for t in g.trajectories] for g in groups]  # type: ignore[arg-type]
 
-    async def _in_processes(
-        self, groups: Sequence[Group], asked: dict[str, dict[str, Any] | None], verify: Located, world: World
-    ) -> list[list[Judgement]]:
-        call = world.call(self.name)
-        places = {t: f"{call}/{n}" for n, t in enumerate(asked)}
-        found: dict[str, Outcome] = {t: Failed.read(told) for t, place in places.items() if (told := world.fact(place)) is not None}
-        new = [t for t in asked if t not in found]
-        problems = {t.id: t.problem.id for g in groups for t in g.trajectories}
-        questions = [Question(asked[t] or {}, 1, f"problem {problems[t]}") for t in new]
+    async def _in_processes(self, asked: Sequence[Trajectory], sent: Sequence[Any], verify: Located, world: World) -> list[Outcome]:
+        questions = [Question(s, 1, f"problem {t.problem.id}") for t, s in zip(asked, sent, strict=True)]
         pool: Pool = pool_of(verify.spec, "task", verify.options)
-        answers = await in_pool(pool, lambda: pool.ask(questions, self.limits), world, f"the verifier of task {world.task.name}")
-        for t, answer in zip(new, answers, strict=True):
-            found[t] = judged = answer if isinstance(answer, Failed) else answer[0]
-            if isinstance(judged, Failed) and judged.kind.chance:
-                world.decide(places[t], judged.told)
-        return [[_judgement(found.get(t.id, t.reward)) for t in g.trajectories] for g in groups]  # type: ignore[arg-type]
+        answers = await in_pool(pool, lambda: pool.ask(questions, self.limits), world, f"the verifier of task {asked[0].problem.task}")
+        return [answer if isinstance(answer, Failed) else answer[0] for answer in answers]
+
+    def _in_this_process(self, asked: Sequence[Trajectory], verify: Verify | None, world: World) -> list[Outcome]:
+        task, current = world.task, 0
+        if isinstance(verify, Located):
+            warnings.warn(
+                f"the verifier of task {task.name} is called in this process, where no limit of memory holds and only Python is ended at its limit "
+                "of time, since its problems hold what JSON cannot; give answer and meta as text, numbers, lists and mappings",
+                stacklevel=3,
+            )
+
+        def begun(number: int) -> None:
+            nonlocal current
+            current = number
+
+        with world.waiting(f"the verifier of task {task.name}", lambda: f"problem {asked[current].problem.id}, in this process"):
+            return one_by_one([partial(verdict, task, t) for t in asked], self.limits, begun)
 
     def check(self, task: Task) -> None:
         """Raises UserError where the task has no way to tell, or lacks what its verifier needs of this machine."""
@@ -100,28 +106,35 @@ def verdict(task: Task, trajectory: Trajectory) -> Outcome:
             return outcome(task.judge(trajectory))
         assert task.verify is not None
         return outcome(task.verify(trajectory.problem, trajectory.completion))
-    except (Exception, SystemExit) as error:  # a task's verifier may be a user's
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a task's verifier may be a user's
         return failure_of(error, who="the verifier ")
 
 
-async def _together(trajectories: Sequence[Trajectory], world: World) -> dict[str, Judgement]:
-    """Judgements by id, of those whose verifier judges many at once; in a mixture, that of the task that a problem is of."""
-    if world.task.judge is not None:
-        return {}
-    asked: dict[int, tuple[Together, list[Trajectory]]] = {}
+def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[Verify | None, list[Trajectory]]]:
+    """Trajectories by who judges them: in a mixture the verifier of the task that a problem is of; None: the task's judge, or nobody."""
+    found: dict[int, tuple[Verify | None, list[Trajectory]]] = {}
     for t in trajectories:
-        verify: Any = world.task.verify.of(t.problem) if isinstance(world.task.verify, OfSeveral) else world.task.verify
-        if isinstance(verify, Together) and not isinstance(t.reward, Failed):
-            asked.setdefault(id(verify), (verify, []))[1].append(t)
-    found: dict[str, Judgement] = {}
-    for verify, own in asked.values():
-        values = await verify.together(own, world)
-        found |= {t.id: _judgement(outcome(value)) for t, value in zip(own, values, strict=True)}
-    return found
+        verify = None if task.judge is not None else task.verify.of(t.problem) if isinstance(task.verify, OfSeveral) else task.verify
+        found.setdefault(id(verify), (verify, []))[1].append(t)
+    return list(found.values())
 
 
-def _judged(trajectory: Trajectory, task: Task) -> Judgement:
-    return _judgement(verdict(task, trajectory))
+class _Facts:
+    """What was found of some answers, by trajectory; of that, what clock or machine decided is a fact of the step, and obeyed when it is done again."""
+
+    def __init__(self, asked: Sequence[Trajectory], world: World, name: str) -> None:
+        call = world.call(name)
+        self.world, self.places = world, {t.id: f"{call}/{n}" for n, t in enumerate(asked)}
+        told = {t: world.fact(place) for t, place in self.places.items()}
+        self.found: dict[str, Outcome] = {t: Failed.read(fact) for t, fact in told.items() if fact is not None}
+
+    def add(self, asked: Sequence[Trajectory], outcomes: Sequence[Outcome]) -> None:
+        for t, found in zip(asked, outcomes, strict=True):
+            self.found[t.id] = found
+            if isinstance(found, Failed) and found.kind.chance:
+                self.world.decide(self.places[t.id], found.told)
 
 
 def _judgement(value: Outcome) -> Judgement:

@@ -51,7 +51,8 @@ def load_object(spec: str, kind: str) -> Any:
     path, name = split_spec(spec, kind)
     module = load_module(path)
     if not hasattr(module, name):
-        public = [n for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)]
+        own = {n: v for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)}
+        public = [n for n, v in own.items() if getattr(v, "__module__", module.__name__) == module.__name__ or not callable(v)]  # not what it imports
         raise unknown(kind, name, public, f"Looked for it in {path}")
     return getattr(module, name)
 
@@ -116,5 +117,8 @@ def raised(error: BaseException, file: str | None = None) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     inside = [f for f in frames if f.filename == file] or frames
     where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
-    text = " ".join(str(error).split())[:300]
+    try:
+        text = " ".join(str(error).split())[:300]
+    except Exception:  # the user's own, too
+        text = ""
     return f"{type(error).__name__}{': ' + text if text else ''}{where}"

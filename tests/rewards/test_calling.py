@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradus.rewards.calling import accepted, arguments_of, check_columns, failure_of, outcome, outcomes, required, taken
+from gradus.rewards.calling import accepted, arguments_of, check_columns, failure_of, outcome, outcomes, own, required, taken
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, UserError
 
 from .judged import trajectory
@@ -84,7 +84,23 @@ def test_none_and_failures_pass():
 
 def test_an_exception_is_a_failure_of_its_kind():
     assert failure_of(ValueError("no\nsuch")) == Failed("raised ValueError: no such", FailureKind.RAISED)
+
+    class Unsayable(Exception):
+        def __str__(self):
+            raise ValueError
+
+    assert failure_of(Unsayable()) == Failed("raised Unsayable", FailureKind.RAISED)
     assert failure_of(MemoryError(), who="the verifier ") == Failed("the verifier raised MemoryError", FailureKind.MEMORY)
+
+
+def test_what_a_function_changes_is_its_own():
+    given = {"prompts": [[{"role": "user", "content": "ask"}]], "answer": [["a", ("b", ["c"])]], "step": 1}
+    taken = own(given)
+    assert taken == given
+    taken["prompts"][0][0]["content"] = "other"
+    taken["answer"][0][1][1].clear()
+    taken["answer"].clear()
+    assert given == {"prompts": [[{"role": "user", "content": "ask"}]], "answer": [["a", ("b", ["c"])]], "step": 1}
 
 
 def test_only_what_is_named_is_gathered():

@@ -290,12 +290,34 @@ def test_where_a_function_runs(file, tmp_path, monkeypatch):
         reward_from(5)
 
 
-def test_a_local_function_that_exits_has_failed():
+def test_whatever_a_local_function_raises_or_gives_it_has_failed():
     def leaves(completions):
         raise SystemExit(3)
 
-    (failed,) = rewards(LocalFunction(leaves), "a")
-    assert failed.reason.startswith("raised SystemExit: 3 (test_functions.py, line ")
+    async def cancels(completions):
+        raise asyncio.CancelledError
+
+    class Hostile:
+        def __float__(self):
+            raise SystemExit(4)
+
+    for function, reason in [
+        (leaves, "raised SystemExit: 3"),
+        (cancels, "raised CancelledError"),
+        (lambda completions: [Hostile()], "raised SystemExit: 4"),
+    ]:
+        (failed,) = rewards(LocalFunction(function), "a")
+        assert failed.reason.startswith(f"{reason} (test_functions.py, line ")
+
+
+def test_a_local_function_changes_nothing_of_the_problem():
+    def spoils(prompts, completions, answer):
+        prompts[0][0]["content"] = answer[0][0] = "spoilt"
+        return [1.0]
+
+    asked = trajectory("a", answer=["right"])
+    assert [j.reward for (j,) in score(LocalFunction(spoils), [asked])] == [1.0]
+    assert (asked.problem.messages[0]["content"], asked.problem.answer) == ("ask", ["right"])
 
 
 def test_what_the_clock_decided_is_obeyed(tmp_path):

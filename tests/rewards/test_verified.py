@@ -177,9 +177,41 @@ def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
 
 
 def test_what_json_cannot_hold_is_judged_in_this_process_and_that_is_said(mine):
-    with pytest.warns(UserWarning, match="the verifier of task p is called in this process, where nothing can end it"):
+    with pytest.warns(UserWarning, match="the verifier of task p is called in this process, where no limit of memory holds"):
         ((judged,),) = score(Verified(), [trajectory("a", answer={"a"})], verify=mine.verify)
     assert judged.reward == 0.0
+
+
+def test_a_verifier_in_this_process_that_hangs_has_failed_and_that_is_a_fact():
+    def verify(problem, completion):
+        while completion == "hang":
+            pass
+        return 1.0
+
+    row = [trajectory("a"), trajectory("hang"), trajectory("b")]
+    facts: dict[str, str] = {}
+    (judged,) = score(Verified(timeout=0.3, retries=1), row, verify=verify, facts=facts)
+    late = "did not answer within 0.3 seconds, the limit that --reward.timeout sets (2 attempts)"
+    assert [j.reward for j in judged] == [1.0, Failed(late, FailureKind.TIMEOUT), 1.0]
+    assert facts == {"verified/1": f"timed out: {late}"}
+    (again,) = score(Verified(), row, verify=lambda problem, completion: 1.0, facts=facts)
+    assert again == judged
+
+
+def test_in_a_mixture_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
+    verify = MixtureVerify(Frozen(p=mine.verify, other=lambda problem, completion: 0.25))
+    die, theirs = trajectory("die", answer=("a", 7)), trajectory("die")  # in this process there would be an end
+    theirs = theirs.but(id="theirs", problem=replace(theirs.problem, task="other"))
+    (row,) = score(Verified(retries=0), [die, theirs], verify=verify)
+    assert [j.reward for j in row] == [Failed("ended with exit code 2", FailureKind.DIED), 0.25]
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
+def test_whatever_a_verifier_raises_it_has_failed(error):
+    def verify(problem, completion):
+        raise error
+
+    assert judged(verify).kind is FailureKind.RAISED
 
 
 def test_limits_that_mean_nothing_are_refused():
