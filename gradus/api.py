@@ -26,6 +26,7 @@ from gradus.lab.sinks import Curve, Sinks, names_of, open_sinks, plain
 from gradus.overrides import annotation, declared, read
 from gradus.recipe import PROFILES, Recipe, get, put
 from gradus.recipe_json import from_json, to_json
+from gradus.resuming import put_back, replanned
 from gradus.run import OnStep, Run, go, prepare, proceed
 from gradus.stopping import Stop
 from gradus.types import UserError, unknown
@@ -273,33 +274,30 @@ def resume(
     log: str | Sequence[str] | None = None,
     until: str | Stop | None = None,
     processes: int = 1,
+    device: str | None = None,
+    **changes: Any,
 ) -> Run:
     """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes.
 
     `more`: steps in all from now on, if not as planned; `log`: places for the metrics from now on, if not as planned ("none" for none);
-    `until`, `processes`: as for `train`. What was found broken is told by `view`, else on standard error, and in provenance.json.
+    `until`, `processes`: as for `train`; `device`, `changes`: if not as planned, `setting__memory="6GB"` (`gradus.resuming.MAY_CHANGE`).
+    What was found broken is told by `view`, else on standard error, and in provenance.json.
     """
     from gradus.systems.parallel import shared
 
     stop = until if isinstance(until, Stop) else Stop(until)
     opened = RunFolder.open(folder)
     planned = before = plan_of(opened)
-    if more is not None:
-        planned = replace(planned, recipe=planned.recipe.but(setting__steps=more))
+    planned = replace(planned, recipe=replanned(planned.recipe, more, changes), device=device or planned.device)
     planned = replace(planned, log=names_of(planned.log if log is None else log))
     run = start(planned, on_step=on_step, view=view)
     run.stop = stop
     say = view.message if view is not None else partial(print, file=sys.stderr)
     with opened.claimed():
-        checkpoint, passed = opened.latest()
-        if checkpoint is not None:
-            run.restore(checkpoint)
         told = opened.metrics() if planned.log == before.log else []
-        aside = opened.cut_back(run.step)
-        notes = [note for note in (passed, *aside, *opened.gaps(run.step)) if note]
+        notes = put_back(run, opened)
         for note in notes:
             say(note)
-        run.metrics = opened.metrics()
         if planned != before:
             opened.replan(planned.stored())
         opened.note_resumed(run.step, sys.argv, notes)

@@ -13,7 +13,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
-WITH_FIELDS = ("train", "eval", "leaks", "contract", "explain", "check", "doctor")  # commands that take fields besides their options
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor")  # commands that take fields besides their options
 SHELLS = ("bash", "zsh", "fish")
 FORMS = ("model", "sft", "preference", "rollouts")  # of what is exported
 
@@ -78,6 +78,10 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     _train_options(made["train"])
     made["resume"].add_argument("folder", metavar="RUN", help="the folder that was named with --run")
     made["resume"].add_argument("--steps", type=int, help="steps in all, if not as planned")
+    made["resume"].add_argument("--device", help="cpu, cuda, cuda:1, if not as planned; another kind rounds differently")
+    made["resume"].epilog = "Fields that say what the machine gives and when a run gives up may change: " + ", ".join(
+        f"--{name}" for name in ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
+    )
     _until_option(made["resume"])
     _processes_option(made["resume"])
     made["resume"].add_argument("--log", metavar="W,W", help="where else the metrics go from now on, if not as planned; none for nowhere")

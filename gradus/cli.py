@@ -8,13 +8,13 @@ import io
 import json
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gradus.arguments import COMMANDS, WITH_FIELDS, build_parser, planned_of, split_fields, split_task
+from gradus.ending import carry_out
 
 REFUSED = {
     errno.ENOSPC: "free some space",
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gradus.lab.live import printable
 
         print(f"gradus: {printable(sentence)}", file=sys.stderr)
-        return 2
+        return int(getattr(error, "code", 2))
 
 
 def told(error: Exception) -> str | None:
@@ -136,6 +136,7 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.lab.folder import RunFolder
     from gradus.lab.live import Live
     from gradus.lab.provenance import changed, versions
+    from gradus.resuming import read_fields
     from gradus.types import UserError
 
     opened = RunFolder.open(options.folder)
@@ -149,72 +150,9 @@ def resume(options: argparse.Namespace) -> int:
         view.message(news)
     if options.steps is None and done >= planned.recipe.setting.steps:
         view.message(f"all {done} steps are done already; for more: gradus resume {options.folder} --steps {2 * done}")
-    going: dict[str, Any] = {"view": view, "more": options.steps, "log": options.log, "until": stop, "processes": options.processes}
-    return carry_out(lambda: api.resume(options.folder, **going), options.folder)
-
-
-def carry_out(training: Callable[[], Any], folder: str) -> int:
-    """Trains, writes the report, and says what came of it and what to type next. Returns the exit code."""
-    from gradus.lab.folder import is_run
-
-    try:
-        run = training()
-    except (KeyboardInterrupt, SystemExit) as stopped:
-        if not is_run(Path(folder)):
-            raise
-        print(f"\nstopped; {kept(folder)}", file=sys.stderr)
-        report_of(folder)
-        return 130 if isinstance(stopped, KeyboardInterrupt) else int(stopped.code or 0)
-    except BrokenPipeError:  # who read the lines has gone, and the run is not done
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"nobody reads what is printed any more, so the run stopped; {kept(folder)}", file=sys.stderr)
-        return 128 + signal.SIGPIPE
-    if run.stop.asked == "time":
-        little = "" if run.stop.boundaries > 1 else "not one step could be done in it, so give more: "
-        print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
-        return int(run.stop.code)
-    print("\n".join([came_of_it(run.metrics), f"report: {report_of(folder)}", *next_words(folder)]))
-    return 0
-
-
-def report_of(folder: str) -> str:
-    """Writes the report; where it is, or why there is none: a run that is done is not undone by that."""
-    from gradus.lab.report import write_report
-    from gradus.types import UserError
-
-    try:
-        return str(write_report(folder))
-    except (UserError, OSError) as error:
-        return f"none, since {error}"
-
-
-def kept(folder: str) -> str:
-    """What of a stopped run is kept."""
-    from gradus.lab.checkpoints import latest
-
-    found, _ = latest(Path(folder))
-    where = f"saved up to step {found.step}" if found is not None else "nothing was saved yet, so it starts again"
-    return f"{where}; go on with: gradus resume {folder}"
-
-
-def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
-    """First and last value of what was measured on held-out problems, or of the reward where nothing was."""
-    names = {
-        "held_out/accuracy": "held-out accuracy",
-        "held_out/greedy": "greedy",
-        "held_out/reward": "held-out reward",
-        "reward": "reward",
-    }
-    found: list[str] = []
-    for name, label in names.items():
-        values = [row[name] for row in metrics if row.get(name) is not None]
-        if values and not (found and name == "reward"):
-            found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}")
-    return f"done: {'; '.join(found) or 'no step was taken'}"
-
-
-def next_words(folder: str) -> list[str]:
-    return [f"run: {folder}", f"next: gradus eval {folder} --pass-at 1,4,16", f"      gradus export {folder} {folder.rstrip('/')}-model"]
+    given = {name: getattr(options, name) for name in ("log", "processes", "device")}
+    given |= read_fields(planned.recipe, options.fields)
+    return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, until=stop, **given), options.folder)
 
 
 def free_folder(recipe: str, task: str) -> str:

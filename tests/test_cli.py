@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradus.cli import build_parser, came_of_it, carry_out, free_folder, main, split_fields, whole_numbers
+from gradus.cli import build_parser, free_folder, main, split_fields, whole_numbers
+from gradus.ending import came_of_it, carry_out
 from gradus.lab.folder import RunFolder
 from gradus.types import UserError
 from tests.small_model import save_small_model
@@ -261,7 +262,8 @@ def test_ctrl_c_before_anything_began(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("gradus.api.start", stopped)
     code, _, err = said(capsys, "train", "grpo")
-    assert (code, err) == (130, "stopped\n")
+    assert code == 130
+    assert "stopped before there was a run: nothing was written to runs/grpo-arithmetic, so start it again with the same words" in err
     assert not list(tmp_path.iterdir())
 
 

@@ -55,7 +55,8 @@ class RunFolder:
     def open(cls, path: Path | str) -> RunFolder:
         """A run that exists. Raises: UserError where there is none."""
         if not is_run(Path(path)):
-            raise UserError(f"{path} holds no run: it has no {RECIPE}; give the folder that was named with --run")
+            none = "" if Path(path).exists() else "; a run that was stopped while its model was loaded leaves no folder: start it again"
+            raise UserError(f"{path} holds no run: it has no {RECIPE}; give the folder that was named with --run{none}")
         return cls(Path(path))
 
     def discard(self) -> None:

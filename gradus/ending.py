@@ -1,0 +1,76 @@
+"""What a command says when its run has ended, and the exit code that says why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def carry_out(training: Callable[[], Any], folder: str) -> int:
+    """Trains, writes the report, and says what came of it and what to type next. Returns the exit code."""
+    from gradus.lab.folder import is_run
+
+    try:
+        run = training()
+    except (KeyboardInterrupt, SystemExit) as stopped:
+        code = 130 if isinstance(stopped, KeyboardInterrupt) else int(stopped.code or 0)
+        if not is_run(Path(folder)):
+            print(f"\nstopped before there was a run: nothing was written to {folder}, so start it again with the same words", file=sys.stderr)
+            return code
+        print(f"\nstopped; {kept(folder)}", file=sys.stderr)
+        report_of(folder)
+        return code
+    except BrokenPipeError:  # who read the lines has gone, and the run is not done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"nobody reads what is printed any more, so the run stopped; {kept(folder)}", file=sys.stderr)
+        return 128 + signal.SIGPIPE
+    if run.stop.asked == "time":
+        little = "" if run.stop.boundaries > 1 else "not one step could be done in it, so give more: "
+        print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
+        return int(run.stop.code)
+    print("\n".join([came_of_it(run.metrics), f"report: {report_of(folder)}", *next_words(folder)]))
+    return 0
+
+
+def report_of(folder: str) -> str:
+    """Writes the report; where it is, or why there is none: a run that is done is not undone by that."""
+    from gradus.lab.report import write_report
+    from gradus.types import UserError
+
+    try:
+        return str(write_report(folder))
+    except (UserError, OSError) as error:
+        return f"none, since {error}"
+
+
+def kept(folder: str) -> str:
+    """What of a stopped run is kept."""
+    from gradus.lab.checkpoints import latest
+
+    found, _ = latest(Path(folder))
+    where = f"saved up to step {found.step}" if found is not None else "nothing was saved yet, so it starts again"
+    return f"{where}; go on with: gradus resume {folder}"
+
+
+def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
+    """First and last value of what was measured on held-out problems, or of the reward where nothing was."""
+    names = {
+        "held_out/accuracy": "held-out accuracy",
+        "held_out/greedy": "greedy",
+        "held_out/reward": "held-out reward",
+        "reward": "reward",
+    }
+    found: list[str] = []
+    for name, label in names.items():
+        values = [row[name] for row in metrics if row.get(name) is not None]
+        if values and not (found and name == "reward"):
+            found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}")
+    return f"done: {'; '.join(found) or 'no step was taken'}"
+
+
+def next_words(folder: str) -> list[str]:
+    return [f"run: {folder}", f"next: gradus eval {folder} --pass-at 1,4,16", f"      gradus export {folder} {folder.rstrip('/')}-model"]

@@ -1,0 +1,53 @@
+"""Going on with a run: what may be changed of it, and how it is put back to its last whole checkpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gradus.overrides import override_all
+from gradus.recipe import Recipe, changes
+from gradus.types import UserError
+
+if TYPE_CHECKING:
+    from gradus.lab.folder import RunFolder
+    from gradus.run import Run
+
+MAY_CHANGE = ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
+"""Fields of the setting that say what the machine gives and when a run gives up, not what it computes."""
+
+
+def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Recipe:
+    """The recipe for the steps to come.
+
+    Args: steps: in all; None: as planned; given: path with two underscores for a dot -> value, as for `Recipe.but`.
+    Raises: UserError for a field that says what the run computes.
+    """
+    for path in (name.replace("__", ".") for name in given):
+        if path.removeprefix("setting.") not in MAY_CHANGE:
+            raise UserError(
+                f"--{path.removeprefix('setting.')} cannot change within a run: gradus resume takes --steps, --device, "
+                f"{', '.join(f'--{name}' for name in MAY_CHANGE)}; for anything else export its model (gradus export RUN DIR) and start another "
+                "run with --model DIR"
+            )
+    changed = recipe.but(**{f"setting__{name.removeprefix('setting__')}": value for name, value in given.items()})
+    return changed if steps is None else changed.but(setting__steps=steps)
+
+
+def read_fields(recipe: Recipe, fields: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """(path, text) as typed, read as `given` of `replanned`; those that are so already are left out."""
+    return {re.sub(r"\.", "__", path): value for path, value in changes(recipe, override_all(recipe, fields)).items()}
+
+
+def put_back(run: Run, folder: RunFolder) -> list[str]:
+    """Puts a run at the folder's newest whole checkpoint, or its start, and drops from the folder what came after it.
+
+    Returns: a sentence for everything that was found broken, changed or missing.
+    """
+    checkpoint, passed = folder.latest()
+    if checkpoint is not None:
+        run.restore(checkpoint)
+    aside = folder.cut_back(run.step)
+    run.metrics = folder.metrics()
+    return [note for note in (passed, *aside, *folder.gaps(run.step)) if note]

@@ -1,0 +1,25 @@
+"""What a command says when its run has ended before there was one; what else it says is tried with the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradus.ending import carry_out
+from gradus.lab.folder import RunFolder
+
+
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_who_stops_before_there_is_a_run_is_told_that_there_is_none(
+    raised: BaseException, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped() -> None:
+        raise raised
+
+    assert carry_out(stopped, str(tmp_path / "run")) == code
+    said = f"stopped before there was a run: nothing was written to {tmp_path / 'run'}, so start it again with the same words"
+    assert capsys.readouterr().err.strip() == said
+    RunFolder.create(tmp_path / "run", {}, {})
+    assert carry_out(stopped, str(tmp_path / "run")) == code
+    assert f"nothing was saved yet, so it starts again; go on with: gradus resume {tmp_path / 'run'}" in capsys.readouterr().err

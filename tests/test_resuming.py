@@ -1,0 +1,55 @@
+"""What may change of a run that goes on, and what may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import gradus
+from gradus.cli import main
+from gradus.completion import build_parser
+from gradus.lab.folder import RunFolder
+from gradus.papers.bases.grpo import grpo
+from gradus.resuming import MAY_CHANGE, read_fields, replanned
+from gradus.types import UserError
+
+
+def test_what_the_machine_gives_may_change() -> None:
+    given = read_fields(grpo, [("memory", "6GB"), ("setting.keep", "5"), ("guard.returns", "7")])
+    assert given == {"setting__memory": "6GB", "setting__keep": 5, "setting__guard__returns": 7}
+    changed = replanned(grpo, 9, given)
+    assert (changed.setting.memory, changed.setting.keep, changed.setting.guard.returns, changed.setting.steps) == ("6GB", 5, 7, 9)
+    assert replanned(grpo, None, {"max_wait": 5.0}) == grpo.but(setting__max_wait=5.0)
+    assert replanned(grpo, None, {}) == grpo
+
+
+@pytest.mark.parametrize("name", ["setting__learning_rate", "setting__prompts", "guard__spike", "credit"])
+def test_what_a_run_computes_may_not(name: str) -> None:
+    path = name.replace("__", ".").removeprefix("setting.")
+    with pytest.raises(UserError, match=rf"--{path} cannot change within a run: gradus resume takes --steps, --device, --memory, .*export"):
+        replanned(grpo, None, {name: 3})
+
+
+def test_every_field_that_may_change_is_named_in_the_help() -> None:
+    epilog = build_parser()[1]["resume"].epilog
+    assert epilog is not None
+    assert [name for name in MAY_CHANGE if f"--{name}" not in epilog] == []
+
+
+def test_a_run_goes_on_with_other_limits_to_the_same_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = {"prompts": 2, "group": 2, "save_every": 1, "eval_every": 0, "max_tokens": 4}
+    settings = {f"setting__{name}": value for name, value in small.items()}
+    whole = gradus.train("reinforce", steps=2, run=tmp_path / "whole", study=None, **settings)
+    gradus.train("reinforce", steps=1, run=tmp_path / "run", study=None, **settings)
+    words = ["resume", str(tmp_path / "run"), "--steps", "2", "--keep", "7", "--memory", "40GB", "--max_wait", "900"]
+    assert main(words) == 0
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.metrics() == whole.metrics
+    setting = folder.recipe()["recipe"]["setting"]
+    assert (setting["keep"], setting["memory"], setting["max_wait"]) == (7, "40GB", 900.0)
+    assert folder.gaps(2) == []
+    capsys.readouterr()
+    assert main(["resume", str(tmp_path / "run"), "--learning_rate", "0.5"]) == 2
+    assert "--learning_rate cannot change within a run" in "".join(capsys.readouterr().err.split("\n"))
+    assert RunFolder.open(tmp_path / "run").recipe()["recipe"]["setting"]["learning_rate"] != 0.5
