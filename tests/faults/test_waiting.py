@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,14 @@ import pytest
 
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.functions import Function, LocalFunction
-from gradus.rewards.pool import stop_workers
+from gradus.rewards.pool import pool_of, stop_workers
 from gradus.types import UserError
-from tests.rewards.processes import gone, needs_proc
+from tests.rewards.processes import gone, needs_proc, running
 from tests.toy import train_toy
 
-REPORT = r"nothing has come for \ds, so the run ends; it waited for: {} \(.*problem toy/.*\)\. Mend what hangs and go on with gradus resume"
+REPORT = (
+    r"nothing has come for \d+s, so the run ends; it waited for: {} \(.*problem toy/.*\)\. Mend what hangs and go on with gradus resume"
+)
 
 
 def never(completions: Any, **kwargs: Any) -> Any:
@@ -29,19 +30,20 @@ async def blocks(completions: Any, **kwargs: Any) -> Any:
 
 @pytest.mark.parametrize("function", [never, blocks])
 def test_a_function_in_this_process(function: Any) -> None:
-    with pytest.raises(UserError, match=REPORT.format(rf"reward function {function.__name__}, for \ds")):
+    with pytest.raises(UserError, match=REPORT.format(rf"reward function {function.__name__}, for \d+s")):
         train_toy(grpo.but(reward=LocalFunction(function)), steps=1, prompts=2, max_wait=0.5)
 
 
 @needs_proc
 def test_a_function_in_its_own_process(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    path.write_text(
-        f"import os, pathlib, time\ndef f(completions):\n    pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n    time.sleep(600)\n"
-    )
+    path.write_text("import time\ndef f(completions):\n    time.sleep(600)\n")
+    reward = Function(f"{path}:f", timeout=500.0)
+    pool = pool_of(reward.path)
+    pool.greeting(reward.limits)  # else the wait might be over before a process is there
+    workers = running(lambda stat: stat[1] == str(pool._nursery.process.pid))
+    assert workers
     with pytest.raises(UserError, match=REPORT.format(r"reward function f, for \d+s")):
-        train_toy(grpo.but(reward=Function(f"{path}:f", timeout=500.0)), steps=1, prompts=2, max_wait=3.0)
-    pid = (tmp_path / "pid").read_text()
-    assert pid != str(os.getpid())
-    assert gone(lambda stat: stat[0] == pid)
+        train_toy(grpo.but(reward=reward), steps=1, prompts=2, max_wait=0.5)
+    assert gone(lambda stat: stat[0] in workers)
     stop_workers()

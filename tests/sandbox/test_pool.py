@@ -61,12 +61,12 @@ def test_a_traceback_begins_in_the_program(isolation):
 
 @both
 def test_limits_of_time_and_output(isolation):
-    ran = run("import time\nprint('begun', flush=True)\ntime.sleep(60)", limits=Limits(wall=0.5), isolation=isolation)
+    ran = run("import time\nprint('begun', flush=True)\ntime.sleep(600)", limits=Limits(wall=1.5), isolation=isolation)
     assert (ran.ended, ran.stdout) == (End.TIMEOUT, "begun\n")
-    assert 0.5 <= ran.seconds < 10
-    ran = run("while True: pass", limits=Limits(wall=30, cpu=1), isolation=isolation)
+    assert 1.5 <= ran.seconds < 60
+    ran = run("while True: pass", limits=Limits(wall=600, cpu=1), isolation=isolation)
     assert ran.ended is End.TIMEOUT
-    assert ran.seconds < 25  # by its processor time
+    assert ran.seconds < 600  # by its processor time
     ran = run("while True: print('x' * 99)", limits=Limits(wall=20, output=1000), isolation=isolation)
     assert ran.ended is End.OUTPUT
     assert ran.stdout == ("x" * 99 + "\n") * 10
@@ -241,6 +241,7 @@ def test_a_run_that_is_killed_takes_its_programs_along(tmp_path):
     assert len(inside) >= 2  # bubblewrap and the interpreter
     process.kill()
     process.wait()
+    deadline = time.monotonic() + 60
     while any(os.path.exists(f"/proc/{pid}") for pid in inside) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not [pid for pid in inside if os.path.exists(f"/proc/{pid}")]

@@ -65,8 +65,9 @@ def test_what_is_ended_first_when_memory_runs_out():
 
 
 def test_threads_children_are_members():
-    source = "import subprocess, sys, threading\nt = threading.Thread(target=lambda: subprocess.run(['cat']))\nt.start()\n"
-    source += "import time; time.sleep(0.5); print(1, flush=True); t.join()"
+    source = "import subprocess, sys, threading\n"
+    source += "def child():\n    cat = subprocess.Popen(['cat'])\n    print(1, flush=True)\n    cat.wait()\n"
+    source += "threading.Thread(target=child).start()"
     process = subprocess.Popen([sys.executable, "-S", "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

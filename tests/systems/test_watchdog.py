@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import threading
@@ -82,12 +83,12 @@ def test_it_ends_a_run_that_awaits_or_sleeps(waits: object) -> None:
 
     with (
         pytest.raises(
-            UserError, match=r"nothing has come for .*environment, for \ds \(problem p/1\)\. Mend what hangs and go on"
+            UserError, match=r"nothing has come for .*environment, for \d+s \(problem p/1\)\. Mend what hangs and go on"
         ) as caught,
         dog.watching(said.append, 0.3),
     ):
         asyncio.run(run())
-    assert said[0].startswith("still waiting for environment, for 0s (problem p/1)")
+    assert re.match(r"still waiting for environment, for \d+s \(problem p/1\)", said[0])
     assert caught.value.__cause__ is not None
     assert not [t for t in threading.enumerate() if t.name == "watchdog"]
 
@@ -101,7 +102,7 @@ def test_code_that_nothing_interrupts_is_shown_and_the_process_ends() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert "it waited for: verifier, for 0s (problem p/2). It cannot be interrupted" in done.stdout
+    assert re.search(r"it waited for: verifier, for \d+s \(problem p/2\)\. It cannot be interrupted", done.stdout)
     assert 'File "<string>", line 7' in done.stderr
 
 
