@@ -268,10 +268,10 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score", "score is of type int; it must be a function", {"r.py": "score = 3\n"}),
     ("{train} --reward r.py:score", 'needs "colour", which the data has not (columns: answer)', {"r.py": "def score(colour): ...\n"}),
     ("{train} --reward r.py:score --reward.timeout 0", "timeout is 0.0; give the seconds", {"r.py": BATCHED + "return []\n"}),
-    ("{train} --reward r.py:score", "4 of 4|raised KeyError: 'no' (r.py, line 2)|Mend", {"r.py": BATCHED + "raise KeyError('no')\n"}),
-    ("{train} --reward r.py:score", "4 of 4|returned 1 rewards for 4 completions", {"r.py": BATCHED + "return [1.0]\n"}),
-    ("{train} --reward r.py:score", "4 of 4|more than the 50% allowed|returned nan", {"r.py": BATCHED + "return [float('nan')] * 4\n"}),
-    ("{train} --reward r.py:score", "returned the text 'good' for a number", {"r.py": BATCHED + "return ['good'] * 4\n"}),
+    ("{train} --reward r.py:score", "none of 2 held-out answers|raised KeyError: 'no' (r.py, line 2)|Mend", {"r.py": BATCHED + "raise KeyError('no')\n"}),
+    ("{train} --reward r.py:score --study none", "4 of 4|returned 1 rewards for 4 completions", {"r.py": BATCHED + "return [1.0]\n"}),
+    ("{train} --reward r.py:score --study none", "4 of 4|more than the 50% allowed|returned nan", {"r.py": BATCHED + "return [float('nan')] * 4\n"}),
+    ("{train} --reward r.py:score --study none", "returned the text 'good' for a number", {"r.py": BATCHED + "return ['good'] * 4\n"}),
     (
         "{train} --reward r.py:score --study none --reward.timeout 0.5",
         "did not answer within 0.5 seconds, the limit that --reward.timeout sets",
@@ -429,7 +429,7 @@ def test_bad_input(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFi
     [
         ("train grop", 'unknown recipe "grop"'),
         ("{train} --task d.jsonl", "d.jsonl, line 3: not valid JSON"),
-        ("{train} --reward r.py:score", "4 of 4 trajectories of this step have no reward"),
+        ("{train} --reward r.py:score --study none", "4 of 4 trajectories of this step have no reward"),
     ],
 )
 def test_bad_input_of_a_process(words: str, said: str, home: Path, tmp_path: Path) -> None:

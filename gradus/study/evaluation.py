@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gradus.study.summary import mean
-from gradus.types import Group, Key, Request
+from gradus.types import Group, Key, Request, UserError
 from gradus.types.parts import Reward, Source
 from gradus.types.ranges import check_ranges
 
@@ -29,10 +29,15 @@ class HeldOut:
         check_ranges(self, problems="[1, inf)", samples="[1, inf)", patience="[0, inf)", target="[0, inf)")
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
-        """{"held_out/accuracy", "held_out/reward", "held_out/length", with greedy "held_out/greedy", and "held_out/failed" where any has no reward}."""
+        """{"held_out/accuracy", "held_out/reward", "held_out/length", with greedy "held_out/greedy", and "held_out/failed" where any has no reward}.
+
+        Raises UserError where none of the sampled answers has one, before more are asked for: an accuracy of zero would be a lie.
+        """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
         acting = recipe.search or getattr(recipe.rollout, "test", recipe.rollout)
         groups = await run.memory.peek("rollout", acting, "run", requests, world)
+        if recipe.setting.max_failed < 1:
+            _refuse_silence(groups, world.refused)
         out = {
             "held_out/accuracy": accuracy(groups),
             "held_out/reward": mean([t.value for g in groups for t in g.trajectories if t.failed is None]),
@@ -49,6 +54,17 @@ class HeldOut:
             if run.view is not None:
                 run.view.message(f"{len(failed)} of {len(answers)} held-out answers have no reward, and count as not right: {failed[0]}")
         return out
+
+
+def _refuse_silence(groups: Sequence[Group], refused: Callable[[], str]) -> None:
+    failed = [t.failed for g in groups for t in g.trajectories]
+    reasons = [r for r in failed if r is not None]
+    if failed and len(reasons) == len(failed):
+        common = max(set(reasons), key=reasons.count)
+        raise UserError(
+            f"none of {len(failed)} held-out answers has a reward; the commonest reason: {common}{refused()}. Mend that and start again "
+            "(what was saved goes on with gradus resume), or go on without with --max_failed 1 or --study none"
+        )
 
 
 def held_out_requests(source: Source, problems: int, samples: int, level: int | None) -> list[Request]:

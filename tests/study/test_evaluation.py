@@ -64,7 +64,7 @@ def test_answers_without_a_reward_are_counted_and_told():
         def message(self, text):
             self.said.append(text)
 
-    run = toy_run(grpo)
+    run = toy_run(grpo, max_failed=1.0)
     run.view, run.recipe = View(), replace(run.recipe, study=HeldOut(8, reward=Broken(0)))
     found = asyncio.run(run.recipe.study.measure(run, run.recipe, run.world(run.recipe, "evaluate", run.recipe.study.reward)))
     assert found["held_out/accuracy"] == 0.0
@@ -73,6 +73,21 @@ def test_answers_without_a_reward_are_counted_and_told():
     assert found["held_out/failed"] == answers
     assert View.said == [f"{answers} of {answers} held-out answers have no reward, and count as not right: it broke"]
     assert "held_out/failed" not in measured(HeldOut(8, reward=Broken(6)))
+
+
+def test_where_no_answer_has_a_reward_the_run_stops_before_more_are_asked_for():
+    asked = []
+
+    class Counting(Broken):
+        async def score(self, groups, signals, world):
+            asked.append(len(groups))
+            return await super().score(groups, signals, world)
+
+    with pytest.raises(
+        UserError, match=r"none of 8 held-out answers has a reward; the commonest reason: it broke\. Mend that and start again"
+    ):
+        measured(HeldOut(8, reward=Counting(0)))
+    assert asked == [8]  # not the greedy ones, too
 
 
 def test_training_does_not_see_the_reward_of_the_study():
