@@ -92,10 +92,11 @@ def test_a_real_disk_that_fills_up_at_twenty_points_of_a_save(small_disk: Path, 
 def test_a_disk_that_became_read_only_is_told_with_what_to_do(small_disk: Path) -> None:
     folder = begun(small_disk)
 
-    def remount(how: str) -> None:
-        subprocess.run(["mount", "-o", f"remount,{how}", str(small_disk)], check=True)
+    def remounted(how: str) -> bool:
+        return not subprocess.run(["mount", "-o", f"remount,{how}", str(small_disk)], capture_output=True, check=False).returncode
 
-    remount("ro")
+    if not remounted("ro"):  # some containers let file systems be mounted, but not changed
+        pytest.skip("a file system cannot be made read-only here")
     try:
         for does, what in (
             (lambda: save(folder, small_disk, 2), "what came before step 2|the checkpoint of step 2"),
@@ -112,5 +113,5 @@ def test_a_disk_that_became_read_only_is_told_with_what_to_do(small_disk: Path) 
         assert found is not None
         assert found.step == 1
     finally:
-        remount("rw")
+        assert remounted("rw")
     save(folder, small_disk, 2)
