@@ -88,7 +88,7 @@ KINDS = {  # what the answer says: the kind of failure
     "nan": "invalid",
     "wrong": "invalid",
 }
-SLEEP = 86_399  # seconds, by which the processes that are left behind are known
+SLEEP = 86_400 + os.getpid()  # seconds, by which the processes that are left behind are known from those of others
 
 
 class Problems:
@@ -212,7 +212,8 @@ def measure(
     missed += [f"{left} processes were left behind"] if left else []
     missed += [f"it took {took:.1f} s of {bound:.1f} s"] if took > bound else []
     figures = {"calls": calls, "failures": len(due), "workers": workers, "retries": retries, "clean": fine, "failing": took, "bound": bound}
-    return {**figures, "hangs": hangs, "kills": kills, "in update": len(batch.trajectories), "quarantined": len(stored)}, missed
+    figures |= {"hangs": hangs, "kills": kills} | {f"ended: {kind}": count for kind, count in sorted(ended.items())}
+    return {**figures, "in update": len(batch.trajectories), "quarantined": len(stored)}, missed
 
 
 def main() -> int:
