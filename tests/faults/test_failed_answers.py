@@ -21,6 +21,7 @@ import gradus.papers
 import gradus.selection
 from benchmarks.rewards import measure
 from gradus.cli import main
+from gradus.credit.groups import BatchRelative
 from gradus.lab.folder import RunFolder
 from gradus.loop import merged, with_credit
 from gradus.rewards.pool import stop_workers
@@ -66,6 +67,10 @@ def variants(part: type) -> Iterator[Any]:
 
 RULES = [v for package in (gradus.credit, gradus.papers) for part in parts(package, "assign") for v in variants(part)]
 FILTERS = [v for package in (gradus.selection, gradus.papers) for part in parts(package, "keep") for v in variants(part)]
+
+
+DIFFERING = {"Informative", "Mixed", "BestAndWorst", "Consecutive"}
+"""Filters that keep a group only where its answers differ, so none of one answer."""
 
 
 def one(name: str, reward: Any, rng: np.random.Generator) -> Trajectory:
@@ -136,6 +141,20 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
     assert rule.assign(without_failures([groups[2]]), seen) == []  # nothing is left of the step
 
 
+WITHIN = {"GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Bounded", "Penalised"}
+"""Rules that compare an answer with the others of its group; BatchRelative does so by its baseline. The rest compare with more, or with nothing."""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_of_a_group_of_one_nothing_is_left_where_answers_of_a_group_are_compared(rule: Any) -> None:
+    groups, _ = made()
+    seen = signals(rule.needs, groups)
+    within = type(rule).__name__ in WITHIN or (isinstance(rule, BatchRelative) and rule.baseline != "batch")
+    (alone,) = rule.assign(without_failures(groups), seen)[1]
+    assert np.any(alone.advantages) != within
+    assert rule.assign(without_failures([groups[2]]), seen) == []  # a group of none is not there
+
+
 @pytest.mark.parametrize("part", FILTERS, ids=repr)
 def test_a_filter_sees_none_of_them_and_bears_groups_of_one(part: Any) -> None:
     groups, survivors = made()
@@ -143,6 +162,9 @@ def test_a_filter_sees_none_of_them_and_bears_groups_of_one(part: Any) -> None:
     due, _ = part.keep(survivors, Key(0))
     assert [[t.id for t in g.trajectories] for g in kept] == [[t.id for t in g.trajectories] for g in due]
     assert all(t.failed is None for g in (*kept, *dropped) for t in g.trajectories)
+    (single,) = without_failures([groups[1]])
+    assert len(part.keep([single], Key(0))[0]) == (type(part).__name__ not in DIFFERING)
+    assert part.keep(without_failures([groups[2]]), Key(0)) == ([], [])
 
 
 def test_ten_kinds_of_failing_calls() -> None:
