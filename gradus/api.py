@@ -110,7 +110,7 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
     task = load(spec, TASKS, **given)
     for path, text in options.items():
-        names = {*known, *(f.name for f in fields(task))}
+        names = {*known, *(f.name for f in fields(task) if f.name != "level" or task.level is not None)}  # rows of a file have no levels
         if path.partition(".")[0] not in names:
             raise unknown("option", f"--task.{path}", [f"--task.{n}" for n in names], f"Of the task {spec}")
         parent, _, name = path.rpartition(".")
@@ -142,7 +142,7 @@ def plan(
     """
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
-    task = task or DEFAULT_TASKS[made.policy]
+    task = DEFAULT_TASKS[made.policy] if task is None else task
     if profile is not None and profile not in PROFILES:
         raise unknown("profile", profile, PROFILES, "Give it with --profile")
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):

@@ -17,6 +17,25 @@ WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check
 SHELLS = ("bash", "zsh", "fish")
 FORMS = ("model", "sft", "preference", "rollouts")  # of what is exported
 
+OTHER_WORDS = {
+    "help": "gradus --help",
+    "list": "gradus papers, gradus tasks or gradus show KEY",
+    "recipes": "gradus papers",
+    "test": "gradus eval, gradus contract or gradus check",
+    "evaluate": "gradus eval",
+    "validate": "gradus check",
+    "verify": "gradus contract or gradus check",
+    "run": "gradus train",
+    "start": "gradus train",
+    "continue": "gradus resume",
+    "generate": "gradus chat",
+    "sample": "gradus chat",
+    "save": "gradus export",
+    "info": "gradus show KEY or gradus doctor",
+    "version": "gradus --version",
+}
+"""What people type for a command, and the command that does it."""
+
 COMMANDS = {
     "train": "train a policy by a recipe",
     "resume": "go on with a run from its last whole checkpoint",
@@ -46,17 +65,24 @@ class Parser(argparse.ArgumentParser):
         wrong = re.fullmatch(r"argument (\S+): invalid (int|float) value: '(.*)'", message)
         if wrong is not None:
             raise UserError(f'{wrong[1]} is "{wrong[3]}"; it must be {"a whole number" if wrong[2] == "int" else "a number"}')
+        if lacking := re.fullmatch(r"argument (--\S+): expected one argument", message):
+            raise UserError(f"{lacking[1]} has no value; write {lacking[1]} VALUE, or {lacking[1]}=VALUE where the value begins with a dash")
+        if flag := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message):
+            raise UserError(f"{flag[1]} takes no value, but {flag[2]} was given; leave the value out")
         raise UserError(f"{message}; see: {self.prog} --help")
 
     def understood(self, words: Sequence[str], commands: Mapping[str, Parser]) -> argparse.Namespace:
         """The options in the words. Raises UserError for a word that is none, suggesting near ones of its command."""
-        options, left = self.parse_known_args(words)
-        if not left:
-            return options
         from gradus.types.errors import UserError, unknown
 
+        options, left = self.parse_known_args(words)
         parser = commands.get(str(options.command), self)
-        if left[0].startswith("--"):
+        for action in parser._actions:
+            if getattr(options, action.dest, None) == "" != action.default:  # as "$DATA" is where DATA is not set
+                raise UserError(f"{'/'.join(action.option_strings) or action.metavar} is empty; give it a value, or leave it out")
+        if not left:
+            return options
+        if left[0].startswith("-"):
             known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
             raise unknown("option", left[0].partition("=")[0], known, f"See: {parser.prog} --help")
         raise UserError(f'{parser.prog} takes no further word, but "{left[0]}" was given; leave it out, or see: {parser.prog} --help')

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradus.arguments import COMMANDS, WITH_FIELDS, build_parser, planned_of, split_fields, split_task
+from gradus.arguments import COMMANDS, OTHER_WORDS, WITH_FIELDS, build_parser, planned_of, split_fields, split_task
 from gradus.ending import carry_out
 
 REFUSED = {
@@ -70,8 +70,10 @@ def run(words: list[str]) -> int:
         print("\n".join(candidates(words[2:])))
         return 0
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        from gradus.types.errors import unknown
+        from gradus.types.errors import UserError, unknown
 
+        if words[0] in OTHER_WORDS:
+            raise UserError(f'unknown command "{words[0]}"; it is {OTHER_WORDS[words[0]]} here')
         raise unknown("command", words[0], COMMANDS, "See: gradus --help")
     if words[:1] in (["train"], ["resume"]) and os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ:
         from gradus.systems.worker import main as lend_hands  # torchrun has started this process beside the leading one

@@ -88,7 +88,7 @@ def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]]
     """
     final = stages[-1][2] if stages else recipe
     path = full_path(final, path)
-    check_first(final, path)
+    check_first(final, path, "field", [name.lstrip("-") for name in train_options()])
     links = chain(recipe)
     parent, _, name = path.rpartition(".")
     origins = _changes(path, links, stages)
@@ -266,13 +266,18 @@ def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]]
         return None
 
 
-def explain_option(name: str, recipe: Recipe) -> Explanation | None:
-    """Explains an option of `gradus train` that is no field of the recipe; None where there is none, or it is a field too."""
+def train_options() -> dict[str, Any]:
+    """The options of `gradus train` by name, dashes included."""
     from gradus.arguments import build_parser
 
+    return {name: a for a in build_parser()[1]["train"]._actions if a.dest != "help" for name in a.option_strings}
+
+
+def explain_option(name: str, recipe: Recipe) -> Explanation | None:
+    """Explains an option of `gradus train` that is no field of the recipe; None where there is none, or it is a field too."""
     if hasattr(recipe, name) or hasattr(recipe.setting, name):
         return None
-    action = next((a for a in build_parser()[1]["train"]._actions if f"--{name}" in a.option_strings and a.dest != "help"), None)
+    action = train_options().get(f"--{name}")
     if action is None:
         return None
     kind = getattr(action.type, "__name__", "text")

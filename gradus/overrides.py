@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from gradus.recipe import PROFILES, Recipe, get, own, put
+from gradus.recipe import PROFILES, Recipe, describe, get, own, put
 from gradus.rewards.functions import reward_from
 from gradus.types import UserError, unknown
 from gradus.types.user_code import load_object
@@ -48,8 +48,14 @@ ELSEWHERE = {
     "max_steps": "steps",
     "output_dir": "run",
     "beta": "objective.kl.coefficient",
+    "kl_coef": "objective.kl.coefficient",
+    "kl_loss_coef": "objective.kl.coefficient",
     "epsilon": "objective.policy.trust.low",
     "epsilon_high": "objective.policy.trust.high",
+    "clip_ratio": "objective.policy.trust.low",
+    "cliprange": "objective.policy.trust.low",
+    "clip_ratio_low": "objective.policy.trust.low",
+    "clip_ratio_high": "objective.policy.trust.high",
     "bf16": "precision bfloat16",
 }
 """What other libraries call a field, with what it is called here."""
@@ -83,6 +89,7 @@ def override(recipe: Recipe, path: str, text: str) -> Recipe:
     parent, _, name = path.rpartition(".")
     holder = get(recipe, parent) if parent else recipe
     if isinstance(holder, Mapping):
+        _check_part(path, text, holder.get(name))
         value = _part(path, text, *holder.values())
     else:
         get(recipe, path)  # says which field is unknown
@@ -102,14 +109,23 @@ def full_path(recipe: Recipe, path: str) -> str:
     return path
 
 
-def check_first(recipe: Recipe, path: str) -> None:
-    """Raises UserError where a path begins with what is neither a field of the recipe nor one of its setting."""
+def check_first(recipe: Recipe, path: str, kind: str = "option", more: Sequence[str] = ()) -> None:
+    """Raises UserError where a path begins with what is neither a field of the recipe nor one of its setting, naming near ones.
+
+    `kind`: "option" for what was typed with dashes, "field" for what stands without; `more`: other names that may stand there.
+    """
     known = {f.name for f in fields(recipe)}
-    if path.partition(".")[0] not in known:
-        if path in ELSEWHERE:
-            raise UserError(f'unknown option "--{path}"; it is --{ELSEWHERE[path]} here')
-        names = sorted(known | {f.name for f in fields(recipe.setting)})
-        raise unknown("option", f"--{path}", [f"--{n}" for n in names], f"The fields are listed by: gradus show {recipe.key}")
+    if path.partition(".")[0] in known:
+        return
+    dashes, remedy = "--" if kind == "option" else "", f"The fields are listed by: gradus show {recipe.key}"
+    if path in ELSEWHERE:
+        raise UserError(f'unknown {kind} "{dashes}{path}"; it is {dashes}{ELSEWHERE[path]} here')
+    if inner := [full for full, _ in describe(recipe) if full.endswith(f".{path}")][:3]:
+        raise UserError(
+            f'unknown {kind} "{dashes}{path}"; write the whole path: {" or ".join(f"{dashes}{full}" for full in inner)}. {remedy}'
+        )
+    names = sorted({*known, *more, *(f.name for f in fields(recipe.setting))})
+    raise unknown(kind, f"{dashes}{path}", [f"{dashes}{n}" for n in names], remedy)
 
 
 def annotation(holder: Any, name: str) -> Any:
@@ -199,10 +215,20 @@ def _part(path: str, text: str, *alike: Any) -> Any:
         except TypeError as error:
             raise UserError(f"--{path} {text}: {error}; give every field a default, or name an object of the file") from None
     name, _, arguments = text.strip().partition("(")
+    _check_part(path, text, next(iter(alike), None))
     modules = part_modules()
     if name not in modules:
         raise unknown("part", name, parts_like(*alike) or modules, f"For --{path}; or give file.py:Class")
     return _made(getattr(importlib.import_module(modules[name]), name), arguments, f"--{path} {text}")
+
+
+def _check_part(path: str, text: str, current: Any) -> None:
+    """Raises UserError for a number in the place of a part, naming the fields of the part that stands there, which take numbers."""
+    if _scalar(float, text) is None:
+        return
+    inside = [f"--{path}.{f.name}" for f in fields(current)] if is_dataclass(current) else []
+    remedy = f"set one of its fields: {', '.join(inside)}" if inside else "give the name of its class"
+    raise UserError(f'--{path} is "{text}", but a part stands there; {remedy}')
 
 
 def _made(cls: type, arguments: str, given: str) -> Any:

@@ -154,7 +154,8 @@ def _child(node: Any, name: str, where: str) -> Any:
     if node is None:
         raise UserError(f'"{where}" is empty in this recipe, so it has no field "{name}"; set a part at "{where}" first')
     if not known:
-        raise UserError(f'"{where}" is {node!r}, which has no fields; drop ".{name}"')
+        shown = getattr(node, "__name__", None) or repr(node)
+        raise UserError(f'"{where}" is {shown}, which has no fields; drop ".{name}"')
     if not where and name in getattr(getattr(node, "setting", None), "__dataclass_fields__", ()):
         raise UserError(f'"{name}" is a field of the setting: write setting__{name} in Python, --{name} on the command line')
     raise unknown("field", name, known, f'In "{where}" ({type(node).__name__})' if where else f"In the {type(node).__name__.lower()}")

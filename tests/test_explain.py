@@ -86,8 +86,11 @@ def test_a_part_names_its_fields_and_those_that_fit() -> None:
     ("path", "said"),
     [
         ("objective.polcy.trust", 'unknown field "polcy" (did you mean policy?)'),
-        ("lr", 'unknown option "--lr"; it is --learning_rate here'),
-        ("learnin_rate", "did you mean --learning_rate"),
+        ("lr", 'unknown field "lr"; it is learning_rate here'),
+        ("learnin_rate", 'unknown field "learnin_rate" (did you mean learning_rate?). The fields are listed by: gradus show grpo'),
+        ("nonsense", 'unknown field "nonsense". The fields'),
+        ("trust.high", 'unknown field "trust.high"; write the whole path: objective.policy.trust.high. The fields'),
+        ("procesess", "did you mean processes?"),
     ],
 )
 def test_an_unknown_field_is_told_with_the_nearest(path: str, said: str) -> None:

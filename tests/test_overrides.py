@@ -50,6 +50,10 @@ def test_a_part_is_swapped_by_its_name():
         ("objective.entropy", "Foo", "known: .*EntropyBonus, .*KL"),
         ("credit", "Foo", "known: .*GroupRelative, .*LeaveOneOut"),
         ("lr", "1e-4", "it is --learning_rate here"),
+        ("trust.high", "0.3", 'unknown option "--trust.high"; write the whole path: --objective.policy.trust.high'),
+        ("objective.kl", "0.1", '--objective.kl is "0.1", but a part stands there; set one of its fields: --objective.kl.coefficient'),
+        ("objective.new", "0.1", "but a part stands there; give the name of its class"),
+        ("optimizer", "3e-4", "set one of its fields: --optimizer.lr"),
     ],
 )
 def test_what_cannot_be_read_is_a_sentence(path, text, said):

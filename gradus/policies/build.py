@@ -113,9 +113,11 @@ def _tell(note: str) -> None:
 def check_device(name: str) -> None:
     """Raises UserError for a device that PyTorch does not know, or that is not there."""
     try:
-        kind = torch.device(name).type
+        kind, index = torch.device(name).type, torch.device(name).index
     except RuntimeError:
         raise UserError(f'--device is "{name}"; write cpu, cuda, or cuda:1 for the second GPU') from None
+    if kind == "cpu" and index is not None:
+        raise UserError(f'--device is "{name}"; write cpu, which is one device with all its cores')
     if kind == "cpu":
         return
     try:

@@ -50,6 +50,8 @@ async def examine(
     """
     if problems < 1:
         raise UserError(f"--problems is {problems}; give at least one held-out problem")
+    if samples < 0:
+        raise UserError(f"--samples is {samples}; give how many answers a problem, or 0 for the largest of --pass-at")
     samples = samples or max(ks)
     if min(ks) < 1 or samples < max(ks):
         raise UserError(f"pass@{max(ks)} needs at least {max(ks)} samples a problem and every k at least 1; raise --samples above {samples}, or lower --pass-at")

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from gradus.recipe_json import to_json
-from gradus.systems.channel import Channel, Closed, join, leave
+from gradus.systems.channel import Channel, Closed, aside, join, leave
 from gradus.systems.errands import contexts_message, sampled_from, samples_asked, wants_json
 from gradus.systems.memory import SHARE, free_memory
 from gradus.types import Context, Key, UserError
@@ -47,21 +47,24 @@ class Crew:
     players: Mapping[str, Any] = field(default_factory=dict)
     owed: list[int] = field(default_factory=list)  # ranks whose answers are still to come
     marks: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # what the others have of every tensor
-    lost: bool = False
+    waiting: Callable[[str, str], AbstractContextManager[None]] = lambda what, about: nullcontext()  # says what is waited for
+    asked: dict[int, str] = field(default_factory=dict)  # by rank, what was asked last
+    lost: bool = False  # one of them is gone, or was given up
 
     @property
     def size(self) -> int:
         return len(self.channels) + 1
 
     def ask(self, rank: int, what: str, document: Mapping[str, Any] | None = None, arrays: Mapping[str, Tensor] | None = None) -> None:
+        self.asked[rank] = f"{what} of {document['player']}" if document and "player" in document else what
         with self._noticing(rank):
-            self.channels[rank].send({"do": what, **(document or {})}, arrays)
+            aside(lambda: self.channels[rank].send({"do": what, **(document or {})}, arrays))
         self.owed.append(rank)
 
     def answer(self, rank: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Raises what went wrong there: UserError, MemoryError, torch.OutOfMemoryError, else RuntimeError."""
         with self._noticing(rank):
-            document, arrays = self.channels[rank].receive()
+            document, arrays = aside(self.channels[rank].receive)
         self.owed.remove(rank)
         if "error" in document:
             raise _error(document["kind"], document["error"], rank)
@@ -69,15 +72,22 @@ class Crew:
 
     @contextmanager
     def round(self) -> Iterator[Crew]:
-        """Some questions with their answers. The others have the weights as they are; where it breaks off, no answer is left behind."""
+        """Some questions with their answers. The others have the weights as they are; where it breaks off, no answer is left behind.
+
+        Where the run ends (a signal, a wait for ever) nothing is waited for: nobody is asked again.
+        """
         try:
             self._share_weights()
             yield self
-        finally:
+        except Exception:
             for rank in list(self.owed) if not self.lost else ():
                 with self._noticing(rank):
-                    self.channels[rank].receive()
+                    aside(self.channels[rank].receive)
                 self.owed.remove(rank)
+            raise
+        except BaseException:
+            self.lost = True
+            raise
 
     def _share_weights(self) -> None:
         """Sends every tensor that was written to since it was last sent, told by its place, PyTorch's count of writes, and the player's moves.
@@ -98,7 +108,8 @@ class Crew:
     @contextmanager
     def _noticing(self, rank: int) -> Iterator[None]:
         try:
-            yield
+            with self.waiting(f"process {rank} of {self.size}", self.asked.get(rank, "")):
+                yield
         except Closed as error:
             self.lost = True
             child = self.children.get(rank)
@@ -213,6 +224,8 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
     launched = under_torchrun(os.environ)
     if processes < 1:
         raise UserError(f"--processes is {processes}; give how many processes train together, 1 or more")
+    if not launched and processes > (most := max(2, os.cpu_count() or 1)):  # two share a core where they must, as in a test
+        raise UserError(f"--processes is {processes}, but this machine has {os.cpu_count()} cores; give at most {most}")
     if launched and processes not in (1, launched[1]):
         raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]}; leave --processes out under torchrun")
     if not launched and processes == 1:
@@ -223,6 +236,7 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
         stack.callback(leave)
         stack.callback(crew.close)
         begin(run.players, run.recipe, run.task, model, run.seed, device, crew)
+        crew.waiting = run.watchdog.waiting
         try:
             yield run
         finally:

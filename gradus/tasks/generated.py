@@ -67,7 +67,8 @@ class Generated:
         if max(indices, default=-1) >= len(drafts):
             raise UserError(
                 f"task {self.task} has only {len(drafts)} held-out problems at level {level}, "
-                f"but {max(indices) + 1} were asked for; ask for fewer or take a higher level"
+                f"but {max(indices) + 1} were asked for; "
+                "ask for fewer (--study.problems N of gradus train, --problems N of gradus eval) or take a higher level"
             )
         return [problem(self, i, level, drafts[i]) for i in indices]
 

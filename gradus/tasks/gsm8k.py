@@ -52,7 +52,8 @@ class Gsm8k:
         problems = self._problems()
         if max(indices, default=0) >= len(problems):
             raise UserError(
-                f"{self.path} has {len(problems)} problems for this use, but number {max(indices) + 1} was asked for; ask for fewer"
+                f"{self.path} has {len(problems)} problems for this use, but number {max(indices) + 1} was asked for; "
+                "ask for fewer (--study.problems N of gradus train, --problems N of gradus eval)"
             )
         return [problems[i] for i in indices]
 

@@ -11,9 +11,9 @@ class UserError(ValueError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A clause that names the closest known names, whatever their case: ' (did you mean grpo?)', or '' where nothing is close."""
-    spelled = {k.lower(): k for k in known}
-    found = [spelled[k] for k in difflib.get_close_matches(name.lower(), list(spelled), n=2, cutoff=0.5)]
+    """A clause that names the closest known names, whatever their case and dashes: ' (did you mean grpo?)', or '' where nothing is close."""
+    spelled = {k.lower().lstrip("-"): k for k in known}
+    found = [spelled[k] for k in difflib.get_close_matches(name.lower().lstrip("-"), list(spelled), n=2, cutoff=0.55)]
     return f" (did you mean {' or '.join(found)}?)" if found else ""
 
 

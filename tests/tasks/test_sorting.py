@@ -99,5 +99,5 @@ def test_the_chance_of_a_random_order() -> None:
 
 def test_kinds_are_chosen_by_name() -> None:
     assert {p.meta["category"] for p in sorting(kinds="swaps,up").source.draw(range(50), None, Key(0))} == {"swaps", "up"}
-    with pytest.raises(UserError, match=r'unknown kind of sorting "ap" \(did you mean swaps or up'):
+    with pytest.raises(UserError, match=r'unknown kind of sorting "ap" \(did you mean swaps?'):
         sorting(kinds="ap")

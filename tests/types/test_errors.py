@@ -11,6 +11,8 @@ from gradus.types import UserError, nearest, unknown
     ("name", "known", "said"),
     [
         ("gppo", ["ppo", "sft"], " (did you mean ppo?)"),
+        ("--nonsense", ["--steps", "--system"], ""),  # two dashes make no likeness
+        ("--stpes", ["--steps"], " (did you mean --steps?)"),
         ("GRPO", ["grpo"], " (did you mean grpo?)"),
         ("dualclip", ["DualClip"], " (did you mean DualClip?)"),
         ("abc", ["abcd", "abce", "abcf"], " (did you mean abcf or abce?)"),  # two at most

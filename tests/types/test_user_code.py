@@ -35,6 +35,12 @@ def test_a_file_that_cannot_serve_is_a_sentence(tmp_path, text, sentence):
         load_object(f"{path}:scor", "reward function")
 
 
+def test_what_a_file_imports_is_no_candidate(tmp_path):
+    path = write(tmp_path, "import json\nfrom pathlib import Path\nLIMIT = 3\ndef mine(): ...\n", "importing.py")
+    with pytest.raises(UserError, match=r"known: LIMIT, mine\. Looked"):
+        load_object(f"{path}:other", "task")
+
+
 @pytest.mark.parametrize("spec", ["mine.txt:f", "mine.py", "mine.py:", "mine.py:a b", "f"])
 def test_the_form_is_explained(spec):
     with pytest.raises(UserError, match=r"FILE\.py:NAME"):
