@@ -73,15 +73,15 @@ class Parser(argparse.ArgumentParser):
 
     def understood(self, words: Sequence[str], commands: Mapping[str, Parser]) -> argparse.Namespace:
         """The options in the words. Raises UserError for a word that is none, suggesting near ones of its command."""
-        from gradus.types.errors import UserError, unknown
-
         options, left = self.parse_known_args(words)
         parser = commands.get(str(options.command), self)
-        for action in parser._actions:
-            if getattr(options, action.dest, None) == "" != action.default:  # as "$DATA" is where DATA is not set
-                raise UserError(f"{'/'.join(action.option_strings) or action.metavar} is empty; give it a value, or leave it out")
-        if not left:
+        empty = [a for a in parser._actions if getattr(options, a.dest, None) == "" != a.default]  # as "$DATA" is where DATA is not set
+        if not left and not empty:
             return options
+        from gradus.types.errors import UserError, unknown
+
+        if empty:
+            raise UserError(f"{'/'.join(empty[0].option_strings) or empty[0].metavar} is empty; give it a value, or leave it out")
         if left[0].startswith("-"):
             known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
             raise unknown("option", left[0].partition("=")[0], known, f"See: {parser.prog} --help")
