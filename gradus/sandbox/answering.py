@@ -55,6 +55,9 @@ def encoded(value: object) -> object:
         return {"dict": [[encoded(key), encoded(item)] for key, item in dict.items(value)]}
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
+    if hasattr(value, "as_integer_ratio"):  # a Fraction, a Decimal
+        above, below = value.as_integer_ratio()
+        return int(above) if below == 1 else above / below
     return {"raised": f"it is of type {type(value).__name__}, no plain data"}
 
 

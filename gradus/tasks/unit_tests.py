@@ -1,9 +1,9 @@
 """A verifier that runs code: a completion's program is right where it passes its problem's tests, which it never sees.
 
 The tests are the problem's answer: a list (or one alone) of
-- Python text. `assert f(2) == 3`, a call compared with a literal, is taken apart: the program computes f(2), and what is right is known only
-  outside. Any other text runs in the program's own interpreter and passes where it does not raise; a program that is written to deceive can
-  then forge the verdict;
+- Python text. `assert f(2) == 3`, and what else compares with literals, is taken apart (`gradus.tasks.claims`): the program computes f(2), and
+  what is right is known only outside; a text of several assertions is several tests. Any other text runs in the program's own interpreter and
+  passes where it does not raise; a program that is written to deceive can then forge the verdict;
 - {"stdin": text, "stdout": text}: the whole program reads the one and must print the other; spaces at the ends of lines do not count.
 """
 
@@ -19,26 +19,14 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError
-from gradus.sandbox.calls import Raised, ask, same
+from gradus.sandbox.calls import ask
+from gradus.tasks.claims import Test, claimed, claims_nothing, right
 from gradus.types import Failed, FailureKind, Outcome, Problem, Trajectory, UserError
 from gradus.types.parts import World
 
 _FENCED = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 OVER = (End.TIMEOUT, End.MEMORY, End.OUTPUT, End.DISK)
 LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
-
-
-@dataclass(frozen=True)
-class Test:
-    """`expression` and `expected`, or else a `statement`, or else `stdin` and `stdout`."""
-
-    __test__ = False  # no test of ours
-
-    expression: str | None = None
-    expected: Any = None
-    statement: str | None = None
-    stdin: str = ""
-    stdout: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,14 +59,14 @@ class UnitTests:
         verdicts: dict[int, bool] = {}
         if called or stated:
             answered = ask(self.sandbox, program, [str(t.expression) for t in called], [str(t.statement) for t in stated])
-            verdicts |= {id(t): _right(value, t) for t, value in zip(called, answered.values, strict=True)}
+            verdicts |= {id(t): right(value, t) for t, value in zip(called, answered.values, strict=True)}
             verdicts |= {id(t): ok for t, ok in zip(stated, answered.passed, strict=True)}
         done = not self.share and not all(verdicts.values())
         for test in tests:
             if test.stdout is not None and not done:
                 ran = self.sandbox.run(program, stdin=test.stdin)
-                verdicts[id(test)] = right = _printed(ran, test.stdout)
-                done = ran.ended in OVER or not (right or self.share)
+                verdicts[id(test)] = passed = _printed(ran, test.stdout)
+                done = ran.ended in OVER or not (passed or self.share)
         return [verdicts.get(id(test), False) for test in tests]
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
@@ -114,12 +102,17 @@ def parsed_tests(problem: Problem) -> tuple[Test, ...]:
             f"problem {problem.id}: its answer must be its tests, a list of Python text (assert f(2) == 3) or of "
             f'{{"stdin": ..., "stdout": ...}}, not {str(problem.answer)[:60]!r}; name the column that holds them with --task.answer_column'
         )
-    return tuple(_test(one, problem.id) for one in given)
+    texts = [(one, _parsed(one, problem.id)) for one in given if isinstance(one, str) and one.strip()]
+    pairs = [_pair(one, problem.id) for one in given if not (isinstance(one, str) and one.strip())]
+    if not pairs and all(claims_nothing(body) for _, body in texts):
+        raise UserError(
+            f"problem {problem.id}: its tests only define, such as {given[0][:80]!r}, so that every program would pass; "
+            "add an assertion, or a line that calls what is defined: check(f)"
+        )
+    return (*claimed(texts), *pairs)
 
 
-def _test(given: Any, where: str) -> Test:
-    if isinstance(given, str) and given.strip():
-        return _from_text(given, where)
+def _pair(given: Any, where: str) -> Test:
     if isinstance(given, Mapping) and set(given) == {"stdin", "stdout"} and all(isinstance(v, str) for v in given.values()):
         return Test(stdin=given["stdin"], stdout=given["stdout"])
     raise UserError(
@@ -128,51 +121,11 @@ def _test(given: Any, where: str) -> Test:
 
 
 @lru_cache(maxsize=4096)
-def _from_text(text: str, where: str) -> Test:
-    """An assertion taken apart where that can be done, else a statement."""
+def _parsed(text: str, where: str) -> list[ast.stmt]:
     try:
-        body = ast.parse(text).body
+        return ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"problem {where}: the test {text[:80]!r} is no Python ({error}); mend it") from None
-    if len(body) == 1 and isinstance(body[0], ast.Assert):
-        return _apart(body[0].test) or Test(statement=text)
-    return Test(statement=text)
-
-
-def _apart(claim: ast.expr) -> Test | None:
-    """f(2) == 3, f(2) is None, f(2), not f(2), for a function f of the program and literal arguments."""
-    if isinstance(claim, ast.UnaryOp) and isinstance(claim.op, ast.Not) and _is_call(claim.operand):
-        return Test(f"bool({ast.unparse(claim.operand)})", False)
-    if _is_call(claim):
-        return Test(f"bool({ast.unparse(claim)})", True)
-    if not isinstance(claim, ast.Compare) or len(claim.ops) != 1 or not isinstance(claim.ops[0], ast.Eq | ast.Is):
-        return None
-    if not _is_call(claim.left):
-        return None
-    try:
-        return Test(ast.unparse(claim.left), ast.literal_eval(claim.comparators[0]))
-    except ValueError:  # no literal
-        return None
-
-
-def _is_call(node: ast.expr) -> bool:
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        return False
-    try:
-        for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
-            ast.literal_eval(argument)
-    except ValueError:
-        return False
-    return all(keyword.arg is not None for keyword in node.keywords)
-
-
-def _right(value: Any, test: Test) -> bool:
-    if isinstance(value, Raised):
-        return False
-    try:
-        return same(value, test.expected)
-    except RecursionError:
-        return False
 
 
 def _printed(ran: Ran, expected: str) -> bool:

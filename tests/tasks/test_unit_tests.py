@@ -32,7 +32,6 @@ def test_assertions_are_taken_apart_where_the_right_side_is_a_literal():
     whole = (
         "assert f(2) == g(3)",
         "assert f(x) == 1",
-        "assert 3 == f(2)",
         "assert a.f(2) == 1",
         "assert f(1) < 2",
         "x = f(1)\nassert x == 2",
@@ -105,6 +104,40 @@ def test_after_a_limit_or_a_failure_that_decides_no_further_test_is_run(monkeypa
     assert reached == programs
 
 
+DECEIVING = (
+    "class E(int):\n    __eq__ = lambda s, o: True\n    __hash__ = int.__hash__\n    __rsub__ = __sub__ = lambda s, o: 0\ndef f(n): return E(7)",
+    "import builtins, math\nmath.isclose = lambda *a, **k: True\nbuiltins.sorted = builtins.abs = lambda *a: [0]\ndef f(n): return 0",
+    "import builtins\nbuiltins.exec = lambda *a: None\ndef f(n): return 0",
+    """import json, os, sys
+frame, asked = sys._getframe(), None
+while frame:
+    here = frame.f_locals
+    asked = here.get('asked', asked)
+    if asked and 'channel' in here:
+        for i in range(9): os.write(here['channel'], (json.dumps([asked['word'], i, True]) + chr(10)).encode())
+        os._exit(0)
+    frame = frame.f_back""",
+    """import sys
+def f(n):
+    seen = [c for c in sys._getframe(1).f_code.co_consts if isinstance(c, (int, float))]
+    return seen[-1] if seen and seen[-1] != n else 0""",
+)
+
+
+@isolated
+@pytest.mark.parametrize("program", DECEIVING)
+def test_a_program_that_deceives_passes_none_of_the_common_forms(program):
+    """Each of these passes all or most of them where the assertions run beside it."""
+    asked = problem(
+        "import math\nassert math.isclose(f(2), 4)",
+        "def check(candidate):\n    assert candidate(2) == 4, 'two'\n    assert abs(candidate(3) - 9) < 1e-6\n    assert 16 == candidate(4)",
+        "check(f)",
+        "assert sorted([f(2), f(1)]) == [1, 4]",
+    )
+    assert UnitTests(share=True)(asked, program) == 0.0
+    assert UnitTests(share=True)(asked, "def f(n): return n * n") == 1.0
+
+
 @isolated
 def test_statements_beside_calls():
     asked = problem("import math\nassert math.isclose(f(2), 0.5)", "assert f(4) == 0.25", "assert f(1) == 2")
@@ -128,6 +161,8 @@ def test_stored_tests_judge_as_before():
         (({"stdin": "a"},), 'a test must be Python text, or hold the texts "stdin" and "stdout"'),
         ((3,), "a test must be Python text"),
         (("  ",), "a test must be Python text"),
+        (("def check(c):\n    assert c(1) == 2",), r"every program would pass; add an assertion, or a line that calls .*: check\(f\)"),
+        (("import math", "x = 3"), "its tests only define, such as 'import math'"),
     ],
 )
 def test_tests_that_are_none(answer, said):

@@ -1,0 +1,226 @@
+"""Tests in Python text, taken apart into what a program shall compute and what must come of it, which the program is never told.
+
+Only what is compared with a literal can be taken apart: `assert sorted(f(2)) == [1, 3]`, `assert abs(f(2) - 0.5) < 1e-6`, several of these in one
+text, and a function of such assertions that is called with the program's: `def check(candidate): ...`, then `check(f)`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.sandbox.calls import Raised, same
+
+_PARTS = (
+    *(ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict),
+    *(ast.BinOp, ast.operator, ast.UnaryOp, ast.USub, ast.UAdd, ast.Invert, ast.expr_context),
+)
+_CLOSE = (1e-9, 0.0)  # what math.isclose grants: relative, absolute
+
+
+@dataclass(frozen=True)
+class Test:
+    """`expression` and `expected`, or else a `statement`, or else `stdin` and `stdout`."""
+
+    __test__ = False  # no test of ours
+
+    expression: str | None = None
+    expected: Any = None
+    statement: str | None = None
+    stdin: str = ""
+    stdout: str | None = None
+    within: tuple[float, float] | None = None  # how far a number may be from `expected`: relative, absolute; None: as `same` has it
+
+
+class _NotApart(Exception):
+    """A text, or a part of it, that can only be run."""
+
+
+def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
+    """The tests in the texts of one problem, which share their names when they are run.
+
+    So all are taken apart as one, or, where that cannot be, each that names nothing of the others' and gives them no name that they use.
+    """
+    every = [node for _, body in bodies for node in body]
+    bound, whole = set(_bound(every)), _taken_apart(every)
+    if whole and not bound & _names(whole):
+        return list(whole)
+    found: list[Test] = []
+    for at, (text, body) in enumerate(bodies):
+        part = _taken_apart(body)
+        used = {n.id for i, (_, other) in enumerate(bodies) if i != at for line in other for n in ast.walk(line) if isinstance(n, ast.Name)}
+        alone = part and not bound & _names(part) and not used & set(_bound(body))
+        found += part if alone else [Test(statement=text)]
+    return found
+
+
+def claims_nothing(body: Sequence[ast.stmt]) -> bool:
+    """Whether a text defines at most, so that every program passes it."""
+    return all(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _sets_up(node) for node in body)
+
+
+def _taken_apart(body: Sequence[ast.stmt]) -> tuple[Test, ...]:
+    """The claims of a text, in its order; none of one that can only be run."""
+    try:
+        return tuple(_claims(body))
+    except _NotApart:
+        return ()
+
+
+def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Names that a text gives to what is no program's."""
+    for node in (inner for outer in body for inner in ast.walk(outer)):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name
+
+
+def _names(tests: Sequence[Test]) -> set[str]:
+    return {node.id for test in tests for node in ast.walk(ast.parse(str(test.expression))) if isinstance(node, ast.Name)}
+
+
+def right(value: Any, test: Test) -> bool:
+    """Whether a program's value is what a test expects."""
+    if isinstance(value, Raised):
+        return False
+    try:
+        return same(value, test.expected) if test.within is None else _near(value, test.expected, *test.within)
+    except (RecursionError, OverflowError):
+        return False
+
+
+def _near(value: Any, expected: float, relative: float, absolute: float) -> bool:
+    if not isinstance(value, int | float):
+        return False
+    return value == expected or abs(value - expected) <= max(relative * max(abs(value), abs(expected)), absolute) < float("inf")
+
+
+def _claims(body: Sequence[ast.stmt]) -> Iterator[Test]:
+    """Raises _NotApart."""
+    checks: dict[str, ast.FunctionDef] = {}
+    for node in body:
+        if isinstance(node, ast.Assert):
+            yield from _of_assertion(node.test)
+        elif isinstance(node, ast.FunctionDef) and re.fullmatch(r"\w+", ast.unparse(node.args)) and not node.decorator_list:
+            checks[node.name] = node
+        elif (check := _called(node, checks)) is not None:
+            function, word = checks[check[0]], check[1]
+            parameter = function.args.args[0].arg
+            yield from _claims([_Renamed(parameter, word).visit(ast.parse(ast.unparse(line)).body[0]) for line in function.body])
+        elif not _sets_up(node):
+            raise _NotApart
+
+
+def _called(node: ast.stmt, checks: dict[str, ast.FunctionDef]) -> tuple[str, str] | None:
+    """The check that a line calls, and the function that it calls it with."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in checks or call.keywords:
+        return None
+    return (call.func.id, call.args[0].id) if len(call.args) == 1 and isinstance(call.args[0], ast.Name) else None
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self.new, node.ctx) if node.id == self.old else node
+
+
+def _sets_up(node: ast.stmt) -> bool:
+    """An import, a text, or a literal that is given a name: what claims do not need, since they may name functions only."""
+    if isinstance(node, ast.Import | ast.ImportFrom | ast.Pass):
+        return True
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) for t in node.targets) and _literal(node.value) is not None
+
+
+def _of_assertion(claim: ast.expr) -> Iterator[Test]:
+    """Raises _NotApart."""
+    if isinstance(claim, ast.BoolOp) and isinstance(claim.op, ast.And):
+        for part in claim.values:
+            yield from _of_assertion(part)
+    elif isinstance(claim, ast.Constant) and claim.value is True:
+        return
+    elif isinstance(claim, ast.UnaryOp) and isinstance(claim.op, ast.Not) and _plain_call(claim.operand):
+        yield Test(f"bool({ast.unparse(claim.operand)})", False)
+    elif (near := _closeness(claim)) is not None:
+        yield near
+    elif isinstance(claim, ast.Compare) and len(claim.ops) == 1 and isinstance(claim.ops[0], ast.Eq | ast.Is):
+        yield _equality(claim.left, claim.comparators[0])
+    elif _plain_call(claim):
+        yield Test(f"bool({ast.unparse(claim)})", True)
+    else:
+        raise _NotApart
+
+
+def _equality(one: ast.expr, other: ast.expr) -> Test:
+    for left, side in ((one, other), (other, one)):
+        if (literal := _literal(side)) is not None and _computed(left):
+            return Test(ast.unparse(left), literal[0])
+    raise _NotApart
+
+
+def _closeness(claim: ast.expr) -> Test | None:
+    """abs(f(2) - 0.5) < 1e-6, math.isclose(f(2), 0.5, abs_tol=1e-6)."""
+    if isinstance(claim, ast.Compare) and len(claim.ops) == 1 and isinstance(claim.ops[0], ast.Lt | ast.LtE):
+        most, distance = _literal(claim.comparators[0]), claim.left
+        if most is None or not _calls(distance, "abs", 1) or not isinstance(distance, ast.Call):
+            return None
+        difference = distance.args[0]
+        if not isinstance(difference, ast.BinOp) or not isinstance(difference.op, ast.Sub) or not isinstance(most[0], int | float):
+            return None
+        return _with_room(difference.left, difference.right, (0.0, float(most[0])))
+    if isinstance(claim, ast.Call) and (_calls(claim, "isclose", 2) or _module(claim.func) == "math.isclose") and len(claim.args) == 2:
+        room = {k.arg: _literal(k.value) for k in claim.keywords}
+        if not set(room) <= {"rel_tol", "abs_tol"} or not all(v and isinstance(v[0], int | float) for v in room.values()):
+            return None
+        relative, absolute = (v[0] if (v := room.get(name)) else usual for name, usual in zip(("rel_tol", "abs_tol"), _CLOSE, strict=True))
+        return _with_room(*claim.args, (float(relative), float(absolute)))
+    return None
+
+
+def _with_room(one: ast.expr, other: ast.expr, room: tuple[float, float]) -> Test | None:
+    for left, side in ((one, other), (other, one)):
+        if (literal := _literal(side)) is not None and isinstance(literal[0], int | float) and _computed(left):
+            return Test(ast.unparse(left), literal[0], within=room)
+    return None
+
+
+def _computed(node: ast.expr) -> bool:
+    """Whether the program can compute it from functions and literals: every name is called, and nothing in it is compared."""
+    parts = list(ast.walk(node))
+    called = {id(n.func) for n in parts if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    named = {id(n) for n in parts if isinstance(n, ast.Name)}
+    return bool(called) and named <= called and all(isinstance(n, _PARTS) for n in parts)
+
+
+def _plain_call(node: ast.expr) -> bool:
+    """f(2, key=[3]): a function by its name, with literals."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or any(k.arg is None for k in node.keywords):
+        return False
+    return all(_literal(argument) is not None for argument in (*node.args, *(k.value for k in node.keywords)))
+
+
+def _literal(node: ast.expr) -> tuple[Any] | None:
+    """The value in a tuple of one, since it may be None."""
+    try:
+        return (ast.literal_eval(node),)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _calls(node: ast.expr, name: str, arguments: int) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name and len(node.args) == arguments
+
+
+def _module(node: ast.expr) -> str:
+    """`math.isclose` of a function that belongs to something, else nothing."""
+    return f"{node.value.id}.{node.attr}" if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else ""
