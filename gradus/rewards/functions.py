@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -158,7 +159,7 @@ def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> 
 
 
 async def _called(function: Callable[..., Any], trajectories: Sequence[Trajectory], step: int, timeout: float) -> Answer:
-    arguments = accepted(function, own(arguments_of(trajectories, step)))
+    arguments, folder = accepted(function, own(arguments_of(trajectories, step))), os.getcwd()
     try:
         async with asyncio.timeout(timeout) as limit:
             # in a thread, since a function that is not async may run an event loop of its own
@@ -175,6 +176,8 @@ async def _called(function: Callable[..., Any], trajectories: Sequence[Trajector
         if isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling()):
             raise
         return failure_of(error, _file_of(function))
+    finally:
+        os.chdir(folder)  # the run's own is often named from here
 
 
 async def _threaded(call: Callable[[], Any], file: str | None) -> Any:

@@ -310,14 +310,17 @@ def test_whatever_a_local_function_raises_or_gives_it_has_failed():
         assert failed.reason.startswith(f"{reason} (test_functions.py, line ")
 
 
-def test_a_local_function_changes_nothing_of_the_problem():
+def test_a_local_function_changes_neither_the_problem_nor_the_folder_that_the_run_is_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
     def spoils(prompts, completions, answer):
+        os.chdir("/")
         prompts[0][0]["content"] = answer[0][0] = "spoilt"
         return [1.0]
 
     asked = trajectory("a", answer=["right"])
     assert [j.reward for (j,) in score(LocalFunction(spoils), [asked])] == [1.0]
-    assert (asked.problem.messages[0]["content"], asked.problem.answer) == ("ask", ["right"])
+    assert (asked.problem.messages[0]["content"], asked.problem.answer, os.getcwd()) == ("ask", ["right"], str(tmp_path))
 
 
 def test_what_the_clock_decided_is_obeyed(tmp_path):
