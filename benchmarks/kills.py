@@ -3,9 +3,9 @@
     python -m benchmarks.kills --kills 200
 
 Recipes of every kind take turns: answers judged as they come, answers that stay in flight, data sets made and read again, a source that is
-asked for more, a critic, many turns, a reward model trained beside, weights that lag, learned text, averaged weights. Everything
-deterministic must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint with weights, optimisers and what parts
-remember. No rollout may be missing or there twice.
+asked for more, a critic, many turns, a reward model trained beside, weights that lag, learned text, averaged weights, and, where
+they can be isolated, programs that are run. Everything deterministic must be equal byte for byte: metrics, every stored rollout, and the whole
+last checkpoint with weights, optimisers and what parts remember. No rollout may be missing or there twice.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.forked import Forked
+from gradus.sandbox import missing
 
 SMALL = ("--prompts", "4", "--group", "4", "--save_every", "3", "--eval_every", "5", "--study.problems", "4")
 
@@ -48,6 +49,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("weights that lag", "m2po"),
         Kind("learned text", "training_free_grpo"),
         Kind("averaged weights", "awm", "flow_2d"),
+        *((Kind("programs that are run", "rloo", "code"),) if missing() is None else ()),
     )
 }
 
