@@ -47,11 +47,16 @@ class Number(IntEnum): A = 3
 class Name(str, Enum): A = 'a'
 class List(list):
     def __iter__(self): return iter([7])
+from decimal import Decimal
+from fractions import Fraction
+numbers = Fraction(6, 2), Decimal('0.5'), Decimal('Infinity')
 values = Counter('aab'), OrderedDict(a=1), defaultdict(list, a=[1]), namedtuple('P', 'x y')(1, 2), Number.A, Name.A, List([1]), b'a', 1 + 2j
 """
     (values,) = ask(SANDBOX, program, ["values"]).values
     assert values == ({"a": 2, "b": 1}, {"a": 1}, {"a": [1]}, (1, 2), 3, "a", [1], b"a", 1 + 2j)
     assert [type(value) for value in values] == [dict, dict, dict, tuple, int, str, list, bytes, complex]
+    numbers = ask(SANDBOX, program, ["numbers[:2]", "numbers[2]"]).values
+    assert numbers == ((3, 0.5), Raised("OverflowError"))
 
 
 @isolated
