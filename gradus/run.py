@@ -24,7 +24,7 @@ from gradus.recipe import Recipe, changes
 from gradus.recovery import SOUND, beyond_bearing, go_back, obey, sound, splits, watch, watched
 from gradus.rewards.combine import check_reward
 from gradus.state import Memory
-from gradus.stopping import Cut, Stop
+from gradus.stopping import Cut, Stop, unheard
 from gradus.study.summary import summarise
 from gradus.systems.watchdog import Watchdog
 from gradus.types import Frozen, Group, Key, Request, Sampling, UserError
@@ -387,6 +387,7 @@ def _unsearched() -> Iterator[None]:
 
 
 async def _train(run: Run) -> None:
+    asyncio.get_running_loop().set_exception_handler(unheard)
     try:
         await loop(run)
     except (Cut, asyncio.CancelledError):

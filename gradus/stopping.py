@@ -7,6 +7,7 @@ run stops changes no byte of it: whoever goes on does the step again.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -42,6 +43,12 @@ def seconds_of(text: str) -> float:
     if not seconds:
         raise UserError(f'--until is "{text}"; write how long the run may take, more than nothing, as 90s, 30m, 8h, 1h30m or 2d')
     return seconds
+
+
+def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """An event loop's handler of errors that nobody waited for: silent about those by which a run is ended, which are told elsewhere."""
+    if not isinstance(context.get("exception"), (KeyboardInterrupt, asyncio.CancelledError)):
+        loop.default_exception_handler(context)
 
 
 class Stop:

@@ -101,9 +101,14 @@ class RunWorld:
         if self._decided is not None:
             self._decided(call, reason)
 
-    def waiting(self, what: str, about: str | Callable[[], str] = "") -> AbstractContextManager[None]:
-        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long."""
-        return nullcontext() if self._watchdog is None else self._watchdog.waiting(what, about)
+    def waiting(
+        self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
+    ) -> AbstractContextManager[None]:
+        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long.
+
+        `abandon`: called with the seconds where the run is ended because this did not come.
+        """
+        return nullcontext() if self._watchdog is None else self._watchdog.waiting(what, about, abandon)
 
     def refused(self) -> str:
         """Called where the run ends because too much failed: forgets what clock and machine decided, and says where the failed answers are.

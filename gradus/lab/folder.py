@@ -60,8 +60,11 @@ class RunFolder:
         return cls(Path(path))
 
     def discard(self) -> None:
-        """Deletes the run, for one in which nothing was done yet; answers that could not be judged are something, for whoever wants to see why."""
-        if (self.path / QUARANTINE).exists():
+        """Deletes the run, for one in which nothing was done yet; answers that could not be judged are something, for whoever wants to see why.
+
+        So is what the clock decided: that something hangs need not be found out again.
+        """
+        if (self.path / QUARANTINE).exists() or (self.path / FACTS).exists():
             return
         for path in self.path.iterdir():
             remove(path)

@@ -6,44 +6,20 @@ It cannot interrupt what a C library does in one operation, nor other threads th
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from gradus.rewards.round import Limits, Question, Round, overtime
 from gradus.types import Failed, FailureKind, Outcome
-
-_AGAIN = 1.0  # seconds after which a call that has caught its interruption is interrupted again
-
-
-class _Late(KeyboardInterrupt):
-    """Raised inside the call: what catches every Exception, or all but an interruption from the keyboard, lets it through."""
+from gradus.types.interruption import Late, interrupted
 
 
 def within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
     """What `call` gives, or its failure where that takes longer than `seconds`. Anything it raises is raised."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        return call()
-    running = True
-
-    def interrupt(*_: Any) -> None:
-        if running:
-            raise _Late
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
     try:
-        try:
+        with interrupted(seconds):
             return call()
-        finally:
-            running = False
-    except _Late:
+    except Late:
         return Failed(overtime(seconds), FailureKind.TIMEOUT)
-    finally:
-        running = False
-        signal.setitimer(signal.ITIMER_REAL, *left)  # whoever waits for an alarm of their own gets it, if later
-        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
 
 
 def one_by_one(calls: Sequence[Callable[[], Outcome]], limits: Limits, begun: Callable[[int], None] = lambda number: None) -> list[Outcome]:

@@ -9,16 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from gradus.types import Failed, FailureKind, Key, Problem, UserError
+from gradus.types.interruption import Interruptible, Late, interrupted
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.user_code import line_of, raised_in
 
 
-def started(environment: Environment, problem: Problem, key: Key, world: World) -> Episode | Failed:
+def started(environment: Environment, problem: Problem, key: Key, world: World, timeout: float) -> Episode | Failed:
     """A running episode, or why there is none: an environment that raises is a failure of this episode, not of the run."""
     try:
-        episode = environment.start(problem, key, world)
+        with interrupted(timeout):
+            episode = environment.start(problem, key, world)
     except UserError:
         raise
+    except Late:
+        return Failed(f"the environment did not start within {timeout:g} seconds", FailureKind.TIMEOUT)
     except Exception as error:
         return Failed(f"the environment could not start: {raised_in(error, environment)}", FailureKind.RAISED)
     if not hasattr(episode, "first") or not hasattr(episode, "step"):
@@ -31,17 +35,17 @@ def started(environment: Environment, problem: Problem, key: Key, world: World) 
 
 
 async def stepped(episode: Episode, action: str, player: str, timeout: float) -> Turn | Failed:
-    """The environment's answer, or what was wrong with it. One that awaits is ended after `timeout` seconds; one that never does cannot be."""
+    """The environment's answer, or what was wrong with it. It may await for `timeout` seconds in all, and compute for as many at a stretch."""
     try:
         async with asyncio.timeout(timeout) as limit:
             asked: Any = episode.step(action)
             if not inspect.isawaitable(asked):
                 return Failed(f"the environment's step answered without being awaited; write it as async def step{line_of(episode)}")
-            answer = await asked
+            answer = await Interruptible(asked, timeout)
     except UserError:
         raise
-    except Exception as error:
-        if isinstance(error, TimeoutError) and limit.expired():
+    except (Exception, Late) as error:
+        if isinstance(error, Late) or (isinstance(error, TimeoutError) and limit.expired()):
             return Failed(f"the environment did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
         return Failed(f"the environment raised {raised_in(error, episode)}", FailureKind.RAISED)
     if wrong := misfit(answer):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +47,7 @@ class Episodes:
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
     history: int | None = None  # None: one context grows over the episode; k: every turn has its own context, which shows the last k turns
-    timeout: float = 300.0  # seconds that the environment may take for a turn; then the episode has failed
+    timeout: float = 300.0  # seconds that the environment may take for a turn, or to start; then the episode has failed
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:
@@ -72,9 +72,13 @@ class Episodes:
     async def _episode(self, environment: Environment, seat: Seat) -> Trajectory:
         request = seat.request
         key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
-        with seat.world.waiting("the environment to start", f"problem {request.problem.id}"):
-            episode = started(environment, request.problem, key, seat.world)
+        call = f"environment/{trajectory_name(seat.world.step, request, seat.index)}/start"
+        with seat.world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(seat.world, call)):
+            known = seat.world.fact(call)
+            episode = started(environment, request.problem, key, seat.world, self.timeout) if known is None else Failed.read(known)
         if isinstance(episode, Failed):
+            if episode.kind is FailureKind.TIMEOUT and known is None:
+                seat.world.decide(call, episode.told)
             asked = self._prompt(Played((Turn(""),)), seat)
             return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode))
         return trajectory(seat, await self._play(episode, seat))
@@ -107,7 +111,7 @@ class Episodes:
         call = f"environment/{name}/{turn}"
         if (known := world.fact(call)) is not None:
             return Failed.read(known)
-        with world.waiting("the environment", f"turn {turn} of problem {seat.request.problem.id}"):
+        with world.waiting("the environment", f"turn {turn} of problem {seat.request.problem.id}", abandoned(world, call)):
             answer = await stepped(episode, action, seat.request.player, self.timeout)
         if isinstance(answer, Failed) and answer.kind is FailureKind.TIMEOUT:
             world.decide(call, answer.told)
@@ -123,6 +127,11 @@ class Episodes:
         observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
         tokens = world.tokens(opening(instruction(request, world.task.system), observation), request.player)
         return begun(seat.prompts.setdefault(tokens.tobytes(), prompt_context(tokens)))
+
+
+def abandoned(world: World, call: str) -> Callable[[float], None]:
+    """Makes it a fact that this call never came back: whoever goes on with a run that was ended for it does not make it again."""
+    return lambda seconds: world.decide(call, Failed(f"the environment did not come back within {seconds:.0f} seconds", FailureKind.TIMEOUT).told)
 
 
 def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:

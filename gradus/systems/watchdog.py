@@ -2,11 +2,13 @@
 
 Whatever waits enters `waiting`. A thread looks at it now and then: it tells what has waited for `after` seconds, again at twice that, and so
 on; after `limit` seconds without any wait beginning or ending, it ends the run: it raises `Stuck` where the main thread stands. Code that
-keeps all threads of Python from running, inside one operation of C, keeps this one, too.
+keeps all threads of Python from running, inside one operation of C, keeps this one, too. What never came is abandoned, so that whoever goes
+on with the run does not wait for it again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import signal
@@ -26,6 +28,12 @@ _ATTEMPTS = 6
 _GAP = 60.0  # seconds between two looks from which the process was stopped meanwhile, so that nothing could come
 
 
+class Hung(UserError):
+    """What a run was ended for that waited for what did not come."""
+
+    code = 4  # the exit code
+
+
 class Stuck(KeyboardInterrupt):
     """The run waits for what does not come. Event loops let it through, and code that catches every Exception, too."""
 
@@ -38,6 +46,8 @@ class Wait:
     about: str | Callable[[], str]
     since: float
     told: int = 0  # how often
+    task: asyncio.Task[Any] | None = None  # that waits
+    abandon: Callable[[float], None] | None = None  # sees to it that this is not waited for again; told the seconds
 
     def line(self, now: float) -> str:
         """'reward function score, for 32s (problem p/3)'."""
@@ -63,10 +73,13 @@ class Watchdog:
     _before: Any = None
 
     @contextmanager
-    def waiting(self, what: str, about: str | Callable[[], str] = "") -> Iterator[None]:
-        """While this is entered, `what` is waited for, because of `about`. From any thread."""
+    def waiting(self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None) -> Iterator[None]:
+        """While this is entered, `what` is waited for, because of `about`. From any thread.
+
+        `abandon` is called where the run ends for this: with the seconds, from another thread, while the main thread still waits.
+        """
         number, now = next(self._number), self.clock()
-        self.waits[number] = Wait(what, about, now)
+        self.waits[number] = Wait(what, about, now, task=_task(), abandon=abandon)
         self.moved = now
         try:
             yield
@@ -76,13 +89,13 @@ class Watchdog:
 
     @contextmanager
     def watching(self, say: Callable[[str], None], limit: float) -> Iterator[None]:
-        """Looks while this is entered. Raises UserError with the report where it ends the run."""
+        """Looks while this is entered. Raises Hung with the report where it ends the run."""
         self.say, self.limit = say, limit
         self.start()
         try:
             yield
         except Stuck as error:
-            raise UserError(f"{self.report}. Mend what hangs and go on with gradus resume; --max_wait says how long is too long") from error
+            raise Hung(f"{self.report}. Mend what hangs and go on with gradus resume; --max_wait says how long is too long") from error
         finally:
             self.stop()
 
@@ -104,6 +117,18 @@ class Watchdog:
         listed = "; ".join(w.line(now) for w in waits[:3]) + (f"; and {len(waits) - 3} more" if len(waits) > 3 else "")
         self.report = f"nothing has come for {now - self.moved:.0f}s, so the run ends; it waited for: {listed}"
         return True
+
+    def give_up(self) -> None:
+        """Abandons what is being computed; where nothing is, for the event loop waits too, all that is waited for."""
+        now = self.clock()
+        given_up = 0
+        for wait in list(self.waits.values()):
+            if wait.abandon is not None and wait.task is not None and asyncio.current_task(wait.task.get_loop()) in (None, wait.task):
+                with suppress(Exception):  # the disk may be what does not come
+                    wait.abandon(now - wait.since)
+                    given_up += 1
+        if given_up:
+            self.report += f". {given_up} of these count{'s' * (given_up == 1)} as failed when the run goes on"
 
     def start(self) -> None:
         """Begins to look, in a thread of its own. In the main thread: what is stuck there can be ended."""
@@ -134,6 +159,9 @@ class Watchdog:
             with suppress(RuntimeError):  # something began to wait while the waits were listed
                 if self.look():
                     break
+        else:
+            return
+        self.give_up()
         for attempt in range(_ATTEMPTS):
             if self._over.is_set():
                 return
@@ -149,8 +177,16 @@ class Watchdog:
         """The main thread is inside code that no signal interrupts: where it stands is shown, and the process ends, as if it were killed."""
         import faulthandler
 
-        self.say(f"{self.report}. It cannot be interrupted")
+        self.say(f"{self.report}. It cannot be interrupted; mend it, and go on with gradus resume")
         with suppress(Exception):
             faulthandler.dump_traceback(all_threads=True)
         if self._before is not None and not hasattr(sys, "ps1"):
-            os._exit(1)
+            os._exit(Hung.code)
+
+
+def _task() -> asyncio.Task[Any] | None:
+    """The task that runs in this thread; None outside of an event loop."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

@@ -142,8 +142,13 @@ class World(Protocol):
         """The clock ended this call: a fact of the step, obeyed when it is done again."""
         ...
 
-    def waiting(self, what: str, about: str | Callable[[], str] = "") -> AbstractContextManager[None]:
-        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long."""
+    def waiting(
+        self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
+    ) -> AbstractContextManager[None]:
+        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long.
+
+        `abandon`: called with the seconds where the run is ended because this did not come.
+        """
         ...
 
     async def more(self, count: int) -> list[Request]:

@@ -65,8 +65,8 @@ def test_a_method_that_takes_other_arguments_is_named_by_its_class(tmp_path: Any
     environment = mine(tmp_path)
     (tmp_path / "other.py").write_text("\nclass Other:\n    def start(self, problem): ...\n")
     other = load_object(f"{tmp_path}/other.py:Other", "environment")()
-    assert not isinstance(started(environment, PROBLEM, Key(0), SimpleNamespace()), Failed)  # type: ignore[arg-type]
-    failed = started(other, PROBLEM, Key(0), SimpleNamespace())  # type: ignore[arg-type]
+    assert not isinstance(started(environment, PROBLEM, Key(0), SimpleNamespace(), 60.0), Failed)  # type: ignore[arg-type]
+    failed = started(other, PROBLEM, Key(0), SimpleNamespace(), 60.0)  # type: ignore[arg-type]
     assert isinstance(failed, Failed)
     assert failed.reason.endswith("takes 2 positional arguments but 4 were given (other.py, line 2)")
     assert failed.kind is FailureKind.RAISED
@@ -88,7 +88,7 @@ def test_an_observation_of_another_form_is_named(told: Any) -> None:
 
 def test_an_error_for_the_user_is_passed_on(tmp_path: Any) -> None:
     environment = mine(tmp_path, step="from gradus.types import UserError; raise UserError('mend this')")
-    episode = started(environment, PROBLEM, Key(0), SimpleNamespace())  # type: ignore[arg-type]
+    episode = started(environment, PROBLEM, Key(0), SimpleNamespace(), 60.0)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="mend this"):
         asyncio.run(stepped(episode, "a", "policy", 60.0))  # type: ignore[arg-type]
 

@@ -221,6 +221,41 @@ def test_an_environment_that_does_not_answer_in_time_fails_its_episode_and_does_
     assert [c.tokens.tolist() for c in again.contexts] == [c.tokens.tolist() for c in first.contexts]
 
 
+def test_an_environment_that_computes_for_ever_fails_its_episode_and_the_others_are_played() -> None:
+    class Spinning(LineEpisode):
+        async def step(self, action: str) -> Turn:
+            while len(stuck) < 1 and self.heard:
+                stuck.append(1)
+                while True:
+                    pass
+            return await super().step(action)
+
+    class Spins(Line):
+        def start(self, problem: Problem, key: Key, world: Any) -> LineEpisode:
+            if len(started) == 1:
+                started.append(2)
+                while True:
+                    pass
+            started.append(1)
+            return Spinning(self)
+
+    stuck: list[int] = []
+    started: list[int] = []
+    task = Task("line", TOY.source, TOY.held_out, environment=Spins(THREE.turns))
+    world, _ = scripted_world(task, lambda ask: "a")
+    facts: dict[str, str] = {}
+    world._decided = facts.__setitem__
+    played = asyncio.run(Episodes(timeout=1.0).run([Request(PROBLEM, 3)], world))[0].trajectories
+    turn = Failed("the environment did not answer within 1 seconds", FailureKind.TIMEOUT)
+    start = Failed("the environment did not start within 1 seconds", FailureKind.TIMEOUT)
+    assert [t.reward if isinstance(t.reward, Failed) else "played" for t in played] == [turn, start, "played"]
+    assert facts == {f"environment/{played[1].id}/start": start.told, f"environment/{played[0].id}/1": turn.told}
+    world, _ = scripted_world(task, lambda ask: "a")
+    world._facts = facts
+    again = asyncio.run(Episodes(timeout=60.0).run([Request(PROBLEM, 3)], world))[0].trajectories
+    assert [t.reward for t in again] == [t.reward for t in played]
+
+
 def test_users_errors_and_other_players_stop_the_run() -> None:
     with pytest.raises(UserError, match="install it"):
         play(Line([UserError("install it")]))

@@ -75,22 +75,49 @@ async def blocked() -> None:
 @pytest.mark.parametrize("waits", [never, blocked])
 def test_it_ends_a_run_that_awaits_or_sleeps(waits: object) -> None:
     said: list[str] = []
+    given_up: list[float] = []
     dog = Watchdog(after=0.1)
 
     async def run() -> None:
-        with dog.waiting("environment", "problem p/1"):
+        with dog.waiting("environment", "problem p/1", given_up.append):
             await waits()  # type: ignore[operator]
 
     with (
         pytest.raises(
-            UserError, match=r"nothing has come for .*environment, for \d+s \(problem p/1\)\. Mend what hangs and go on"
+            UserError, match=r"nothing has come for .*environment, for \d+s \(problem p/1\)\. 1 of these counts as failed when the run goes on\. Mend what hangs and"
         ) as caught,
         dog.watching(said.append, 0.3),
     ):
         asyncio.run(run())
     assert re.match(r"still waiting for environment, for \d+s \(problem p/1\)", said[0])
     assert caught.value.__cause__ is not None
+    assert getattr(caught.value, "code", None) == 4
+    assert len(given_up) == 1
     assert not [t for t in threading.enumerate() if t.name == "watchdog"]
+
+
+def test_what_is_being_computed_is_given_up_and_all_that_is_waited_for_where_nothing_is() -> None:
+    dog, _, _ = watchdog()
+    given_up: list[str] = []
+
+    async def computes() -> None:
+        with dog.waiting("a", abandon=lambda seconds: given_up.append("a")):
+            await asyncio.sleep(0)
+            dog.give_up()  # as the watchdog does from its thread, while this computes
+            assert given_up == ["a"]
+            given_up.clear()
+            asyncio.get_running_loop().call_soon(dog.give_up)
+            await asyncio.sleep(0)
+
+    async def awaits() -> None:
+        with dog.waiting("b", abandon=lambda seconds: given_up.append("b")):
+            await asyncio.sleep(0.05)
+
+    async def both() -> None:
+        await asyncio.gather(awaits(), computes())
+
+    asyncio.run(both())
+    assert sorted(given_up) == ["a", "b"]
 
 
 def test_code_that_nothing_interrupts_is_shown_and_the_process_ends() -> None:
@@ -101,7 +128,7 @@ def test_code_that_nothing_interrupts_is_shown_and_the_process_ends() -> None:
         "    with dog.waiting('verifier', 'problem p/2'):\n        hashlib.pbkdf2_hmac('sha256', b'x', b'y', 1 << 30)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert re.search(r"it waited for: verifier, for \d+s \(problem p/2\)\. It cannot be interrupted", done.stdout)
     assert 'File "<string>", line 7' in done.stderr
 
