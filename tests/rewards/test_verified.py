@@ -135,6 +135,7 @@ def verify(problem, completion):
     if completion == "hang": time.sleep(60)
     if completion == "die": os._exit(2)
     if completion == "raise": raise KeyError(completion)
+    if completion == "grow": bytearray(1 << 34)
     return float(problem.answer == (completion, limit)) if completion else None
 
 limit = 0
@@ -154,7 +155,7 @@ def mine(tmp_path):
 
 
 def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
-    words = ["a", "hang", "die", "raise", "", "b"]
+    words = ["a", "hang", "die", "raise", "", "b", "grow"]
     facts: dict[str, str] = {}
     row = [trajectory(w, answer=("a", 7)).but(id=f"t{n}") for n, w in enumerate(words)]
     lost = row[0].but(id="lost", reward=Failed("no tool"))
@@ -166,11 +167,13 @@ def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
         Failed("the verifier raised KeyError: 'raise' (mine.py, line 12)", FailureKind.RAISED),
         NOT_APPLICABLE,
         0.0,
+        Failed("the verifier raised MemoryError (mine.py, line 13), at the limit of 4 GiB that --reward.memory sets", FailureKind.MEMORY),
         Failed("no tool"),
     ]
     assert facts == {
         "verified/1": "timed out: did not answer within 0.5 seconds, the limit that --reward.timeout sets",
         "verified/2": "died: ended with exit code 2",
+        "verified/6": f"out of memory: {judged[6].reward.reason}",
     }
     (again,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
     assert again == judged
