@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import queue
+import threading
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+
+T = TypeVar("T")
 
 PATIENCE = timedelta(days=365)  # a step waits for rewards as long as it takes; a process that has died is noticed at once
 
@@ -27,6 +31,23 @@ def leave() -> None:
     """Undoes `join`."""
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def aside(work: Callable[[], T]) -> T:
+    """What `work` gives or raises, done in a thread of its own: while operations of C wait there, signals are heard here."""
+    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((work(), None))
+        except BaseException as error:
+            done.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()  # nobody waits for it where the run ends first
+    found, error = done.get()
+    if error is not None:
+        raise error
+    return found  # type: ignore[return-value]
 
 
 class Channel:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -287,6 +288,40 @@ def test_a_process_that_was_killed_ends_the_run_with_a_sentence_and_others_go_on
     api.resume(tmp_path / "killed")
     api.launch(planned, tmp_path / "one")
     same_run(tmp_path / "killed", tmp_path / "one")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="a process that does not go on needs a signal that stops it")
+def test_a_process_that_does_not_answer_ends_the_run_with_a_report(model, tmp_path):
+    """It lives and gives nothing: the run names it after `max_wait`, and leaves nobody behind."""
+    children = []
+
+    def stop(run, row, groups):
+        children.extend(run.players["policy"].policy._crew.children.values())
+        os.kill(children[0].pid, signal.SIGSTOP)
+
+    planned = plan("grpo", model)
+    planned = api.replace(planned, processes=2, recipe=planned.recipe.but(setting__max_wait=4.0))
+    with pytest.raises(
+        UserError, match=r"nothing has come for \d+s, so the run ends; it waited for: process 1 of 2, for \d+s \(\w+ of policy\)"
+    ):
+        api.launch(planned, tmp_path / "run", on_step=stop)
+    assert all(child.returncode is not None for child in children)
+
+
+def test_an_interrupt_is_heard_while_others_are_waited_for(model):
+    run, contexts = small_run(model)
+    crew, policy = led(run, 1), run.players["policy"].policy
+    never = threading.Event()
+
+    def silent():
+        threading.Timer(0.05, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+        never.wait()
+
+    crew.channels[1].receive = silent
+    with pytest.raises(KeyboardInterrupt):
+        list(passes(policy, contexts, (LogProb(),), 8, Key()))
+    assert crew.lost  # nobody is asked again, and nobody waited for
+    never.set()
 
 
 def test_the_others_end_with_the_leading_process():
