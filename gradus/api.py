@@ -19,6 +19,7 @@ from gradus import registry
 from gradus.arguments import FORMS
 from gradus.checks.start import tell
 from gradus.fit import check_problems
+from gradus.lab.bad import given_up
 from gradus.lab.durable import PARTIAL
 from gradus.lab.folder import RECIPE, ROLLOUTS, RunFolder, is_run
 from gradus.lab.provenance import describe
@@ -294,7 +295,7 @@ def resume(
     run.stop = stop
     say = view.message if view is not None else partial(print, file=sys.stderr)
     with opened.claimed():
-        told = opened.metrics() if planned.log == before.log else []
+        told = [*opened.metrics(), *given_up(opened.path)] if planned.log == before.log else []
         notes = put_back(run, opened)
         for note in notes:
             say(note)

@@ -104,6 +104,8 @@ def go_back(run: Run) -> None:
         run.metrics = run.folder.metrics()
         run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": "", "broken": False}
         run.mark()
+    if run.sinks is not None:
+        run.sinks.back(run.step)
     _say(
         run,
         f"{_what(numbers)} ({numbers['cause']}); going back from step {about['step']} to step {to}, "

@@ -1,12 +1,15 @@
-"""What is kept of numbers that went bad: `bad/step-000012/`, whole or not there, for people to look into. Nothing reads it again.
+"""What is kept of numbers that went bad: `bad/step-000012/`, whole or not there, for people to look into. Of it only the
+metrics of steps that were given up are read again.
 
 `report.json` says which tensor, which trajectory and which action came first; `rows-1.safetensors` holds every row of that mini-batch.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,3 +69,12 @@ def keep_abandoned(run: Path, restart: int, about: Mapping[str, Any]) -> None:
     with room(run, "what went wrong"):
         (run / BAD).mkdir(exist_ok=True)
         write(run / BAD / f"restart-{restart}.json", encode(about))
+
+
+def given_up(run: Path) -> list[dict[str, Any]]:
+    """The metrics of all steps that were given up, as far as they can still be read."""
+    rows: list[dict[str, Any]] = []
+    for path in sorted((run / BAD).glob("restart-*.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            rows += [row for row in json.loads(path.read_bytes())["metrics"] if isinstance(row, dict) and isinstance(row.get("step"), int)]
+    return rows

@@ -1,6 +1,9 @@
 """Where else a run's metrics go, step by step: TensorBoard, trackio, Weights & Biases. Nothing is imported that was not asked for.
 
 Every number of metrics.jsonl goes to each. What a sink raises after the first step is told once, and the run goes on without it.
+
+A run that goes back to a checkpoint with other data does steps again. TensorBoard forgets the first time; trackio and Weights & Biases cannot, so
+they keep what they were told first, their steps only ever grow, and that they do so is said.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ class Curve:
 
 
 class Sink(Protocol):
-    rewinds: bool  # whether it was opened so that it forgets what it holds from the first step on
+    rewinds: bool  # whether it was opened so that it forgets what it holds from the first step on, and can do so again
+
+    def rewind(self, step: int) -> None: ...
 
     def log(self, step: int, values: Mapping[str, float]) -> None: ...
 
@@ -55,9 +60,13 @@ class TensorBoard:
         self._summary: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
         files = importlib.import_module("tensorboard.summary.writer.event_file_writer")
         self._writer = files.EventFileWriter(str(curve.folder / "tensorboard"))
-        if curve.resumed:  # readers drop what earlier files hold of this step and of later ones
-            session = self._events.SessionLog(status=self._events.SessionLog.START)
-            self._writer.add_event(self._events.Event(wall_time=time.time(), step=curve.first, session_log=session))
+        if curve.resumed:
+            self.rewind(curve.first)
+
+    def rewind(self, step: int) -> None:
+        """Readers drop what was written before of this step and of later ones."""
+        session = self._events.SessionLog(status=self._events.SessionLog.START)
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, session_log=session))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         shown = [self._summary.Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
@@ -81,6 +90,9 @@ class Trackio:
         with _offline(os.environ.get("TRACKIO_SPACE_ID") or os.environ.get("TRACKIO_SERVER_URL")):
             self._run = init(project=PROJECT, name=name, config=dict(curve.config), resume="allow" if curve.resumed else "never", **quiet)
 
+    def rewind(self, step: int) -> None:
+        """What it was told it keeps."""
+
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
 
@@ -97,6 +109,9 @@ class Wandb:
         init: Any = package.init
         where = {} if curve.folder is None else {"dir": str(curve.folder)}
         self._run = init(project=PROJECT, name=curve.name, id=curve.id, config=dict(curve.config), resume="allow", **where)
+
+    def rewind(self, step: int) -> None:
+        """What it was told it keeps."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -145,6 +160,15 @@ class Sinks:
             shown = values if sink.rewinds else new
             if shown:
                 self._kept(name, lambda sink=sink, shown=shown: sink.log(step, shown))  # type: ignore[misc]
+        self._told.update(dict.fromkeys(new, step))
+
+    def back(self, step: int) -> None:
+        """From here on the run does `step` and those after it again, with other data."""
+        for name, sink in list(self._sinks.items()):
+            if sink.rewinds:
+                self._kept(name, lambda sink=sink: sink.rewind(step))  # type: ignore[misc]
+            elif step <= (last := max(self._told.values(), default=-1)):
+                self._say(f"{name} keeps what it was told of the steps {step} to {last} that are given up; metrics.jsonl has those that count")
 
     def close(self) -> None:
         for name, sink in list(self._sinks.items()):
@@ -163,7 +187,7 @@ class Sinks:
 def open_sinks(names: Sequence[str], curve: Curve, say: Callable[[str], None], before: Sequence[Mapping[str, Any]] = ()) -> Sinks:
     """Opens every sink. Raises UserError for one that does not open.
 
-    Args: say: how a sentence reaches the user; before: rows that the sinks were told before the run went on, also those that are done again.
+    Args: say: how a sentence reaches the user; before: rows that the sinks were told before the run went on, also of steps that are done again.
     """
     told: dict[str, int] = {}
     for row in before:

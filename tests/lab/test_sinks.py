@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import gradus
+from gradus.lab.bad import given_up, keep_abandoned
 from gradus.lab.sinks import Curve, Sinks, TensorBoard, names_of, open_sinks, plain
 from gradus.types import UserError
 from tests.small_model import save_small_model
@@ -170,6 +171,31 @@ def test_a_sink_that_rewinds_is_told_all(tmp_path):
         again.row({"step": step, "reward": 0.25})
     again.close()
     assert curves(tmp_path) == {"reward": [(0, 0.5), (1, 0.5), (2, 0.5), (3, 0.25), (4, 0.25), (5, 0.25), (6, 0.25)]}
+
+
+def test_a_run_that_goes_back_shows_in_each_what_it_can(tmp_path, wandb):
+    said = []
+    sinks = open_sinks(("tensorboard", "wandb"), Curve("mine", tmp_path), said.append)
+    for step in range(6):
+        sinks.row({"step": step, "reward": 0.5})
+    sinks.back(3)
+    for step in range(3, 8):
+        sinks.row({"step": step, "reward": 0.25})
+    sinks.close()
+    assert curves(tmp_path) == {"reward": [(step, 0.5) for step in range(3)] + [(step, 0.25) for step in range(3, 8)]}
+    assert wandb.runs[0].logged == [(step, {"reward": 0.5}) for step in range(6)] + [(step, {"reward": 0.25}) for step in (6, 7)]
+    assert said == ["wandb keeps what it was told of the steps 3 to 5 that are given up; metrics.jsonl has those that count"]
+
+
+def test_steps_that_were_given_up_were_told_too(tmp_path, model, wandb):
+    words = {"model": str(model), "task": "arithmetic", "log": "wandb", **SMALL}
+    gradus.train("grpo", steps=3, run=tmp_path / "run", **words)
+    keep_abandoned(tmp_path / "run", 1, {"metrics": [{"step": 4, "reward": 0.0}, {"step": 5, "reward": 0.0}]})
+    assert [row["step"] for row in given_up(tmp_path / "run")] == [4, 5]
+    gradus.resume(tmp_path / "run", more=7)
+    assert [step for step, values in wandb.runs[1].logged if "reward" in values] == [6]
+    (tmp_path / "run" / "bad" / "restart-2.json").write_text("{")
+    assert len(given_up(tmp_path / "run")) == 2
 
 
 def test_a_run_shows_all_its_metrics_and_goes_on_without_a_step_twice(tmp_path, model, wandb):
