@@ -95,7 +95,8 @@ class Round:
         if self.late >= _HOPELESS and not self.answered:
             for number in list(self.waiting):
                 again = " again" if self.attempts[number] else ""
-                self.settle(number, Failed(f"was not asked{again}, since none of the calls before it answered", FailureKind.TIMEOUT))
+                reason = f"was not asked{again}, since each of the calls before it {overtime(self.limits.seconds)}"
+                self.settle(number, Failed(reason, FailureKind.TIMEOUT))
             self.waiting.clear()
 
     def fail_all(self, failed: Failed) -> None:

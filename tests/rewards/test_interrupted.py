@@ -74,11 +74,15 @@ def test_retries_and_an_end_where_nothing_answers():
         spins()
 
     late = Failed(f"{overtime(0.01)} (2 attempts)", FailureKind.TIMEOUT)
-    assert one_by_one([lambda: 1.0, hangs, lambda: 0.5], Limits(0.01, retries=1)) == [1.0, late, 0.5]
+    assert one_by_one([lambda: 1.0, hangs, lambda: 0.5], Limits(0.3, retries=1)) == [
+        1.0,
+        Failed(f"{overtime(0.3)} (2 attempts)", FailureKind.TIMEOUT),
+        0.5,
+    ]
     asked.clear()
     found = one_by_one([hangs] * 30, Limits(0.01, retries=1))
     assert found[:8] == [late] * 8
-    assert found[8:] == [Failed("was not asked, since none of the calls before it answered", FailureKind.TIMEOUT)] * 22
+    assert found[8:] == [Failed(f"was not asked, since each of the calls before it {overtime(0.01)}", FailureKind.TIMEOUT)] * 22
     assert len(asked) == 16
     assert one_by_one([], Limits()) == []
 
