@@ -51,7 +51,10 @@ def aside(work: Callable[[], T]) -> T:
 
 
 class Channel:
-    """Messages to and from one other process, in order. What is sent is not waited for until the next message or the answer."""
+    """Messages to and from one other process, in order. What is sent is not waited for until the next message or the answer.
+
+    Signals are heard while it waits; whoever is interrupted there asks this process nothing more.
+    """
 
     def __init__(self, peer: int) -> None:
         self.peer = peer
@@ -60,29 +63,36 @@ class Channel:
     def send(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> None:
         """Raises Closed where nobody takes it."""
         words, packed = json.dumps(document).encode(), packed_arrays(arrays or {})
-        try:
+        pieces = torch.tensor([len(words), len(packed)]), _bytes(words), _bytes(packed)
+
+        def work() -> None:
             self._settle()
-            for piece in (torch.tensor([len(words), len(packed)]), _bytes(words), _bytes(packed)):
+            for piece in pieces:
                 if piece.numel():
                     self._sent.append((dist.isend(piece, self.peer), piece))
-        except RuntimeError as error:
-            raise Closed(str(error)) from error
+
+        self._aside(work)
 
     def receive(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """The next message: its document and its tensors, which may be written to. Raises Closed where none will come."""
-        try:
+
+        def work() -> list[bytes]:
             sizes = torch.zeros(2, dtype=torch.int64)
             dist.recv(sizes, self.peer)
-            words, packed = (self._take(int(n)) for n in sizes)
+            found = [self._take(int(n)) for n in sizes]
             self._settle()
-        except RuntimeError as error:
-            raise Closed(str(error)) from error
+            return found
+
+        words, packed = self._aside(work)
         return json.loads(words), unpacked_arrays(packed)
 
     def flush(self) -> None:
         """Waits until the last message has been taken."""
+        self._aside(self._settle)
+
+    def _aside(self, work: Callable[[], T]) -> T:
         try:
-            self._settle()
+            return aside(work)
         except RuntimeError as error:
             raise Closed(str(error)) from error
 

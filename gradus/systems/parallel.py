@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from gradus.recipe_json import to_json
-from gradus.systems.channel import Channel, Closed, aside, join, leave
+from gradus.systems.channel import Channel, Closed, join, leave
 from gradus.systems.errands import contexts_message, sampled_from, samples_asked, wants_json
 from gradus.systems.memory import SHARE, free_memory
 from gradus.types import Context, Key, UserError
@@ -58,13 +58,13 @@ class Crew:
     def ask(self, rank: int, what: str, document: Mapping[str, Any] | None = None, arrays: Mapping[str, Tensor] | None = None) -> None:
         self.asked[rank] = f"{what} of {document['player']}" if document and "player" in document else what
         with self._noticing(rank):
-            aside(lambda: self.channels[rank].send({"do": what, **(document or {})}, arrays))
+            self.channels[rank].send({"do": what, **(document or {})}, arrays)
         self.owed.append(rank)
 
     def answer(self, rank: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Raises what went wrong there: UserError, MemoryError, torch.OutOfMemoryError, else RuntimeError."""
         with self._noticing(rank):
-            document, arrays = aside(self.channels[rank].receive)
+            document, arrays = self.channels[rank].receive()
         self.owed.remove(rank)
         if "error" in document:
             raise _error(document["kind"], document["error"], rank)
@@ -82,7 +82,7 @@ class Crew:
         except Exception:
             for rank in list(self.owed) if not self.lost else ():
                 with self._noticing(rank):
-                    aside(self.channels[rank].receive)
+                    self.channels[rank].receive()
                 self.owed.remove(rank)
             raise
         except BaseException:
