@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, NotApplicable, Outcome, UserError, unknown
@@ -130,8 +130,9 @@ def name_of(reward: Any) -> str:
 
 
 def _applying(judged: Mapping[str, Judgement]) -> tuple[dict[str, float], Failed | None]:
-    """The values that apply, and the first failure."""
-    failed = next((Failed(f"{name}: {j.reward.reason}") for name, j in judged.items() if isinstance(j.reward, Failed)), None)
+    """The values that apply, and the first failure, under its part's name."""
+    lost = ((name, j.reward) for name, j in judged.items() if isinstance(j.reward, Failed))
+    failed = next((replace(reward, reason=f"{name}: {reward.reason}") for name, reward in lost), None)
     values = {name: j.reward for name, j in judged.items() if not isinstance(j.reward, Failed | NotApplicable)}
     return values, failed
 

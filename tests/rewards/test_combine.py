@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradus.rewards.combine import Combines, Product, Sum, add, check_reward, multiply
-from gradus.types import NOT_APPLICABLE, Failed, Frozen, UserError
+from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import Entropy, LogProbs
 
@@ -75,6 +75,7 @@ def test_components_are_unweighted_and_nested_ones_are_shown_below_their_part():
         ((2.0, Failed("x")), Failed("b: x"), Failed("b: x")),
         ((NA, Failed("x")), Failed("b: x"), Failed("b: x")),
         ((Failed("y"), Failed("x")), Failed("a: y"), Failed("a: y")),
+        ((2.0, Failed("late", FailureKind.TIMEOUT)), Failed("b: late", FailureKind.TIMEOUT), Failed("b: late", FailureKind.TIMEOUT)),
     ],
 )
 def test_not_applicable_is_left_out_and_failed_fails_the_whole(values, total, product):
