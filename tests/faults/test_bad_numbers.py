@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,7 @@ from torch import Tensor
 import gradus
 from gradus import api
 from gradus.credit.groups import GroupRelative
-from gradus.papers.bases.grpo import grpo
 from gradus.policies.player import Learner
-from gradus.recipe import Setting
 from gradus.rewards.functions import LocalFunction
 from gradus.run import Run, go
 from gradus.types import Key, UserError
@@ -28,23 +24,8 @@ from gradus.types.parts import Credited
 from gradus.types.players import Player
 from gradus.types.signals import LogProb
 from gradus.updates.optimizers import AdamW
-from tests.small_model import save_small_model
+from tests.faults.small_runs import PLAIN, Killed, Said, files, poison, start
 from tests.toy import BigramPolicy, toy_run
-
-PLAIN = grpo.but(objective__kl=None, players__reference=None)
-
-
-class Said:
-    """A view that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def message(self, text: str) -> None:
-        self.said.append(text)
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *a, **k: None
 
 
 class Spoilt(torch.autograd.Function):
@@ -184,103 +165,7 @@ def test_without_a_folder_a_run_that_cannot_go_back_stops_with_the_cause() -> No
     assert len(run.metrics) == 2
 
 
-# spikes, by hand
-
-
-def moves(guard: Guard, *norms: float) -> tuple[list[bool], Learner]:
-    """Which of the moves with gradients of these norms were skipped."""
-    policy = BigramPolicy(Key(3))
-    player = Learner("policy", Player(objective={"policy": 1}), policy, AdamW(clip=1.0), Setting(warmup=0, guard=guard))
-    skipped = []
-    for step, norm in enumerate(norms):
-        policy.network.logits.grad = torch.zeros_like(policy.network.logits)
-        policy.network.logits.grad[0, 0] = norm
-        moved = player.move(step)
-        assert moved["spiked"] == moved["skipped"]
-        assert moved["grad_norm"] == pytest.approx(norm)
-        skipped.append(moved["spiked"] == 1.0)
-    return skipped, player
-
-
-def test_spikes_by_hand() -> None:
-    guard = Guard(spike=3.0, window=5, least=3)
-    # medians before each: -, -, -, 2 (of 1 2 3), 2.5 (of 1 2 3 6), 3 (of 1 2 3 6 7.6), 3 (of 2 3 6 7.6 1); limits 6, 7.5, 9, 9
-    skipped, player = moves(guard, 1, 2, 3, 6, 7.6, 1, 9)
-    assert skipped == [False, False, False, False, True, False, False]
-    assert player.spikes == [{"player": "policy", "norm": pytest.approx(7.6), "median": 2.5, "limit": 7.5}]
-    assert player.norms == pytest.approx([3, 6, 7.6, 1, 9])
-    assert player.updates == 6
-
-
-def test_a_lasting_rise_is_borne_and_steps_without_signal_are_not_counted() -> None:
-    guard = Guard(spike=3.0, window=4, least=2)
-    # medians: 1, 1, 1, 5.5 (of 1 1 10 10): from there 10 is no spike
-    assert moves(guard, 1, 1, 10, 10, 10)[0] == [False, False, True, True, False]
-    assert moves(guard, 0, 0, 0, 5)[0] == [False] * 4  # a median of zeros would make a spike of every gradient
-    assert moves(guard, 1, 0, 1, 4)[0] == [False, False, False, True]
-
-
-def test_a_skipped_spike_moves_nothing_and_not_the_optimiser() -> None:
-    guard = Guard(spike=3.0, window=5, least=2)
-    (_, with_spike), (_, without) = moves(guard, 1, 1, 50), moves(guard, 1, 1)
-    assert torch.equal(with_spike.policy.network.logits, without.policy.network.logits)
-    assert all(torch.equal(a, b) for a, b in zip(with_spike.tensors().values(), without.tensors().values(), strict=True))
-
-
-@pytest.mark.parametrize("norm", [float("nan"), float("inf")])
-def test_a_norm_that_is_not_finite_is_no_spike_and_not_remembered(norm: float) -> None:
-    player = Learner("policy", Player(objective={"policy": 1}), BigramPolicy(Key(3)), AdamW(), Setting(warmup=0, guard=Guard(spike=3.0)))
-    player.policy.network.logits.grad = torch.full((8, 8), norm, dtype=torch.float64)
-    assert player.move(0)["skipped"] == 1.0
-    assert (player.norms, player.spikes) == ([], [])
-
-
 # a run on disk
-
-
-class Killed(BaseException):
-    """As a SIGKILL: nothing of ours catches it."""
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.set_num_threads(1)
-    home = tmp_path_factory.mktemp("home")
-    save_small_model(home / "model")
-    (home / "problems.jsonl").write_text("".join(json.dumps({"prompt": f"say {i}", "answer": str(i)}) + "\n" for i in range(20)))
-    (home / "good.py").write_text("def score(completions, **kwargs):\n    return [float(len(str(c)) % 3) for c in completions]\n")
-    return home
-
-
-def start(home: Path, run: Path, steps: int = 8, **changes: Any) -> Run:
-    fields = {"prompts": 2, "group": 4, "max_tokens": 4, "save_every": 2, "learning_rate": 1e-2, "eval_every": 3}
-    planned = api.plan("grpo", str(home / "problems.jsonl"), model=str(home / "model"), reward=f"{home / 'good.py'}:score", steps=steps)
-    recipe = planned.recipe.but(**{**{f"setting__{n}": v for n, v in fields.items()}, "study__problems": 2, **changes})
-    return api.start(api.replace(planned, recipe=recipe), run)
-
-
-def poison(monkeypatch: pytest.MonkeyPatch, bad: Callable[[int, bool], bool], weights: bool = False) -> None:
-    """Gradients (or the weights after the move) are NaN at the steps where bad(step, whether the run never went back)."""
-    move = Learner.move
-
-    def poisoned(self: Learner, step: int) -> dict[str, float]:
-        assert self.record is not None
-        spoil = self.name == "policy" and bad(step, self.record.seed == Key(0))  # type: ignore[attr-defined]
-        if spoil and not weights:
-            self.parameters[1].grad.view(-1)[0] = float("nan")  # type: ignore[union-attr]
-        moved = move(self, step)
-        if spoil and weights:
-            with torch.no_grad():
-                self.parameters[1].view(-1)[0] = float("nan")
-        return moved
-
-    monkeypatch.setattr(Learner, "move", poisoned)
-
-
-def files(run: Path) -> dict[str, bytes]:
-    """Every file of a run that must come out the same, by name."""
-    names = ("metrics.jsonl", "facts.jsonl", "spikes.jsonl", "rollouts/*", "bad/**/*", "checkpoints/*/*", "checkpoints/*/model/*")
-    return {str(p.relative_to(run)): p.read_bytes() for name in names for p in sorted(run.glob(name)) if p.is_file()}
 
 
 OF_THE_PARAMETER = "gradient of model.layers.0.self_attn.q_proj.weight (which no sequence brings about when it is repeated)"
@@ -392,33 +277,3 @@ def test_after_so_many_returns_the_run_stops_with_the_cause_and_keeps_all(
     with pytest.raises(UserError, match="2 updates in a row were skipped after 2 returns"):
         api.resume(tmp_path / "run")  # nothing has changed, so neither does the outcome
     assert files(tmp_path / "run") == before
-
-
-def test_spikes_have_their_own_record_which_a_resumed_run_repeats(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    move = Learner.move
-
-    def spiking(self: Learner, step: int) -> dict[str, float]:
-        if step == 5:
-            for p in self.parameters:
-                p.grad.mul_(1e4)  # type: ignore[union-attr]
-        return move(self, step)
-
-    monkeypatch.setattr(Learner, "move", spiking)
-    guard = Guard(spike=50.0, least=2)
-    whole = go(start(home, tmp_path / "whole", setting__guard=guard))
-    assert [row["spiked"] for row in whole.metrics[:8]] == [0, 0, 0, 0, 0, 1, 0, 0]
-    (spike,) = [json.loads(line) for line in (tmp_path / "whole/spikes.jsonl").read_text().splitlines()]
-    assert (spike["step"], spike["player"]) == (5, "policy")
-    assert spike["norm"] > spike["limit"] == 50 * spike["median"]
-    killed = start(home, tmp_path / "killed", setting__guard=guard)
-
-    def kill(run: Run, row: Any, groups: Any) -> None:
-        if row["step"] == 5:
-            raise Killed
-
-    killed.on_step = kill
-    with pytest.raises(Killed):
-        go(killed)
-    api.resume(tmp_path / "killed")
-    assert files(tmp_path / "killed") == files(tmp_path / "whole")
-    shutil.rmtree(tmp_path / "whole")

@@ -12,8 +12,7 @@ from safetensors.torch import load_file
 
 from gradus.policies.player import Learner
 from gradus.run import Run, go
-from tests.faults.test_bad_numbers import PLAIN, Said, poison, start
-from tests.faults.test_bad_numbers import home as home
+from tests.faults.small_runs import PLAIN, Said, poison, start
 from tests.toy import BigramPolicy, toy_run
 
 

@@ -18,8 +18,7 @@ from gradus.policies.lm import LanguageModel
 from gradus.run import Run, go
 from gradus.types import UserError
 from gradus.updates import minibatches
-from tests.faults.test_bad_numbers import Killed, files, start
-from tests.faults.test_bad_numbers import home as home
+from tests.faults.small_runs import Killed, files, start
 from tests.toy import BigramPolicy, train_toy
 
 REFUSED = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 80 bytes."
