@@ -21,7 +21,7 @@ from gradus.papers.rewards.prime import ImplicitProcess
 from gradus.types import Context, Frozen, Group, Problem, Trajectory, prompt_context
 from gradus.types.signals import LogProbs, Values
 from tests.parts import CREDITS, ESTIMATORS, name_of, parts, untried
-from tests.reference import plain
+from tests.reference import pieces
 
 Answer = list[float]  # a number an action
 
@@ -221,7 +221,7 @@ def penalised(rule: Penalised, given: list[list[Sample]]) -> list[list[Answer]]:
     for members in given:
         row = []
         for s in members:
-            costs = [rule.coefficient * plain.kl(a, b, rule.estimator) for a, b in zip(s.now, s.reference, strict=True)]
+            costs = [rule.coefficient * pieces.kl(a, b, rule.estimator) for a, b in zip(s.now, s.reference, strict=True)]
             row.append(replace(s, reward=s.reward - sum(costs), at=tuple(r - c for r, c in zip(s.at, costs, strict=True))))
         paid.append(row)
     return RULES[type(rule.rule)](rule.rule, paid)
@@ -322,5 +322,5 @@ def test_returns_are_the_advantages_before_whitening_plus_the_values(rule):
 def test_every_estimator_of_the_divergence(estimator):
     draw = random.Random(4)
     now, reference = ([draw.uniform(-3, -0.1) for _ in range(20)] for _ in range(2))
-    expected = [plain.kl(a, b, estimator) for a, b in zip(now, reference, strict=True)]
+    expected = [pieces.kl(a, b, estimator) for a, b in zip(now, reference, strict=True)]
     np.testing.assert_allclose(kl_costs(np.array(now), np.array(reference), estimator=estimator), expected, rtol=1e-10, atol=1e-14)

@@ -1,0 +1,274 @@
+"""Of which objectives are made, from their formulas, in plain loops over Python's floats: averages, ratios, trust, weights, scores, links.
+
+What the formulas hold without gradient is computed from `at`, the rest from `now`: a difference quotient in `now` alone is then the gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.corrections import MaskedImportance
+from gradus.objectives.matching import Robust, Weighted
+from gradus.objectives.preference import Logistic, Squared
+from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
+from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
+from gradus.objectives.terms import TruncatedImportance
+from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
+from tests.reference.given import Row
+
+Numbers = list[float]
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def kl(now: float, reference: float, estimator: str) -> float:
+    """Schulman's three: with r = pi_ref / pi, -log r, (log r)^2 / 2, r - 1 - log r."""
+    r = math.exp(reference) / math.exp(now)
+    return {"k1": -math.log(r), "k2": math.log(r) ** 2 / 2, "k3": r - 1 - math.log(r)}[estimator]
+
+
+# averages: the coefficient of row i, an action of `source`
+
+
+def actions(rows: list[Row], source: str) -> list[Row]:
+    return [r for r in rows if r.source == source]
+
+
+def token_mean(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return 1 / len(actions(rows, source))
+
+
+def sequence_mean(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return sequence_sum(part, rows, source, row) / sum(r.trajectory == row.trajectory for r in rows)
+
+
+def sequence_sum(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return 1 / len({r.trajectory for r in actions(rows, source)})
+
+
+def context_mean(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return 1 / len({r.context for r in actions(rows, source)}) / sum(r.context == row.context for r in rows)
+
+
+def group_mean(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    mine = actions(rows, source)
+    return 1 / len({r.group for r in mine}) / sum(r.group == row.group for r in mine)
+
+
+def constant_length(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return sequence_sum(part, rows, source, row) / part.length
+
+
+def joint(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    as_one = [replace(r, source=source) for r in rows]
+    return coefficient(part.average, as_one, source, replace(row, source=source))
+
+
+AVERAGES: Mapping[type, Callable[..., float]] = {
+    TokenMean: token_mean,
+    SequenceMean: sequence_mean,
+    SequenceSum: sequence_sum,
+    ContextMean: context_mean,
+    GroupMean: group_mean,
+    ConstantLength: constant_length,
+    Joint: joint,
+}
+
+
+def coefficient(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return AVERAGES[type(part)](part, rows, source, row)
+
+
+def averaged(part: Any, rows: list[Row], source: str, losses: Mapping[int, float]) -> float:
+    """The sum over the actions of the source; losses by the row's place among all rows."""
+    total = 0.0
+    for i, row in enumerate(rows):
+        if row.source == source:
+            total += coefficient(part, rows, source, row) * losses[i]
+    return total
+
+
+# ratios: log of the ratio of row i
+
+
+def compared(part: Any, row: Row) -> float:
+    return row.behaviour if part.against == "behaviour" else row.old
+
+
+def token_ratio(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
+    return now[i] - compared(part, rows[i])
+
+
+def sequence_ratio(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
+    mine = [j for j, r in enumerate(rows) if r.trajectory == rows[i].trajectory]
+    product = 1.0
+    for j in mine:
+        product *= math.exp(now[j]) / math.exp(compared(part, rows[j]))
+    return math.log(product ** (1 / len(mine)))
+
+
+def sequence_token_ratio(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
+    return math.log(math.exp(sequence_ratio(part, rows, i, at, at)) * math.exp(now[i]) / math.exp(at[i]))
+
+
+def probability(part: Any, rows: list[Row], i: int, now: Numbers, at: Numbers) -> float:
+    return now[i]
+
+
+RATIOS: Mapping[type, Callable[..., float]] = {
+    TokenRatio: token_ratio,
+    SequenceRatio: sequence_ratio,
+    SequenceTokenRatio: sequence_token_ratio,
+    Probability: probability,
+}
+
+# trust: losses from log-ratios and advantages
+
+
+def unclipped(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    return [-math.exp(x) * a for x, a in zip(now, advantages, strict=True)]
+
+
+def clip(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    out = []
+    for x, a in zip(now, advantages, strict=True):
+        ratio = math.exp(x)
+        held = min(max(ratio, 1 - part.low), 1 + part.high)
+        out.append(-min(ratio * a, held * a))
+    return out
+
+
+def dual_clip(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    single = clip(part, now, at, advantages)
+    return [-max(-loss, part.ceiling * a) if a < 0 else loss for loss, a in zip(single, advantages, strict=True)]
+
+
+def capped_weight(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    out = []
+    for x, y, a in zip(now, at, advantages, strict=True):
+        weight = min(max(math.exp(y), part.floor), part.cap)
+        out.append(-weight * a * (1 + (x - y)))
+    return out
+
+
+def shaped(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    return [-math.exp(x) / (math.exp(x) + part.gamma) * a for x, a in zip(now, advantages, strict=True)]
+
+
+def harmful(at: Numbers, advantages: Numbers) -> list[int]:
+    return [i for i, (y, a) in enumerate(zip(at, advantages, strict=True)) if (y > 0 and a > 0) or (y < 0 and a < 0)]
+
+
+def second_moment(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    left = harmful(at, advantages)
+    while left and sum(at[i] ** 2 for i in left) / len(left) > part.tau:
+        left.remove(max(left, key=lambda i: (at[i] ** 2, i)))
+    gone = set(harmful(at, advantages)) - set(left)
+    return [0.0 if i in gone else loss for i, loss in enumerate(unclipped(part, now, at, advantages))]
+
+
+def second_moment_clip(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
+    squares = [at[i] ** 2 for i in harmful(at, advantages)]
+
+    def moment(cap: float) -> float:
+        return sum(min(s, cap * cap) for s in squares) / len(squares)
+
+    least, most = 0.0, 50.0
+    if squares and moment(most) > part.tau:
+        for _ in range(200):  # the largest cap that keeps the budget, by halving
+            middle = (least + most) / 2
+            least, most = (middle, most) if moment(middle) <= part.tau else (least, middle)
+    else:
+        least = math.inf
+    bounds = Clip(max(part.low, 1 - math.exp(-least)), max(part.high, math.exp(least) - 1))
+    return clip(bounds, now, at, advantages)
+
+
+TRUSTS: Mapping[type, Callable[..., Numbers]] = {
+    Unclipped: unclipped,
+    Clip: clip,
+    DualClip: dual_clip,
+    CappedWeight: capped_weight,
+    Shaped: shaped,
+    SecondMoment: second_moment,
+    SecondMomentClip: second_moment_clip,
+}
+
+
+# weights: of one action
+
+
+def truncated(part: Any, old: float, behaviour: float) -> float:
+    return min(math.exp(old) / math.exp(behaviour), part.cap)
+
+
+def masked(part: Any, old: float, behaviour: float) -> float:
+    ratio = math.exp(old) / math.exp(behaviour)
+    return ratio if 1 / part.cap <= ratio <= part.cap else 0.0
+
+
+WEIGHTS: Mapping[type, Callable[..., float]] = {TruncatedImportance: truncated, MaskedImportance: masked}
+
+# scores: of the trajectory that row indices make up
+
+
+def log_ratio_score(part: Any, rows: list[Row], mine: list[int], now: Numbers) -> float:
+    return sum(now[i] - rows[i].reference for i in mine)
+
+
+def mean_score(part: Any, rows: list[Row], mine: list[int], now: Numbers) -> float:
+    return sum(now[i] for i in mine) / len(mine)
+
+
+def odds_score(part: Any, rows: list[Row], mine: list[int], now: Numbers) -> float:
+    p = math.exp(mean_score(part, rows, mine, now))
+    return math.log(p / (1 - p))
+
+
+SCORES: Mapping[type, Callable[..., float]] = {LogRatio: log_ratio_score, MeanLogProb: mean_score, LogOdds: odds_score}
+
+
+def scores(part: Any, rows: list[Row], source: str, now: Numbers) -> dict[int, float]:
+    """By trajectory."""
+    ids = dict.fromkeys(r.trajectory for r in actions(rows, source))
+    return {t: SCORES[type(part)](part, rows, [i for i, r in enumerate(rows) if r.trajectory == t], now) for t in ids}
+
+
+def by_group(rows: list[Row], source: str) -> list[list[tuple[int, float]]]:
+    """(trajectory, reward) of every group that has one of the source."""
+    mine = actions(rows, source)
+    return [list(dict.fromkeys((r.trajectory, r.reward) for r in mine if r.group == g)) for g in dict.fromkeys(r.group for r in mine)]
+
+
+# links: of the scores of the better and of the worse
+
+
+def logistic(part: Any, better: float, worse: float, beta: float) -> float:
+    return -math.log(sigmoid(beta * (better - worse) - part.margin))
+
+
+def squared(part: Any, better: float, worse: float, beta: float) -> float:
+    return (better - worse - 1 / (2 * beta)) ** 2
+
+
+LINKS: Mapping[type, Callable[..., float]] = {Logistic: logistic, Squared: squared}
+
+# likenesses: of one pair
+
+
+def weighted(part: Any, error: float, time: float) -> float:
+    return -(time**part.power) * error
+
+
+def robust(part: Any, error: float, time: float) -> float:
+    return -time * (error + part.floor) ** part.power / part.power
+
+
+LIKENESSES: Mapping[type, Callable[..., float]] = {Weighted: weighted, Robust: robust}
