@@ -11,7 +11,7 @@ from typing import Any
 
 from gradus.rewards.calling import plain
 from gradus.rewards.worker import Answer
-from gradus.types import Failed, FailureKind
+from gradus.types import Failed, FailureKind, UserError
 
 _HOPELESS = 8  # calls that time out with none answered before or between, after which the others are not asked
 
@@ -63,8 +63,16 @@ class Round:
         return [answer for answer in self.answers if answer is not None]
 
     def line(self, number: int) -> bytes:
-        """What a worker is sent: the call's number, and its keywords in JSON."""
-        return f"{number} {json.dumps(self.questions[number].arguments, default=plain)}\n".encode()
+        """What a worker is sent: the call's number, and its keywords in JSON. Raises UserError for what cannot be sent."""
+        question = self.questions[number]
+        try:
+            return f"{number} {json.dumps(question.arguments, default=plain)}\n".encode()
+        except UserError:
+            raise
+        except (ValueError, RecursionError) as error:  # a whole number of more than 4,300 digits, a list that holds itself
+            raise UserError(
+                f"a column of {question.about or 'the data'} cannot be given to a reward function in its process: {error}; turn it into text"
+            ) from error
 
     def settle(self, number: int, answer: Answer) -> None:
         if self.answers[number] is None:

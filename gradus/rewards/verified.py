@@ -147,6 +147,6 @@ def _sent(trajectory: Trajectory) -> dict[str, Any] | None:
     sent = {"problem": problem, "completion": trajectory.completion}
     try:
         json.dumps(sent)
-    except TypeError:
+    except (TypeError, ValueError):  # ValueError: a whole number of more than 4,300 digits, or a list that holds itself
         return None
     return sent

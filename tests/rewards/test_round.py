@@ -1,5 +1,7 @@
+import pytest
+
 from gradus.rewards.round import Limits, Question, Round, overtime
-from gradus.types import Failed, FailureKind
+from gradus.types import Failed, FailureKind, UserError
 
 LATE, DIED, WRONG = Failed("late", FailureKind.TIMEOUT), Failed("died", FailureKind.DIED), Failed("sent what is no answer")
 
@@ -31,6 +33,13 @@ def test_while_nothing_answers_a_lost_call_is_asked_again_at_once_so_that_silenc
     assert made.open == 0
     assert made.answers[7] == Failed("late (2 attempts)", FailureKind.TIMEOUT)
     assert made.answers[8] == Failed(f"was not asked, since each of the calls before it {overtime(60.0)}", FailureKind.TIMEOUT)
+
+
+def test_a_line_is_the_number_and_the_keywords_and_what_has_no_form_is_named():
+    made = Round([Question({"completions": ["a\nb"]}, 1), Question({"answer": [10**5000]}, 1, "problem p/3")], Limits())
+    assert made.line(0) == b'0 {"completions": ["a\\nb"]}\n'
+    with pytest.raises(UserError, match="a column of problem p/3 cannot be given to a reward function in its process: Exceeds the limit"):
+        made.line(1)
 
 
 def test_what_is_not_by_chance_is_asked_once_and_what_is_not_charged_as_if_never():

@@ -181,8 +181,8 @@ def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
 
 def test_what_json_cannot_hold_is_judged_in_this_process_and_that_is_said(mine):
     with pytest.warns(UserWarning, match="the verifier of task p is called in this process, where no limit of memory holds"):
-        ((judged,),) = score(Verified(), [trajectory("a", answer={"a"})], verify=mine.verify)
-    assert judged.reward == 0.0
+        ((judged, huge),) = score(Verified(), [trajectory("a", answer={"a"}), trajectory("b", answer=10**5000)], verify=mine.verify)
+    assert judged.reward == huge.reward == 0.0
 
 
 def test_a_verifier_in_this_process_that_hangs_has_failed_and_that_is_a_fact():
