@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradus.checks.findings import Finding, counted
+from gradus.checks.machine import sandboxes_of
 from gradus.checks.template import answers_of
 from gradus.rollouts.given import told
 from gradus.rollouts.names import trajectory_name
@@ -28,6 +29,8 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     if task.policy != "lm" or task.verify is None:
         yield Finding("verifier", "not checked", f"task {task.name} has no verifier of texts")
         return
+    for box in sandboxes_of(task.verify):
+        box.check()  # else what is missing would be told of every answer
     # what a verifier reaches for, is asked by its contract test; here it only has to judge, and to come to an end
     subject = Subject(task, given=tuple(problems), limits=Limits(seconds=SECONDS, memory=0, allow=frozenset(REACHES)))
     right, wrong = right_answers(subject), wrong_answers(subject)

@@ -2,6 +2,6 @@
 
 from gradus.sandbox.bubblewrap import missing
 from gradus.sandbox.pool import Sandbox, run, stop
-from gradus.sandbox.records import End, Isolation, Limits, Ran, SandboxError
+from gradus.sandbox.records import End, Isolation, Limits, Ran, SandboxError, isolation_named
 
-__all__ = ["End", "Isolation", "Limits", "Ran", "Sandbox", "SandboxError", "missing", "run", "stop"]
+__all__ = ["End", "Isolation", "Limits", "Ran", "Sandbox", "SandboxError", "isolation_named", "missing", "run", "stop"]

@@ -20,7 +20,9 @@ from pathlib import Path
 from gradus.sandbox.seccomp import MACHINES
 
 INSTALL = "apt-get install bubblewrap (as root; scripts/debian-packages.sh does it), or your system's package of that name"
-WEAKER = 'or name the weaker isolation "rlimits", which lets programs read and write what you can'
+WEAKER = (
+    "or name the weaker isolation, --task.isolation rlimits (in Python Isolation.RLIMITS), under which programs read and write what you can"
+)
 ROOM = 4 << 20  # bytes of /tmp that the kernel grants beyond the limit: to pass the limit is noticed from outside, and told as such
 NOBODY = 65534
 _FREE_USERS = 0x7000_0000  # from here to 0x7FFFFFFF systemd's allocation of ids (UIDS-GIDS.md) leaves all unused

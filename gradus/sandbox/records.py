@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from gradus.types import UserError
+from gradus.types import UserError, unknown
 from gradus.types.ranges import check_ranges
 
 MB = 1 << 20
@@ -18,6 +18,13 @@ class Isolation(enum.Enum):
 
     BUBBLEWRAP = "bubblewrap"  # namespaces, a read-only system, an unprivileged user, a filter of kernel calls, and limits
     RLIMITS = "rlimits"  # limits alone: the program reads what you can read, writes what you can write, and has the network
+
+
+def isolation_named(name: str) -> Isolation:
+    """Raises UserError for a name that is none's."""
+    if name not in (known := [isolation.value for isolation in Isolation]):
+        raise unknown("isolation", name, known)
+    return Isolation(name)
 
 
 class End(enum.Enum):

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any
 
-from gradus.sandbox import Isolation, Sandbox
+from gradus.sandbox import Sandbox, isolation_named
 from gradus.tasks.generated import Draft, generated_task
 from gradus.tasks.kinds import chosen, hints
 from gradus.tasks.unit_tests import LIMITS, UnitTests
@@ -43,9 +43,7 @@ def code(level: int = 2, kinds: str = "all", reward: str = "all", isolation: str
     names = chosen("code", kinds, {**NUMBERS, **WORDS})
     if reward not in ("all", "share"):
         raise unknown("reward of task code", reward, ("all", "share"))
-    if isolation not in (known := [i.value for i in Isolation]):
-        raise unknown("isolation", isolation, known)
-    verify = UnitTests(share=reward == "share", sandbox=Sandbox(Isolation(isolation), LIMITS))
+    verify = UnitTests(share=reward == "share", sandbox=Sandbox(isolation_named(isolation), LIMITS))
     return generated_task(
         "code",
         partial(_code, kinds=names),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gradus.sandbox import Isolation, isolation_named
 from gradus.tasks import final_answer
 from gradus.tasks.files import FORMATS, BadRow, Row, Table, read_table
 from gradus.tasks.mathematics import mathematics
@@ -36,7 +37,8 @@ VERIFIERS: dict[str, Verify] = {
 def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
     """The task that `spec` means, first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
-    `options` go to the maker of a name or a user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name, verify, bad_rows).
+    `options` go to the maker of a name or a user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name, verify, bad_rows,
+    isolation).
     Raises UserError for what is none of these, suggesting near names.
     """
     if not spec.strip():
@@ -94,6 +96,7 @@ def load_task_file(
     name: str | None = None,
     verify: str = "final_answer",
     bad_rows: float = 0.0,
+    isolation: str = "bubblewrap",
 ) -> Task:
     """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
 
@@ -101,7 +104,8 @@ def load_task_file(
     answer (`answer`, `solution` or `label`; another with `answer_column`), and any further columns, which problems carry in `meta` and
     reward functions get as keywords. Where there are answers, a completion is right if its final answer is the row's: as a number or as text
     (`verify="final_answer"`), or as mathematics (`verify="mathematics"`: LaTeX, fractions, sets, intervals, equations, matrices); or its
-    program is run, and right if it passes the row's tests (`verify="unit_tests"`, or the share passed: `verify="unit_tests_share"`).
+    program is run, and right if it passes the row's tests (`verify="unit_tests"`, or the share passed: `verify="unit_tests_share"`), under
+    `isolation`: "bubblewrap", or "rlimits": limits alone, under which it can read and write what you can.
 
     `bad_rows` is the share of rows that may be bad: they are left out, and a run writes them to bad_rows.jsonl; at 0 the first one is an error.
 
@@ -109,9 +113,7 @@ def load_task_file(
     and at most 256, chosen by a hash of their content. No prompt that is held out is trained on.
     Raises UserError for a source that cannot be read, and with file and line for a bad row too many.
     """
-    if verify not in VERIFIERS:
-        raise unknown("verifier", verify, VERIFIERS, "Give one with --task.verify")
-    judge = VERIFIERS[verify]
+    judge = _judge(verify, isolation)
     table, beside = open_tables(str(path), prompt_column, lossy=bad_rows > 0)
     if held_out is not None:
         beside, _ = open_tables(str(held_out), prompt_column, lossy=bad_rows > 0)
@@ -138,6 +140,17 @@ def load_task_file(
         provides=checked.provides,
         about=f"{len(training)} problems of {path}; {split}",
     )
+
+
+def _judge(verify: str, isolation: str) -> Verify:
+    if verify not in VERIFIERS:
+        raise unknown("verifier", verify, VERIFIERS, "Give one with --task.verify")
+    judge, kind = VERIFIERS[verify], isolation_named(isolation)
+    if isinstance(judge, UnitTests):
+        return replace(judge, sandbox=replace(judge.sandbox, isolation=kind))
+    if kind is not Isolation.BUBBLEWRAP:
+        raise UserError(f"isolation {isolation} does nothing for the verifier {verify}, which runs no program; leave it out")
+    return judge
 
 
 @dataclass(frozen=True, eq=False)

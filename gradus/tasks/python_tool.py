@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from gradus.environments.python_tool import LIMITS, PythonTool
-from gradus.sandbox import Isolation, Sandbox
+from gradus.sandbox import Sandbox, isolation_named
 from gradus.tasks.generated import Draft, Generated
-from gradus.types import Frozen, Sampling, UserError, unknown
+from gradus.types import Frozen, Sampling, UserError
 from gradus.types.parts import Task
 
 INSTRUCTION = "Use Python. Write python: code, or answer: number"
@@ -33,14 +33,12 @@ def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -
     `limit`: turns. `isolation`: "bubblewrap", or "rlimits": limits alone, under which a program can read and write what you can.
     Raises: UserError for an isolation that is not known.
     """
-    if isolation not in (known := [i.value for i in Isolation]):
-        raise unknown("isolation", isolation, known)
     source = Generated("python_tool", make, level, LEVELS)
     return Task(
         "python_tool",
         source,
         replace(source, held_out=True),
-        environment=PythonTool(Sandbox(Isolation(isolation), LIMITS), limit=limit),
+        environment=PythonTool(Sandbox(isolation_named(isolation), LIMITS), limit=limit),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
         about="tell a number that takes a program to find; a turn is a program, run in a sandbox, or the answer",
         sampling=Sampling(max_tokens=96),

@@ -16,7 +16,8 @@ from gradus.recipe import Recipe
 from gradus.registry import recipe
 from gradus.rewards.functions import LocalFunction
 from gradus.run import Run, prepare
-from gradus.types import Outcome, Problem
+from gradus.tasks.unit_tests import UnitTests
+from gradus.types import Outcome, Problem, UserError
 from gradus.types.parts import Task
 
 
@@ -57,6 +58,12 @@ def test_a_verifier_that_raises_is_told_and_stops_nothing() -> None:
     assert {verdict for verdict, _ in verdicts(raising)} == {"wrong"}
     (found,) = of_references(task(raising), some_problems(task(raising), 1))
     assert "KeyError" in found.details[0]
+
+
+def test_missing_isolation_is_told_once_and_not_of_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gradus.sandbox.bubblewrap.missing", lambda: "bubblewrap is not installed: apt-get install bubblewrap")
+    with pytest.raises(UserError, match="bubblewrap is not installed"):
+        verdicts(UnitTests())
 
 
 def test_a_task_without_verifier_is_said_to_be_left_out() -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gradus.sandbox import End, Ran, Sandbox, SandboxError
+from gradus.sandbox import End, Isolation, Ran, Sandbox, SandboxError
 from gradus.tasks import unit_tests
 from gradus.tasks.loaders import load_task_file
 from gradus.tasks.unit_tests import Test, UnitTests, parsed_tests, python_code
@@ -242,3 +242,18 @@ def test_rows_of_a_file_bring_their_tests(tmp_path):
     (p,) = task.source.draw([3], None, Key(0))
     assert task.verify is not None
     assert task.verify(p, f"print(int(input()) + {p.question.split()[1]})") == 1.0
+
+
+def test_the_weaker_isolation_can_be_named_for_a_file(tmp_path):
+    file = tmp_path / "code.jsonl"
+    file.write_text("".join(json.dumps({"prompt": f"write f, number {i}", "tests": ["assert f(2) == 4"]}) + "\n" for i in range(12)))
+    given = {"answer_column": "tests", "verify": "unit_tests_share"}
+    task = load_task_file(file, isolation="rlimits", **given)
+    assert task.verify is not None
+    assert task.verify.sandbox.isolation is Isolation.RLIMITS
+    (p,) = task.source.draw([3], None, Key(0))
+    assert task.verify(p, "def f(x): return x * x") == 1.0
+    with pytest.raises(UserError, match='unknown isolation "docker"'):
+        load_task_file(file, isolation="docker", **given)
+    with pytest.raises(UserError, match="isolation rlimits does nothing for the verifier final_answer, which runs no program"):
+        load_task_file(file, isolation="rlimits", answer_column="tests")
