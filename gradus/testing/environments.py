@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any
 
 from gradus.testing.report import Checked, Report, brief, run_rules, sentences
-from gradus.testing.subject import Effort, Subject, Texts, allowed, environment_of, subject_of
+from gradus.testing.subject import Effort, Subject, Texts, allowed, content, environment_of, subject_of
 from gradus.testing.watched import REACHES, Limits, watch
-from gradus.types import Key, Problem, UserError
+from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Environment, Task, Turn
+from gradus.types.user_code import line_of
 
 PLAYED = 12  # hostile actions an episode at most
 NONSENSE = ("", "nonsense", "?", "-1", "0", "a b c")
+LONGEST = 10.0  # seconds of processor time that the episodes of one problem may take
 GOAL = 1.0  # sum of rewards at which an episode counts as won
 
 
@@ -64,11 +67,17 @@ def equal_episodes(subject: Subject) -> Checked:
     """Equal keys and equal actions give equal turns."""
 
     def differ(problem: Problem) -> str | None:
+        asked = content(problem)
         for actions in (winning(subject, problem), [*NONSENSE, *winning(subject, problem)]):
-            once, again = (told(played(subject, problem, actions, Key(3))) for _ in range(2))
+            turns = played(subject, problem, actions, Key(3))
+            if wrong := next(filter(None, map(malformed, turns)), None):
+                return wrong
+            if content(problem) != asked:
+                return "an episode changes its problem, which others are played with; copy what you change"
+            once, again = told(turns), told(played(subject, problem, actions, Key(3)))
             if once != again:
                 turn = next((i for i, (a, b) in enumerate(zip(once, again, strict=False)) if a != b), min(len(once), len(again)))
-                return f"turn {turn} is another one in a second episode of the same key and actions; draw from the key alone"
+                return f"turn {turn} is another one in a second episode of the same key and actions; draw from the key alone, and keep nothing outside the episode"
         return None
 
     return _each("equal episodes", subject, differ)
@@ -96,6 +105,8 @@ def reached(subject: Subject) -> Checked:
     def lost(problem: Problem) -> str | None:
         actions = winning(subject, problem)
         turns = played(subject, problem, actions, Key(5))
+        if wrong := next(filter(None, map(malformed, turns)), None):
+            return wrong
         total, last = math.fsum(t.reward for t in turns), turns[-1]
         if total >= GOAL - 1e-9:
             return None
@@ -136,7 +147,7 @@ def hostile_actions(subject: Subject) -> Checked:
 def malformed(turn: Any) -> str | None:
     """What is wrong with the form of a turn."""
     if not isinstance(turn, Turn):
-        return f"an answer is {type(turn).__name__}, not a Turn"
+        return f"an answer is {type(turn).__name__}, not a Turn; return gradus.types.parts.Turn(observation, reward)"
     if turn.terminated and turn.truncated:
         return "a turn is both terminated and truncated; the rules ended it, or it was cut short"
     if not isinstance(turn.reward, int | float) or not math.isfinite(turn.reward):
@@ -144,7 +155,7 @@ def malformed(turn: Any) -> str | None:
     if not isinstance(turn.observation, str | tuple):
         return f"a turn's observation is {type(turn.observation).__name__}; give text, or a tuple of messages"
     if isinstance(turn.observation, tuple) and not all("role" in m and "content" in m for m in turn.observation):
-        return "a message of an observation lacks role or content"
+        return "a message of an observation lacks role or content; give both"
     if turn.state is not None and not isinstance(turn.state, str):
         return f"a turn's state is {type(turn.state).__name__}; give text that is equal for equal states, or None"
     return None
@@ -170,7 +181,7 @@ def played(subject: Subject, problem: Problem, actions: Sequence[str], key: Key)
         for action in actions:
             if over(turns[-1]):
                 break
-            turns.append(await episode.step(action))
+            turns.append(await answer(episode, action))
         return turns
 
     return _loop().run_until_complete(run())
@@ -182,11 +193,19 @@ async def _side_by_side(subject: Subject, problem: Problem, actions: Sequence[st
     turns, other = [one.first], two.first
     for action in actions:
         if not over(other):
-            other = await two.step(NONSENSE[1])
+            other = await answer(two, NONSENSE[1])
         if over(turns[-1]):
             break
-        turns.append(await one.step(action))
+        turns.append(await answer(one, action))
     return turns
+
+
+async def answer(episode: Any, action: str) -> Any:
+    """What an episode answers. Raises TypeError where it does so without being awaited."""
+    asked = episode.step(action)
+    if not inspect.isawaitable(asked):
+        raise TypeError(f"step answered without being awaited; write it as async def step{line_of(episode)}")
+    return await asked
 
 
 _LOOPS: list[asyncio.AbstractEventLoop] = []
@@ -205,18 +224,21 @@ def over(turn: Any) -> bool:
 
 
 def told(turns: Sequence[Turn]) -> list[str]:
-    """Turns as text, without what is for people only."""
-    return [repr((t.observation, t.reward, t.terminated, t.truncated, t.player, t.state, t.valid)) for t in turns]
+    """Turns as text, without what is for people only; what is none, as it is."""
+    return [repr(replace(t, info=Frozen()) if isinstance(t, Turn) else t) for t in turns]
 
 
 def _each(rule: str, subject: Subject, judge: Callable[[Problem], str | None]) -> Checked:
     """A rule that is tried on every problem, in a process of its own."""
     problems = subject.problems
     found = []
-    limits = Limits(max(10.0, subject.limits.seconds), subject.limits.memory, frozenset(REACHES))
+    limits = Limits(max(LONGEST, subject.limits.seconds), subject.limits.memory, frozenset(REACHES))
     for call in watch(judge, lambda i: problems[i], len(problems), limits):
         wrong = call.complaint or call.value
-        found.append(f"problem {problems[call.index].id}: {wrong}" if wrong else None)
+        rest = "; the rest was not tried" if call.late and call.index + 1 < len(problems) else ""
+        found.append(f"problem {problems[call.index].id}: {wrong}{rest}" if wrong else None)
+        if rest:
+            break  # an environment that hangs would do so for every problem
     return Checked(rule, len(problems), sentences(found))
 
 

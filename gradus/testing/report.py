@@ -10,6 +10,17 @@ from typing import Any, TypeVar
 from gradus.types import unknown
 
 SHOWN = 5  # findings of one rule that a table lists
+REMEDIES: Mapping[str, str] = {
+    "problems": "mend the source: it gives Problems, each with an id and a question",
+    "held out": "let the content of a problem decide whether it is held out, as generated_task does",
+    "reference answers": "mend the worked solution, or the verifier",
+    "stored and read": "compare what JSON gives back: lists for tuples, text for keys",
+    "wrong answers": "make the verifier stricter: a policy would learn such answers",
+    "reference actions": "mend the solution (one action a line) or the demonstration, or the environment",
+    "hostile answers": "read the text and never run it, look at a bounded part of it; what is meant so: --allow WHAT, --seconds S",
+    "hostile actions": "read the text and never run it, answer whatever it is by a Turn; what is meant so: --allow WHAT, --seconds S",
+}
+"""What to do about the findings of a rule that do not say so themselves."""
 S = TypeVar("S")
 
 
@@ -57,6 +68,7 @@ class Report:
             lines.append(f"  {c.rule:<{wide}}  {'' if c.skipped else c.tried:>7}  {found}")
             lines += [f"      {text}" for text in telling(c.findings)]
             lines += [f"      and {len(c.findings) - SHOWN} more"] if len(c.findings) > SHOWN else []
+            lines += [f"      -> {REMEDIES[c.rule]}"] if c.findings and c.rule in REMEDIES else []
         total = len(self.findings)
         return "\n".join([*lines, "the contract is kept" if not total else f"{total} findings" if total > 1 else "1 finding"])
 

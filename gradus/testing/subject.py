@@ -171,6 +171,8 @@ def no_outcome(value: Any) -> str | None:
     """What is wrong with a verdict as an outcome."""
     if isinstance(value, dict) and "not" in value:
         return f"is judged {value['not']}, which is no reward; give a finite number, NOT_APPLICABLE or Failed"
+    if isinstance(value, dict) and "changed" in value:
+        return "makes the verifier change the problem, which others are judged by; copy what you change"
     return None
 
 

@@ -278,7 +278,10 @@ def verdicts(subject: Subject, asked: Sequence[tuple[Problem, str]]) -> Iterable
     assert verify is not None
 
     def twice(pair: tuple[Problem, str]) -> Any:
+        asked = content(pair[0])
         first, second = plain(verify(*pair)), plain(verify(*pair))
+        if content(pair[0]) != asked:
+            return {"changed": True}
         return first if first == second else {"not": f"{shown(first)}, then {shown(second)} when asked again"}
 
     freely = replace(subject.limits, allow=frozenset(REACHES))  # "hostile answers" tells what it reaches for

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from gradus.types import UserError, unknown
-from gradus.types.user_code import raised
+from gradus.types.user_code import raised_in
 
 T = TypeVar("T")
 
@@ -79,6 +79,7 @@ class Call:
     seconds: float = 0.0
     error: str = ""  # what was raised, or how the process ended
     reached: tuple[str, ...] = ()
+    late: bool = False  # its process was ended because it took too long
 
     @property
     def complaint(self) -> str:
@@ -110,7 +111,7 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
         elif start < count:
             lost += 1
             given_up = lost == LOST and start + 1 < count
-            yield Call(start, seconds=limits.seconds, error=end.text + ("; the rest was not tried" if given_up else ""))
+            yield Call(start, seconds=limits.seconds, error=end.text + ("; the rest was not tried" if given_up else ""), late=end.timed)
             start = count if given_up else start + 1
 
 
@@ -235,7 +236,7 @@ class Watch:
         # while a timer runs, some kernels count the time of a process in ticks of ten milliseconds; that of a thread is exact
         took = max(time.process_time() - began[0], time.thread_time() - began[1])
         signal.setitimer(signal.ITIMER_PROF, 0)
-        return index, value, took, f"raised {_short(raised(wrong))}" if wrong is not None else "", list(self.seen)[:5]
+        return index, value, took, f"raised {_short(raised_in(wrong))}" if wrong is not None else "", list(self.seen)[:5]
 
 
 def _short(text: str, most: int = 200) -> str:

@@ -91,15 +91,17 @@ def blamed(error: BaseException) -> str | None:
     return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; mend it and start again"
 
 
-def raised_in(error: BaseException, part: Any) -> str:
+def raised_in(error: BaseException, part: Any = None) -> str:
     """One line that says what a part of anybody's raised and where: the innermost line outside Gradus and libraries.
 
-    Where none was reached, as with a method that takes other arguments, the line of the part's class.
+    Where none was reached, as with a method that takes other arguments, the line of the part's class, else the innermost of all.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((*LIBRARIES, "<"))]
     text = " ".join(str(error).split())[:300]
-    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else line_of(part)
+    where = line_of(part) if not own else ""
+    if not where and (inside := own or frames):
+        where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})"
     return f"{type(error).__name__}{': ' + text if text else ''}{where}"
 
 

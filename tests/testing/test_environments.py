@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, replace
 
 import pytest
@@ -111,6 +112,42 @@ class Beside(Game):
         return await super().step(action)
 
 
+class Scribbling(Game):
+    """Writes into its problem."""
+
+    def __init__(self, problem, key, settings):
+        super().__init__(problem, key, settings)
+        problem.messages[0]["content"] += "!"
+
+
+class Hanging(Game):
+    def __init__(self, problem, key, settings):
+        while True:
+            pass
+
+
+class Unawaited(Game):
+    def step(self, action):
+        return Turn("no")
+
+
+def test_an_episode_that_changes_its_problem_is_found():
+    found = broken(Guess(game=Scribbling), only=["equal episodes"])["equal episodes"]
+    assert found.endswith("an episode changes its problem, which others are played with; copy what you change")
+
+
+def test_an_answer_that_is_not_awaited_is_found_with_what_to_do():
+    found = broken(Guess(game=Unawaited), only=["episodes apart"])["episodes apart"]
+    assert "step answered without being awaited; write it as async def step (test_environments.py, line " in found
+
+
+def test_of_an_environment_that_hangs_one_problem_is_tried(monkeypatch):
+    monkeypatch.setattr("gradus.testing.environments.LONGEST", 0.3)
+    report = check_environment(task(Guess(game=Hanging)), effort=SMALL, limits=Limits(seconds=0.3), only=["episodes apart"])
+    (found,) = report.findings
+    assert re.search("(processor time|within .* s); the rest was not tried$", found)
+
+
 def test_what_breaks_it_is_found():
     assert "Thawed is no frozen dataclass" in broken(Thawed())["settings"]
     chance = broken(answering(lambda game, action: Turn(str(random.SystemRandom().random()), reward=1.0)))
@@ -130,7 +167,7 @@ def test_what_breaks_it_is_found():
         (lambda game, action: Turn(b"x"), "a turn's observation is bytes"),
         (lambda game, action: Turn(({"role": "user"},)), "lacks role or content"),
         (lambda game, action: Turn("x", state=3), "a turn's state is int"),
-        (lambda game, action: "x", "an answer is str, not a Turn"),
+        (lambda game, action: "x", "an answer is str, not a Turn; return gradus.types.parts.Turn(observation, reward)"),
         (lambda game, action: Turn(str(int(action))), "raised ValueError"),
         (lambda game, action: Turn(str(eval("1"))), "ran code (exec"),
     ],

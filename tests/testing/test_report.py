@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gradus.testing.report import Checked, ContractBroken, Report, brief, run_rules, sentences, telling
+from gradus.testing.environments import RULES as ENVIRONMENT_RULES
+from gradus.testing.report import REMEDIES, Checked, ContractBroken, Report, brief, run_rules, sentences, telling
+from gradus.testing.rewards import RULES as REWARD_RULES
+from gradus.testing.tasks import RULES as TASK_RULES
 from gradus.types import UserError
 
 GOOD, BAD, LEFT = (
@@ -33,6 +36,12 @@ def test_findings_that_differ_are_shown_first():
     found = (*same, "text 9: ran code", *same[:0], "text 10: took more than 1 s of processor time")
     assert telling(found) == [*same[:3], *found[-2:]]
     assert telling(same) == list(same[:5])
+
+
+def test_what_to_do_stands_under_the_findings_of_a_rule():
+    rows = Report("mine", (Checked("wrong answers", 3, ("thing 0 is wrong",)), Checked("held out", 3))).table().split("\n")
+    assert rows[2:] == ["      thing 0 is wrong", f"      -> {REMEDIES['wrong answers']}", "  held out             3  ok", "1 finding"]
+    assert set(REMEDIES) <= {*TASK_RULES, *ENVIRONMENT_RULES, *REWARD_RULES}
 
 
 def test_what_was_not_tried_is_no_finding():

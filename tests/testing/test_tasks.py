@@ -105,7 +105,14 @@ def once_right(problem, completion):
     return verify(problem, completion) if problem.__dict__["asked"] % 2 else 0.0
 
 
+def scribbling(problem, text):
+    problem.messages[0]["content"] += "!"
+    return 1.0
+
+
 def test_verifiers_that_break_it():
+    found = judged_by(scribbling)["reference answers"]
+    assert found.endswith("makes the verifier change the problem, which others are judged by; copy what you change")
     assert "is judged 0.0, not 1.0" in judged_by(lambda p, text: 0.0)["reference answers"]
     assert "is judged failed (why), not 1.0" in judged_by(lambda p, text: Failed("why"))["reference answers"]
     assert "is judged not applicable, not 1.0" in judged_by(lambda p, text: NOT_APPLICABLE)["reference answers"]
