@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.sandbox_programs import Hostile, benign, hostile
+from benchmarks.sandbox_forms import Hostile
+from benchmarks.sandbox_programs import benign, hostile
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError, bubblewrap, missing, stop
 
 SECRET = "GRADUS_SANDBOX_SECRET"

@@ -8,52 +8,11 @@ variable that holds the secret.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from benchmarks.sandbox_forms import BOMB, HELD, TOO_MANY, TOO_MUCH, Hostile, attempt
+from benchmarks.sandbox_kernel import kernel_calls, others_memory, signals
+from benchmarks.sandbox_outside import links, networks, writes
 from gradus.sandbox import End
-
-BOMB = frozenset({End.TIMEOUT, End.MEMORY, End.OUTPUT, End.DISK, End.SIGNAL, End.ERROR})
-HELD = frozenset({End.OK, *BOMB})
-TOO_MANY = 64  # processes at one time that no limit of the benchmark allows
-TOO_MUCH = 1 << 30  # bytes of memory that no limit of the benchmark allows
-
-
-@dataclass(frozen=True)
-class Hostile:
-    """`speaks`: it lives to say held; else it ends in one of `ends`. `before`: a program that runs first, as another run."""
-
-    kind: str
-    name: str
-    source: str
-    speaks: bool = True
-    ends: frozenset[End] = HELD
-    before: str = ""
-
-
-def attempt(lines: str, escaped: str = "True") -> str:
-    """A program that tries `lines`; it got out where they raise nothing and `escaped` holds."""
-    body = "\n".join("    " + line for line in lines.strip("\n").split("\n"))
-    tail = f'    print("ESCAPED" if ({escaped}) else "held", flush=True)'
-    return f'import os, sys, ctypes\ntry:\n{body}\n{tail}\nexcept BaseException as error:\n    print("held", type(error).__name__, error, flush=True)\n'
-
-
-CALL = """
-import platform
-libc = ctypes.CDLL(None, use_errno=True)
-libc.syscall.restype = ctypes.c_long
-def call(numbers, *arguments):
-    number = numbers[0 if platform.machine() == "x86_64" else 1]
-    if number is None:
-        raise OSError("no such call on this machine")
-    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_void_p(a) if isinstance(a, int) else a for a in arguments])
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
-"""
-
-
-def kernel(numbers: str, arguments: str = "", escaped: str = "True") -> str:
-    return attempt(f"{CALL.strip()}\ngot = call({numbers}{', ' + arguments if arguments else ''})", escaped)
 
 
 def forks() -> Iterator[Hostile]:
@@ -148,6 +107,37 @@ for i in range(4000):
         held = bytearray({TOO_MUCH // 16}); held[::4096] = b'x' * len(held[::4096]); time.sleep(0.05); os._exit(0)
 """
     yield Hostile("memory", "processes too short-lived to be seen", attempt(short), speaks=False)
+    held_by_the_kernel = """
+import socket, time
+for i in range(14):
+    if os.fork() == 0: break
+held = []
+while len(held) < 50:
+    for one in socket.socketpair():
+        one.setblocking(False)
+        try: one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
+        except OSError: pass
+        try:
+            while True: one.send(bytes(200_000))
+        except OSError: held.append(one)
+time.sleep(30)
+"""
+    yield Hostile(
+        "memory", "full sockets in every process", held_by_the_kernel.replace("import", "import os,", 1), False, frozenset({End.MEMORY})
+    )
+    at_once = """
+import time, mmap
+go = mmap.mmap(-1, 4096)
+for i in range(14):
+    if os.fork() == 0:
+        while not go[0]: time.sleep(0.0005)
+        for j in range(20): open(f'/tmp/{i}_{j}', 'wb').write(bytes(31 << 20))
+        time.sleep(30)
+time.sleep(0.3)
+go[0] = 1
+time.sleep(30)
+"""
+    yield Hostile("memory", "files in /tmp, all at once", "import os" + at_once, False, frozenset({End.DISK, End.MEMORY}))
     more = {
         "a million files": "for i in range(10**7): open(f'/tmp/{i}', 'w').close()",
         "a million folders": "for i in range(10**7): os.mkdir(f'/tmp/{i}')",
@@ -208,202 +198,6 @@ def proc_and_sys() -> Iterator[Hostile]:
         yield Hostile("proc and sys", f"write {path}", attempt(f"open({path!r}, 'w').write('x')"))
     for path in ("/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/resolv.conf", "/root/.ssh/id_rsa", "/root/.bash_history"):
         yield Hostile("proc and sys", f"read {path}", attempt(f"open({path!r}).read()"))
-
-
-def networks() -> Iterator[Hostile]:
-    head = "import socket\n"
-    tries = {
-        "tcp to this machine": "s = socket.create_connection(('127.0.0.1', @PORT@), 2); s.send(b'x')",
-        "tcp by name": "s = socket.create_connection(('localhost', @PORT@), 2); s.send(b'x')",
-        "tcp over IPv6": "s = socket.socket(socket.AF_INET6); s.settimeout(2); s.connect(('::1', @PORT@))",
-        "udp": "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', ('127.0.0.1', @PORT@))",
-        "to the world": "s = socket.create_connection(('1.1.1.1', 53), 2)",
-        "a name": "socket.gethostbyname('example.org')",
-        "raw": "s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)",
-        "packets": "s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
-        "netlink": "s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)",
-        "virtual machine": "s = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM); s.settimeout(2); s.connect((2, @PORT@))",
-        "a socket in the file system": "s = socket.socket(socket.AF_UNIX); s.connect('@UNIX@')",
-        "an abstract socket": "s = socket.socket(socket.AF_UNIX); s.connect('\\0gradus-canary-@PORT@')",
-        "listening": "s = socket.socket(); s.bind(('', 0)); s.listen()",
-        "a pair that is no local one": "s = socket.socketpair(socket.AF_INET)",
-        "the web": "import urllib.request; urllib.request.urlopen('http://127.0.0.1:@PORT@', timeout=2)",
-        "a shell's device": "import subprocess; subprocess.run(['bash', '-c', 'echo x > /dev/tcp/127.0.0.1/@PORT@'], check=True, capture_output=True)",
-        "to an address, through a pair": "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); a.sendto(b'x', '@UNIX@')",
-        "to an abstract address, through a pair": "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); a.sendto(b'x', '\\0gradus-canary-@PORT@')",
-    }
-    for name, lines in tries.items():
-        yield Hostile("network", name, attempt(head + lines))
-    for name, numbers, arguments in (
-        ("the call socket", "(41, 198)", "2, 1, 0"),
-        ("the call connect on standard input", "(42, 203)", "0, ctypes.create_string_buffer(16), 16"),
-        ("the call io_uring_setup", "(425, 425)", "8, ctypes.create_string_buffer(200)"),
-    ):
-        yield Hostile("network", name, kernel(numbers, arguments))
-
-
-def writes() -> Iterator[Hostile]:
-    here = "@CANARY@"
-    tries = {
-        "over the canary": f"open('{here}', 'w').write('gone')",
-        "after the canary": f"open('{here}', 'a').write('gone')",
-        "cut the canary": f"os.truncate('{here}', 0)",
-        "remove the canary": f"os.unlink('{here}')",
-        "rename the canary": f"os.rename('{here}', '{here}.old')",
-        "something over the canary": f"open('a', 'w').close(); os.replace('a', '{here}')",
-        "the canary's rights": f"os.chmod('{here}', 0o777)",
-        "the canary's owner": f"os.chown('{here}', os.getuid(), os.getgid())",
-        "the canary's times": f"os.utime('{here}', (0, 0))",
-        "beside the canary": "open('@FOLDER@/new', 'w').write('x')",
-        "up and over": "open('../' * 20 + '@FOLDER@'[1:] + '/new', 'w').write('x')",
-        "/etc/passwd": "open('/etc/passwd', 'a').write('x:x:0:0::/:/bin/sh')",
-        "/usr/bin": "open('/usr/bin/python3-new', 'w').write('x')",
-        "the standard library": "import json; open(json.__file__, 'a').write('import os')",
-        "sitecustomize": "import json; open(os.path.dirname(os.path.dirname(json.__file__)) + '/sitecustomize.py', 'w').write('x')",
-        "the interpreter": "open(os.path.realpath(sys.executable), 'r+b').write(b'x')",
-        "/bin/sh": "os.rename('/bin/sh', '/bin/sh.old')",
-        "/": "open('/new', 'w').write('x')",
-        "a folder in /": "os.mkdir('/new')",
-        "/root": "open('/root/new', 'w').write('x')",
-        "/dev": "open('/dev/new', 'w').write('x')",
-        "/dev/null away": "os.unlink('/dev/null')",
-        "a device": "os.mknod('/tmp/disk', 0o60600, os.makedev(8, 0)); open('/tmp/disk', 'rb').read(1)",
-        "/etc": "open('/etc/new', 'w').write('x')",
-        "the library cache": "open('/etc/ld.so.cache', 'r+b').write(b'x')",
-        "the rights of /usr": "os.chmod('/usr', 0o777)",
-        "a program for all, with root's rights": "open('/tmp/a', 'w').close(); os.chown('/tmp/a', 0, 0); os.chmod('/tmp/a', 0o4755)",
-    }
-    for name, lines in tries.items():
-        yield Hostile("writing outside", name, attempt(lines))
-
-
-def links() -> Iterator[Hostile]:
-    tries = {
-        "symlink to the canary, read": "os.symlink('@CANARY@', 'a'); open('a').read()",
-        "symlink to the canary, written": "os.symlink('@CANARY@', 'a'); open('a', 'w').write('gone')",
-        "symlink to its folder": "os.symlink('@FOLDER@', 'a'); open('a/new', 'w').write('x')",
-        "symlink to /etc/shadow": "os.symlink('/etc/shadow', 'a'); open('a').read()",
-        "symlink through /proc": "os.symlink('/proc/1/root', 'a'); os.listdir('a')",
-        "symlink through a descriptor": "os.symlink('/proc/self/fd/0', 'a'); open('a', 'wb').write(b'x')",
-        "symlink to the interpreter": "os.symlink(os.path.realpath(sys.executable), 'a'); open('a', 'r+b').write(b'x')",
-        "hard link to the canary": "os.link('@CANARY@', 'a'); open('a', 'w').write('gone')",
-        "hard link to /usr/bin": "os.link('/usr/bin/env', '/tmp/a')",
-        "hard link within /usr": "os.link('/usr/bin/env', '/usr/bin/env2')",
-        "hard link to a descriptor": "fd = os.open('/usr/bin/env', os.O_RDONLY); os.link(f'/proc/self/fd/{fd}', '/tmp/a')",
-        "rename out of /tmp": "open('a', 'w').close(); os.rename('a', '/usr/a')",
-        "chain of links": "os.symlink('b', 'a'); os.symlink('@FOLDER@', 'b'); os.unlink('a/canary')",
-        "a link for /tmp itself": "os.rename('/tmp', '/tmp2')",
-        "the folder's descriptor and dots": "d = os.open('/', os.O_RDONLY); os.chdir(d); [os.chdir('..') for i in range(50)]; open('.' + '@CANARY@').read()",
-        "a root of its own": "os.mkdir('r'); d = os.open('.', os.O_RDONLY); os.chroot('r'); os.fchdir(d); [os.chdir('..') for i in range(50)]; os.chroot('.')",
-    }
-    for name, lines in tries.items():
-        yield Hostile("links", name, attempt(lines))
-
-
-def others_memory() -> Iterator[Hostile]:
-    calls = {
-        "ptrace attach 1": ("(101, 117)", "16, 1, 0, 0"),
-        "ptrace seize the parent": ("(101, 117)", "0x4206, os.getppid(), 0, 0"),
-        "ptrace attach the canary": ("(101, 117)", "16, @PID@, 0, 0"),
-        "ptrace traceme": ("(101, 117)", "0, 0, 0, 0"),
-        "process_vm_readv of 1": ("(310, 270)", "1, ctypes.create_string_buffer(64), 1, ctypes.create_string_buffer(64), 1, 0"),
-        "process_vm_writev of the parent": (
-            "(311, 271)",
-            "os.getppid(), ctypes.create_string_buffer(64), 1, ctypes.create_string_buffer(64), 1, 0",
-        ),
-        "pidfd_getfd of 1": ("(438, 438)", "os.pidfd_open(1), 0, 0"),
-        "kcmp": ("(312, 272)", "1, os.getpid(), 0, 0, 0"),
-        "process_madvise": ("(440, 440)", "os.pidfd_open(1), ctypes.create_string_buffer(64), 1, 4, 0"),
-        "move_pages of 1": ("(279, 239)", "1, 1, ctypes.create_string_buffer(64), 0, ctypes.create_string_buffer(64), 0"),
-        "prlimit of 1": ("(302, 261)", "1, 7, ctypes.create_string_buffer(16), 0"),
-        "a debugger's rights": ("(157, 167)", "0x59616D61, -1, 0, 0, 0"),
-    }
-    for name, (numbers, arguments) in calls.items():
-        yield Hostile("ptrace", name, kernel(numbers, arguments))
-
-
-def kernel_calls() -> Iterator[Hostile]:
-    text = "ctypes.create_string_buffer(256)"
-    calls = {
-        "mount": ("(165, 40)", "b'none', b'/tmp', b'tmpfs', 0, 0"),
-        "mount again, writable": ("(165, 40)", "b'none', b'/', 0, 32, 0"),
-        "umount": ("(166, 39)", "b'/tmp', 2"),
-        "pivot_root": ("(155, 41)", "b'/tmp', b'/tmp'"),
-        "chroot": ("(161, 51)", "b'/tmp'"),
-        "a user namespace": ("(272, 97)", "0x10000000"),
-        "a mount namespace": ("(272, 97)", "0x00020000"),
-        "a network namespace": ("(272, 97)", "0x40000000"),
-        "all namespaces at birth": ("(56, 220)", "0x7E020011, 0, 0, 0, 0"),
-        "clone3 with a user namespace": ("(435, 435)", "(ctypes.c_ulonglong * 11)(0x10000000, 0, 0, 0, 17), 88"),
-        "setns": ("(308, 268)", "0, 0"),
-        "open_tree": ("(428, 428)", "-100, b'/', 1"),
-        "fsopen": ("(430, 430)", "b'tmpfs', 0"),
-        "move_mount": ("(429, 429)", "-100, b'/tmp', -100, b'/usr', 0"),
-        "mount_setattr": ("(442, 442)", f"-100, b'/', 0, {text}, 32"),
-        "bpf": ("(321, 280)", f"5, {text}, 120"),
-        "perf_event_open": ("(298, 241)", f"{text}, 0, -1, -1, 0"),
-        "userfaultfd": ("(323, 282)", "0"),
-        "keyctl": ("(250, 219)", "0, -3, 0, 0, 0"),
-        "add_key": ("(248, 217)", "b'user', b'a', b'b', 1, -3"),
-        "init_module": ("(175, 105)", f"{text}, 256, b''"),
-        "kexec_load": ("(246, 104)", "0, 0, 0, 0"),
-        "reboot": ("(169, 142)", "-18751827, 672274793, 0, 0"),
-        "sethostname": ("(170, 161)", "b'x', 1"),
-        "settimeofday": ("(164, 170)", f"{text}, 0"),
-        "open_by_handle_at": ("(304, 265)", f"0, {text}, 0"),
-        "swapon": ("(167, 224)", "b'/tmp/a', 0"),
-        "acct": ("(163, 89)", "b'/tmp/a'"),
-        "quotactl": ("(179, 60)", "0, 0, 0, 0"),
-        "syslog": ("(103, 116)", f"3, {text}, 256"),
-        "personality without randomness": ("(135, 92)", "0x0040000"),
-        "iopl": ("(172, None)", "3"),
-        "memfd_create": ("(319, 279)", "b'a', 0"),
-        "shmget": ("(29, 194)", "0, 1 << 28, 0o1600"),
-        "msgget": ("(68, 186)", "0, 0o1600"),
-        "mq_open": ("(240, 180)", "b'a', 66, 0o600, 0"),
-        "setuid root": ("(105, 146)", "0"),
-        "setgid root": ("(106, 144)", "0"),
-        "setgroups": ("(116, 159)", f"1, {text}"),
-        "capset": ("(126, 91)", f"{text}, {text}"),
-        "seccomp, a filter of its own": ("(317, 277)", f"1, 0, {text}"),
-        "fanotify": ("(300, 262)", "0, 0"),
-        "lookup of another numbering (x32)": ("(0x40000000 + 41, None)", "2, 1, 0"),
-        "a number that nobody knows": ("(4000, 4000)", ""),
-        "set a program's clock": ("(227, 112)", f"0, {text}"),
-        "vhangup": ("(153, 58)", ""),
-    }
-    for name, (numbers, arguments) in calls.items():
-        yield Hostile("kernel calls", name, kernel(numbers, arguments))
-    old = "import mmap\nm = mmap.mmap(-1, 4096, prot=7)\nm.write(b'\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3')\n"
-    old += "f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))\n"
-    old += "import platform\nif platform.machine() != 'x86_64': raise OSError('not on this machine')\ngot = f()"
-    yield Hostile("kernel calls", "32-bit calls", attempt(old), speaks=False)
-
-
-def signals() -> Iterator[Hostile]:
-    tries = {
-        "kill 1": "os.kill(1, 9); import time; time.sleep(0.2); os.kill(1, 0); print('held: it lives'); raise SystemExit",
-        "kill the parent": "os.kill(os.getppid(), 9); import time; time.sleep(0.2); os.kill(os.getppid(), 0); print('held: it lives'); raise SystemExit",
-        "kill the canary": "os.kill(@PID@, 9)",
-        "kill the canary's group": "os.killpg(@PID@, 9)",
-        "stop the canary": "os.kill(@PID@, 19)",
-        "queue a signal for the canary": "import signal; signal.pidfd_send_signal(os.pidfd_open(@PID@), 9)",
-        "find processes": "found = [p for p in range(3, 70000) if p != os.getpid() and not os.kill(p, 0)]",
-    }
-    for name, lines in tries.items():
-        yield Hostile("signals", name, attempt(lines))
-    bombs = {
-        "stop itself": "import os; os.kill(os.getpid(), 19)",
-        "stop everybody": "import os\nos.kill(-1, 19)\nos.kill(os.getpid(), 19)",
-        "deaf": "import signal, time\n[signal.signal(s, signal.SIG_IGN) for s in range(1, 32) if s not in (9, 19)]\nwhile True: pass",
-        "blocked": "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\nwhile True: pass",
-        "caught": "import signal\n[signal.signal(s, lambda *a: None) for s in range(1, 32) if s not in (9, 19)]\nwhile True: pass",
-        "everybody, over and over": "import os\nwhile True:\n    if os.fork() == 0: os.kill(-1, 9)",
-        "a crash": "import ctypes; ctypes.string_at(0)",
-        "an abort": "import os; os.abort()",
-    }
-    for name, source in bombs.items():
-        yield Hostile("signals", name, source, speaks=False, ends=BOMB)
 
 
 def variables() -> Iterator[Hostile]:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.sandbox import SECRET, Scene, attacked, processes_of, scene
-from benchmarks.sandbox_programs import KINDS, Hostile, benign, hostile
+from benchmarks.sandbox_forms import Hostile
+from benchmarks.sandbox_programs import KINDS, benign, hostile
 from gradus.sandbox import End, Isolation, Limits, Sandbox, run
 from tests.sandbox.isolated import isolated
 
