@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from benchmarks.forked import Forked, Process
 from tests.faults.training import same, steps_done, whole_up_to, words
+from tests.rewards.processes import gone, needs_proc, running
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,39 @@ def test_a_second_signal_ends_it_at_once_and_harms_nothing(forked: Forked, whole
     process.kill(signal.SIGTERM)  # else it would be ten minutes until the save is done
     assert process.wait(300) == -signal.SIGTERM
     assert whole_up_to(run) == 2
+    assert forked.start(["resume", str(run)], log).wait() == 0, log.read_text()
+    assert same(run, whole) == []
+
+
+def beside(process: Process) -> list[str]:
+    """The processes that lend their hands to one that trains."""
+    children = running(lambda stat: stat[1] == str(process.pid))
+    return [pid for pid in children if b"gradus.systems.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+@needs_proc
+@pytest.mark.parametrize("twice", [False, True], ids=["once, to both, as from a terminal", "twice, to the leading one"])
+def test_two_processes_that_train_together_end_together_and_go_on_to_the_same_bytes(
+    twice: bool, forked: Forked, whole: Path, tmp_path: Path
+) -> None:
+    run, log, mark = tmp_path / "run", tmp_path / "log", tmp_path / "mark"
+    given = ["gradus.updates.minibatches:Minibatches.update", "3", str(mark), *words(run), "--processes", "2"]
+    process = forked.start(given, log, "tests.faults.training:waiting_in")
+    until(mark, process, log)
+    others = beside(process)
+    assert len(others) == 1
+    for pid in (process.pid, *(map(int, others) if not twice else ())):
+        os.kill(pid, signal.SIGINT)
+    while "once more stops at once" not in log.read_text():
+        assert process.wait(0.01) is None, log.read_text()
+    if twice:
+        process.kill(signal.SIGINT)
+    else:
+        mark.unlink()
+    assert process.wait(300) == (-signal.SIGINT if twice else 130), log.read_text()
+    assert gone(lambda stat: stat[0] in others)
+    assert whole_up_to(run) == (2 if twice else 4)
+    assert twice or steps_done(run) == 4
     assert forked.start(["resume", str(run)], log).wait() == 0, log.read_text()
     assert same(run, whole) == []
 
