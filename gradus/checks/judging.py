@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from gradus.types import Context, Group, Problem, Request, Trajectory
 from gradus.types.parts import Task
 
 NOTHING = "I do not know."
-SECONDS = 10.0  # of processor time that one verdict may take
+SECONDS = 10.0  # that one verdict may take
 
 
 def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
@@ -123,18 +124,22 @@ def _mixed(groups: Sequence[Group], says: str) -> Finding:
 
 
 def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
-    """A warning where the verifier, asked in this process, does not take a worked solution or an answer in any usual form for right."""
+    """A warning where the verifier, asked in this process and interrupted there, does not take a worked solution or an answer in any usual form for right."""
+    from gradus.rewards.interrupted import one_by_one
+    from gradus.rewards.round import Limits
     from gradus.rewards.verified import verdict
     from gradus.testing.subject import Subject
 
     if task.verify is None:
         return
     subject, refused = Subject(task), []
-    for problem in problems:
-        for forms in subject.references(problem):
-            values = [verdict(task, Trajectory("check", problem, (), completion=text)) for text in forms]
-            if not any(isinstance(value, float) and value >= 1 for value in values):
-                refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {values[0]}")
+    asked = [(problem, forms) for problem in problems for forms in subject.references(problem)]
+    calls = [partial(verdict, task, Trajectory("check", p, (), completion=text)) for p, forms in asked for text in forms]
+    judged = iter(one_by_one(calls, Limits(SECONDS, retries=0)))
+    for problem, forms in asked:
+        values = [next(judged) for _ in forms]
+        if not any(isinstance(value, float) and value >= 1 for value in values):
+            refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {values[0]}")
     if refused:
         says = f"{len(refused)} of {counted(len(problems), 'reference answer')} not judged right"
         yield Finding("verifier", "warning", says, "look at all of them with gradus check", tuple(refused))

@@ -60,6 +60,16 @@ def test_a_verifier_that_raises_is_told_and_stops_nothing() -> None:
     assert "KeyError" in found.details[0]
 
 
+def test_a_verifier_that_hangs_holds_no_run_up_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(problem: Problem, text: str) -> Outcome:
+        while True:
+            pass
+
+    monkeypatch.setattr("gradus.checks.judging.SECONDS", 0.05)
+    (found,) = of_references(task(hangs), some_problems(task(hangs), 2))
+    assert "did not answer within 0.05 seconds" in found.details[0]
+
+
 def test_missing_isolation_is_told_once_and_not_of_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradus.sandbox.bubblewrap.missing", lambda: "bubblewrap is not installed: apt-get install bubblewrap")
     with pytest.raises(UserError, match="bubblewrap is not installed"):
