@@ -28,7 +28,7 @@ from torch import Tensor
 from gradus.recipe_json import to_json
 from gradus.systems.channel import Channel, Closed, join, leave
 from gradus.systems.errands import contexts_message, sampled_from, samples_asked, wants_json
-from gradus.systems.memory import SHARE, free_memory
+from gradus.systems.memory import SHARE, free_memory, limited, status
 from gradus.types import Context, Key, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.signals import Want
@@ -237,6 +237,9 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
         stack.callback(crew.close)
         begin(run.players, run.recipe, run.task, model, run.seed, device, crew)
         crew.waiting = run.watchdog.waiting
+        part = memory_of(run.recipe.setting, device, crew.size)
+        if run.recipe.setting.memory is None and part is not None:  # a limit that is named is set where the run trains
+            stack.enter_context(limited((status("VmData") or 0) + part))
         try:
             yield run
         finally:

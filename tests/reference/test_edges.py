@@ -121,7 +121,7 @@ def shares(trust, log_ratios: list[float], advantages: list[float]) -> dict[str,
 
 # ratios 1.5 1.5 0.5 0.5 1.1 0.9 1.5 3.5, all but the last two with an advantage of either sign
 LOG_RATIOS = [math.log(r) for r in (1.5, 1.5, 0.5, 0.5, 1.1, 0.9, 1.5, 3.5)]
-ADVANTAGES = [1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 0.0, -1.0]
+ADVANTAGES = [0.5, -0.5, 0.5, -0.5, 0.5, -0.5, 0.0, -0.5]
 
 
 def test_the_shares_that_trust_regions_hold_back():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import torch
 from gradus import api
 from gradus.registry import recipe
 from gradus.run import go
+from gradus.systems import memory, parallel
 from gradus.systems.parallel import Crew, Led, begin, device_of, memory_of, shared, under_torchrun
 from gradus.types import Key, UserError
 from gradus.types.signals import LogProb
@@ -248,8 +250,6 @@ def test_too_few_devices_are_refused():
 
 
 def test_the_share_of_memory(monkeypatch):
-    from gradus.systems import parallel
-
     setting = recipe("grpo").setting
     monkeypatch.setattr(parallel, "free_memory", lambda: 1000)
     assert memory_of(setting, "cpu", 2) == 475  # 95 % of 1000, by two
@@ -291,11 +291,13 @@ def test_a_process_that_was_killed_ends_the_run_with_a_sentence_and_others_go_on
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="a process that does not go on needs a signal that stops it")
-def test_a_process_that_does_not_answer_ends_the_run_with_a_report(model, tmp_path):
-    """It lives and gives nothing: the run names it after `max_wait`, and leaves nobody behind."""
-    children = []
+def test_a_process_that_does_not_answer_ends_the_run_with_a_report(model, tmp_path, monkeypatch):
+    """It lives and gives nothing: the run names it after `max_wait`, and leaves nobody behind. Till then the first has its part of the memory."""
+    children, bounds = [], []
+    monkeypatch.setattr(parallel, "free_memory", lambda: 8_000_000_000)
 
     def stop(run, row, groups):
+        bounds.append((bound(), memory.status("VmData")))
         children.extend(run.players["policy"].policy._crew.children.values())
         os.kill(children[0].pid, signal.SIGSTOP)
 
@@ -306,6 +308,15 @@ def test_a_process_that_does_not_answer_ends_the_run_with_a_report(model, tmp_pa
     ):
         api.launch(planned, tmp_path / "run", on_step=stop)
     assert all(child.returncode is not None for child in children)
+    if sys.platform == "linux":
+        (now, used), after = bounds[0], bound()
+        assert now <= used + 3_800_000_000  # 95 % of 8 GB, by two
+        assert after > now or after == -1  # gone with the run
+
+
+def bound():
+    """Bytes of private memory that this process may take, -1 for any number."""
+    return resource.getrlimit(resource.RLIMIT_DATA)[0]
 
 
 def test_an_interrupt_is_heard_while_others_are_waited_for(model):
