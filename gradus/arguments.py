@@ -81,7 +81,9 @@ class Parser(argparse.ArgumentParser):
         from gradus.types.errors import UserError, unknown
 
         if empty:
-            raise UserError(f"{'/'.join(empty[0].option_strings) or empty[0].metavar} is empty; give it a value, or leave it out")
+            if not empty[0].option_strings:
+                raise UserError(f"{empty[0].metavar} is empty; give it a value, see: {parser.prog} --help")
+            raise UserError(f"{empty[0].option_strings[0]} is empty; give it a value, or leave it out")
         if left[0].startswith("-"):
             known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
             raise unknown("option", left[0].partition("=")[0], known, f"See: {parser.prog} --help")
@@ -175,7 +177,7 @@ def _explain_options(parser: Parser) -> None:
 
 def _doctor_options(parser: Parser) -> None:
     add = parser.add_argument
-    add("--recipe", metavar="R", help="predicts what a run of it takes of the memory, by one step with the longest batch; a key, or file.py:name")
+    add("--recipe", metavar="R", help="predicts what a run of it takes of the memory, by one step with the longest batch, rewards made up; a key, or file.py:name")
     _plan_options(parser)
     add("--json", action="store_true", help="as JSON")
     parser.epilog = "With --recipe any further --FIELD VALUE sets a field, as for gradus train."

@@ -123,3 +123,14 @@ def task(draw: str, size: int = 4, verify: str = "lambda problem, completion: 1.
         f"    size = {size}\n\n    def draw(self, indices, level, key):\n        {draw}\n\n\n"
         f"task = Task('mine', Source(), Source(), {verify})\n"
     )
+
+
+def world(step: str = "return Turn('on')", start: str = "return Game()") -> str:
+    """A file with a task of many turns whose environment starts and answers by the statements given."""
+    return (
+        "from gradus.types import Problem\nfrom gradus.types.parts import Task, Turn\n\n\nclass Source:\n    size = 4\n\n"
+        "    def draw(self, indices, level, key):\n        return [Problem(f'p{i}', 'mine', text='go') for i in indices]\n\n\n"
+        f"class Game:\n    first = Turn('go')\n\n    async def step(self, action):\n        {step}\n\n\n"
+        f"class World:\n    def start(self, problem, key, world):\n        {start}\n\n\n"
+        "task = Task('mine', Source(), Source(), environment=World())\n"
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradus.checks import data, judging, machine, template
 from gradus.checks.findings import Finding, collected
+from gradus.rewards.functions import Function
 
 if TYPE_CHECKING:
     from gradus.run import Run
@@ -23,6 +24,8 @@ def tell(run: Run) -> None:
         data.quarantine(run.folder.path / BAD_ROWS, rows)
     kept = f", and kept in {run.folder.path / BAD_ROWS}" if rows and run.folder is not None else ""
     lines = [f"{len(rows)} bad rows are left out{kept}"] if rows else []
+    if isinstance(run.recipe.reward, Function) and run.view is not None:
+        lines.append("accuracy is the share of answers whose reward is 1 or more, for the reward function alone judges")
     for finding in looked_at(run):
         details = f" ({finding.details[0]})" if finding.details else ""
         lines.append(f"{finding.verdict}: {finding.says}{details}; {finding.remedy}")

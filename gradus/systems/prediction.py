@@ -167,6 +167,7 @@ def told(found: Prediction) -> str:
         f"held      weights {_size(found.weights)}, optimiser {_size(found.optimizer)}",
         f"peaks     {_size(found.rollout)} while sampling, {_size(found.update)} in the update, all of the process included",
         f"allowed   {_size(found.allowed)}",
+        "judged    no reward is asked, every other answer counts as right: what rewards and verifiers take comes on top",
     ]
     if found.refused is not None:
         lines.append(f"does not fit: {found.refused}")

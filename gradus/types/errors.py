@@ -12,8 +12,9 @@ class UserError(ValueError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """A clause that names the closest known names, whatever their case and dashes: ' (did you mean grpo?)', or '' where nothing is close."""
-    spelled = {k.lower().lstrip("-"): k for k in known}
-    found = [spelled[k] for k in difflib.get_close_matches(name.lower().lstrip("-"), list(spelled), n=2, cutoff=0.55)]
+    spelled, plain = {k.lower().lstrip("-"): k for k in known}, name.lower().lstrip("-")
+    begun = [k for k in spelled if len(plain) > 2 and k.startswith(plain)][:2]
+    found = [spelled[k] for k in difflib.get_close_matches(plain, list(spelled), n=2, cutoff=0.55) or begun]
     return f" (did you mean {' or '.join(found)}?)" if found else ""
 
 

@@ -43,3 +43,17 @@ def test_letters_that_the_model_cannot_read_are_told(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize("task", ["frozen_lake", "arithmetic"])
 def test_tasks_of_any_kind_start(task: str) -> None:
     assert train("grpo", task, steps=1, **SHORT).step == 1
+
+
+def test_what_accuracy_means_is_told_where_a_reward_function_alone_judges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("d.jsonl").write_text(ROWS)
+    Path("r.py").write_text("def score(completions, **columns):\n    return [0.5 for _ in completions]\n")
+    words = "train grpo --task d.jsonl --steps 1 --prompts 2 --group 2 --max_tokens 4 --study none"
+    assert main([*words.split(), "--reward", "r.py:score"]) == 0
+    told = "accuracy is the share of answers whose reward is 1 or more, for the reward function alone judges"
+    assert told in capsys.readouterr().out
+    assert main(words.split()) == 0
+    assert told not in capsys.readouterr().out

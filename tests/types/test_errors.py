@@ -11,6 +11,8 @@ from gradus.types import UserError, nearest, unknown
     ("name", "known", "said"),
     [
         ("gppo", ["ppo", "sft"], " (did you mean ppo?)"),
+        ("math", ["mathematics", "unit_tests"], " (did you mean mathematics?)"),  # the beginning of a long name
+        ("ma", ["mathematics"], ""),
         ("--nonsense", ["--steps", "--system"], ""),  # two dashes make no likeness
         ("--stpes", ["--steps"], " (did you mean --steps?)"),
         ("GRPO", ["grpo"], " (did you mean grpo?)"),

@@ -1,0 +1,103 @@
+"""Files of problems, and tasks made of them, that cannot be read as they are."""
+
+from __future__ import annotations
+
+from tests import broken
+from tests.bad_input.row import Row
+from tests.broken import ROWS
+
+DATA: list[Row] = [
+    (
+        "{train} --task d.jsonl",
+        "d.jsonl, line 3: not valid JSON at character 35|one JSON object",
+        {"d.jsonl": ROWS + '{"prompt": "say 3", "answer": "3",}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        "d.jsonl, line 3: byte 16 is not UTF-8; save",
+        {"d.jsonl": (ROWS + '{"prompt": "caf\u00e9"}\n').encode("latin-1")},
+    ),
+    ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is missing; every row needs one', {"d.jsonl": ROWS + '{"answer": "3"}\n'}),
+    ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is a number; it must be text', {"d.jsonl": ROWS + '{"prompt": 3}\n'}),
+    ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is empty; write a prompt', {"d.jsonl": ROWS + '{"prompt": " "}\n'}),
+    (
+        "{train} --task d.jsonl",
+        "d.jsonl, line 3: not valid JSON: NaN is not JSON, write null",
+        {"d.jsonl": ROWS + '{"prompt": "a", "answer": NaN}\n'},
+    ),
+    ("{train} --task d.jsonl", "d.jsonl, line 3: not valid JSON at character 2|one JSON object", {"d.jsonl": ROWS + "{'prompt': 'a'}\n"}),
+    ("{train} --task d.jsonl", "d.jsonl, line 1: byte 1 is not UTF-8; save the file as UTF-8", {"d.jsonl": ROWS.encode("utf-16")}),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 1: message 1 of "messages": "role" is missing; it must be text',
+        {"d.jsonl": '{"messages": [{"from": "human", "value": "hi"}]}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 1: "messages" ends with the assistant\'s turn; it must end with a message that the model answers',
+        {"d.jsonl": '{"messages": [{"role": "assistant", "content": "hi"}]}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 1: the column "completions" has a name that reward functions get from training; rename it',
+        {"d.jsonl": '{"prompt": "a", "completions": "b"}\n'},
+    ),
+    (
+        "{train} --task d.jsonl --task.bad_rows 0.1",
+        "d.jsonl: 1 of 3 rows are bad, more than --task.bad_rows 0.1 allows; the first is line 3: holds a list|write",
+        {"d.jsonl": ROWS + "[1]\n"},
+    ),
+    (
+        "{train} --task d.csv",
+        "d.csv, row 1: its columns stand apart by semicolons|save it with commas",
+        {"d.csv": "prompt;answer\na;1\nb;2\n"},
+    ),
+    ("{train} --task d.csv", "d.csv, row 1: its columns stand apart by tabs|save it with commas", {"d.csv": "prompt\tanswer\na\t1\n"}),
+    ("{train} --task d.csv", 'd.csv has two columns named "prompt"; rename one', {"d.csv": "prompt,prompt\na,b\n"}),
+    ("{train} --task d.csv", "d.csv, row 2: has 1 values for 2 columns; mend the row", {"d.csv": 'prompt,answer\n"a,1\nb,2\n'}),
+    ("{train} --task d.arrow", 'd.arrow ends in ".arrow"|convert it to one of .jsonl', {"d.arrow": "x"}),
+    ("{train} --task d.jsonl --task.verify math", 'unknown verifier "math" (did you mean mathematics?)|--task.verify', {"d.jsonl": ROWS}),
+    ("{train} --task d.jsonl --task.held_out gone.jsonl", "there is no file gone.jsonl; check the path", {"d.jsonl": ROWS}),
+    ("{train} --task d.jsonl", "d.jsonl, line 3: holds a list, not an object; write", {"d.jsonl": ROWS + "[1]\n"}),
+    ("{train} --task d.jsonl", 'd.jsonl, line 1: no column is named prompt|"text"', {"d.jsonl": '{"text": "say 1"}\n'}),
+    ("{train} --task d.jsonl", "d.jsonl holds no rows; give a file", {"d.jsonl": "\n\n"}),
+    ("{train} --task d.jsonl", "d.jsonl holds one prompt only; give at least two", {"d.jsonl": ROWS.splitlines()[0] * 1}),
+    ("{train} --task d.json", "d.json is one JSON array; write one object a line", {"d.json": '[{"prompt": "say 1"}]'}),
+    ("{train} --task d.jsonl", "d.jsonl is one JSON array; write one object a line", {"d.jsonl": '[{"prompt": "a"},\n{"prompt": "b"}]\n'}),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 3: not valid JSON: "prompt" stands twice|leave one out',
+        {"d.jsonl": ROWS + '{"prompt": "a", "prompt": "b"}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        "d.jsonl, line 3: not valid JSON: 1e999 is larger than any number",
+        {"d.jsonl": ROWS + '{"prompt": "a", "answer": 1e999}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'columns: "Prompt", "Answer"|with --task.prompt_column NAME',
+        {"d.jsonl": '{"Prompt": "a", "Answer": "1"}\n'},
+    ),
+    ("{train} --task d.jsonl.gz", 'd.jsonl.gz ends in ".gz"|unpack it: gunzip --keep d.jsonl.gz', {"d.jsonl.gz": b"\x1f\x8b\x08"}),
+    ("{train} --task d", "d has no ending|add its kind to its name, as in d.jsonl", {"d": ROWS}),
+    ("{train} --task d.xlsx", 'd.xlsx ends in ".xlsx"|save the sheet as .csv', {"d.xlsx": b"PK"}),
+    ("{train} --task d.csv", "d.csv is written in UTF-16; save it as UTF-8", {"d.csv": "prompt,answer\na,1\nb,2\n".encode("utf-16")}),
+    ("{train} --task d.csv", "d.csv, row 5: has 3 values for 2 columns; mend the row", {"d.csv": "prompt,answer\na,1\n\n\nb,2,3\n"}),
+    ("{train} --task d.txt", 'd.txt ends in ".txt"|convert it', {"d.txt": ROWS}),
+    ("{train} --task d.csv", 'd.csv, row 2: no column is named prompt|"say 1"', {"d.csv": "say 1,1\nsay 2,2\n"}),
+    ("{train} --task d.csv", "d.csv, row 3: has 3 values for 2 columns; mend the row", {"d.csv": "prompt,answer\nsay 1,1\nsay 2,2,3\n"}),
+    ("{train} --task d.csv", "d.csv|invalid UTF8|save it as UTF-8", {"d.csv": "prompt,answer\ncaf\u00e9,1\n".encode("latin-1")}),
+    ("{train} --task d.parquet", "d.parquet is not a readable Parquet file|write it anew", {"d.parquet": broken.half_parquet}),
+    ("{train} --task .", ". is a folder; give one file", {"d.jsonl": ROWS}),
+    ("{train} --task d.jsonl --task.prompt_column q", 'unknown column "q"; known: answer, prompt', {"d.jsonl": ROWS}),
+    ("{train} --task d.jsonl --task.held_out d.jsonl", "every prompt of d.jsonl is also in d.jsonl; give held-out", {"d.jsonl": ROWS}),
+    ("{train} --task d.jsonl", "has 303 tokens, but the model's context holds 128|shorten", {"d.jsonl": ROWS.replace("say", "say" * 100)}),
+    ("{train} --task gsm8k", "gsm8k needs its file: give --task.path"),
+    ("{train} --task gsm8k --task.path d.jsonl", 'd.jsonl, line 1: a row of GSM8K has "question"', {"d.jsonl": ROWS}),
+    ("{train} --task arithmetic:0,countdown:1", "the weight of arithmetic is 0; it must be above 0"),
+    ("{train} --task arithmetic:nan,countdown:1", "the weight of arithmetic is nan"),
+    ("{train} --task arithmetic:1,countdwn:2", 'unknown task "countdwn" (did you mean countdown'),
+    ("{train} --task arithmetic,,countdown", "has an empty place between its commas; write task:weight"),
+    ("{train} --task arithmetic,frozen_lake", "mix tasks of one kind"),
+]

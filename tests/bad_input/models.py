@@ -1,0 +1,40 @@
+"""Models and devices that cannot be used."""
+
+from __future__ import annotations
+
+import torch
+
+from tests import broken
+from tests.bad_input.row import Row
+
+MODELS: list[Row] = [
+    (
+        "{train} --model Qwen/Qwen2.5-0.5B",
+        'no folder "Qwen/Qwen2.5-0.5B"|hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B|--model Qwen2.5-0.5B',
+    ),
+    ("{train} --model {home}/problems.jsonl", 'problems.jsonl" is a file; give the folder that holds config.json'),
+    ("{train} --model m", 'model folder "m" has no model.safetensors; give a folder', {"m": broken.model(model__safetensors=None)}),
+    ("{train} --model gone", 'model folder "gone" does not exist; give a folder'),
+    ("{train} --model m", 'model "m" is a file; give the folder', {"m": "weights"}),
+    ("{train} --model m", 'model folder "m" has no config.json; give a folder', {"m/notes.txt": "nothing"}),
+    ("{train} --model m", "m/pytorch_model.bin holds pickled weights|save the model as safetensors", {"m": broken.pickled}),
+    ("{train} --model m", "m/model.safetensors is not a whole safetensors file|copy", {"m": broken.model(model__safetensors=broken.cut)}),
+    ("{train} --model m", "tensor model.norm.weight holds NaN", {"m": broken.model(model__safetensors=broken.not_a_number)}),
+    ("{train} --model m", "m/config.json, line 1, column 2: not valid JSON|save", {"m": broken.model(config__json="{")}),
+    ("{train} --model m", "m/config.json holds a list", {"m": broken.model(config__json="[]")}),
+    ("{train} --model m", 'model folder "m"|`nonsense`', {"m": broken.model(config__json=broken.fields(model_type="nonsense"))}),
+    ("{train} --model m", "m/config.json: hidden_size is -1|positive", {"m": broken.model(config__json=broken.fields(hidden_size=-1))}),
+    (
+        "{train} --model m",
+        "layer_types has 2 entries|num_hidden_layers is 3",
+        {"m": broken.model(config__json=broken.fields(num_hidden_layers=3))},
+    ),
+    ("{train} --model m", "[98, 32], config.json asks for [50, 32]", {"m": broken.model(config__json=broken.fields(vocab_size=50))}),
+    ("{train} --model m", 'model folder "m" has no tokenizer.json; save its tokenizer', {"m": broken.model(tokenizer__json=None)}),
+    ("{train} --model m", "m/tokenizer.json cannot be read|save", {"m": broken.model(tokenizer__json=broken.cut)}),
+    ("{train} --model m", "chat template, line 1|mend chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
+    ("{train} --model m", "m/adapter_config.json: base_model_name_or_path|set it", {"m/adapter_config.json": "{}"}),
+    ("{train} --players.reference.model gone", 'model folder "gone" does not exist'),
+]
+if not torch.cuda.is_available():
+    MODELS += [("{train} --device cuda", "--device is cuda, which PyTorch cannot use here|take --device cpu")]

@@ -1,0 +1,35 @@
+"""Parts of a recipe that do not fit where they stand, or with each other."""
+
+from __future__ import annotations
+
+from tests.bad_input.row import Row
+
+PARTS: list[Row] = [
+    ("{train} --objective.value ValueLoss", 'objective.value reads Values of player "critic"|add it to players'),
+    ("{train} --credit GAE", 'credit reads Values of player "critic"|add it to players'),
+    ("{train} --objective.kl 0.1", '--objective.kl is "0.1", but a part stands there; set one of its fields: --objective.kl.coefficient'),
+    ("{train} --optimizer 3e-4", '--optimizer is "3e-4", but a part stands there; set one of its fields: --optimizer.lr'),
+    ("{train} --credit Clip", "credit cannot be Clip, which lacks assign; set a part that fits with --credit"),
+    ("{train} --objective.policy.average Clip", "objective.policy.average cannot be Clip, which lacks coefficients"),
+    ("{train} --objective.policy.trust none", "objective.policy.trust is empty; set a Trust with --objective.policy.trust"),
+    ("{train} --objective Clip", "objective cannot be Clip|--objective"),
+    ("{train} --players.reference Clip", "players.reference cannot be Clip, which lacks Player"),
+    ("{train} --players.reference none", 'objective.kl reads LogProbs of player "reference"|add it to players'),
+    ("{train} --credit none", "recipe grpo has no credit; set a rule with --credit"),
+    ("{train} --optimizer none", "recipe grpo has no optimizer; set one with --optimizer AdamW"),
+    ("{train} --rollout none", "recipe grpo has no rollout; set one with --rollout"),
+    ("{train} --setting none", "recipe grpo has no setting"),
+    ("{train} --study Clip", "study cannot be Clip, which lacks measure"),
+    ("{train} --rollout Episodes", 'task "problems" has no environment'),
+    ("{train} --reward.timeot 4", 'unknown field "timeot" (did you mean timeout'),
+    ("train ppo --players.critic none --task {home}/problems.jsonl --model {home}/model --run run", 'player "critic"|add it to players'),
+    ("train flow_grpo --task arithmetic --run run", "flow_grpo trains a policy of kind flow, task arithmetic is for lm; choose another"),
+    ("train grpo --task flow_2d --run run", "grpo trains a policy of kind lm, task flow_2d is for flow; choose another"),
+    ("train flow_grpo --task flow_2d --model {home}/model --run run", "config.json|qwen2|choose another model or task"),
+    ("train sft --task {home}/problems.jsonl --run run", "sft needs problems with solution|add them as columns or choose another task"),
+    ("train scaf_grpo --task {home}/problems.jsonl --run run", "scaf_grpo needs problems with hints|add them as columns"),
+    ("train gigpo --task {home}/problems.jsonl --model {home}/model --run run", "has no environment|take a task of many turns"),
+    ("{train} --requires hints,solution", "needs problems with hints, solution, which task problems does not provide"),
+    ("{train} --task {home}/unanswered.jsonl", 'no answers; add a column "answer"|--reward'),
+    ("eval {home}/model --task {home}/unanswered.jsonl", "no answers|--reward"),
+]

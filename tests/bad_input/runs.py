@@ -1,0 +1,47 @@
+"""Folders of runs that are taken, broken, or not there."""
+
+from __future__ import annotations
+
+from tests import broken
+from tests.bad_input.row import Row
+from tests.broken import ROWS
+
+RUNS: list[Row] = [
+    ("{train}", "run already holds a run: go on with it by gradus resume run, or name another", {"run": broken.run()}),
+    ("{train}", "run holds files that are no run: name another folder", {"run/notes.txt": "mine"}),
+    ("{train}", "cannot make the run folder run: File exists; name another", {"run": "a file"}),
+    ("{train} --run a/run", "cannot make the run folder a/run: Not a directory; name another", {"a": "a file"}),
+    ("resume run --until never", '--until is "never"; write how long', {"run": broken.run()}),
+    ("check --task d.jsonl --quarantine q.txt", '--quarantine is "q.txt"; name a file that ends in .jsonl', {"d.jsonl": ROWS + "[1]\n"}),
+    ("resume gone", "gone holds no run: it has no recipe.json; give the folder"),
+    ("resume a", "a holds no run", {"a/notes.txt": "mine"}),
+    ("resume run", "run/recipe.json: cannot be read as JSON|put the old file back", {"run": broken.run(recipe__json=broken.cut)}),
+    ("resume run", "run/recipe.json is not what this version|'task_options'", {"run": broken.run(recipe__json="{}")}),
+    ("resume run", "run/recipe.json: holds a list", {"run": broken.run(recipe__json="[]")}),
+    (
+        "resume run",
+        'uses "gradus.credit.groups:Gone"|version',
+        {"run": broken.run(recipe__json=broken.recipe(credit={"part": "gradus.credit.groups:Gone"}))},
+    ),
+    (
+        "resume run",
+        '"os:system", which belongs to no package',
+        {"run": broken.run(recipe__json=broken.recipe(credit={"part": "os:system"}))},
+    ),
+    ("resume run", "Recipe that this version|'new'", {"run": broken.run(recipe__json=broken.recipe(new=3))}),
+    (
+        "resume run",
+        "uses Mine from|part.py, which has changed since; put the old text back",
+        {"part.py": "", "run": broken.run(recipe__json=broken.recipe(credit={"part": {"file": "part.py", "name": "Mine", "sha256": "0"}}))},
+    ),
+    ("resume run --steps 3", "there is no file /gone.jsonl", {"run": broken.run(recipe__json=broken.fields(task="/gone.jsonl"))}),
+    ("resume run --steps 3", 'model folder "/gone" does not exist', {"run": broken.run(recipe__json=broken.fields(model="/gone"))}),
+    ("resume run --steps 3", "run/metrics.jsonl, line 1 is no record of a step", {"run": broken.run(metrics__jsonl="{}\n")}),
+    ("resume run --steps 3", "run/provenance.json cannot be read as JSON", {"run": broken.run(provenance__json="{")}),
+    ("eval run", "is not whole (model/model.safetensors has|take another", {"run": broken.run(final=broken.weightless)}),
+    ("eval run", "has no whole checkpoint|gradus resume run", {"run": broken.run(checkpoints=None, final=None, best=None)}),
+    ("export run m", "m exists already; name another folder", {"run": broken.run(), "m/notes.txt": "mine"}),
+    ("export run a/m", "cannot write the model to a/m: Not a directory; name another", {"run": broken.run(), "a": "a file"}),
+    ("export gone m", "gone holds no run; give the folder"),
+    ("export run m", "has no checkpoint yet|gradus resume run", {"run": broken.run(checkpoints=None, final=None, best=None)}),
+]
