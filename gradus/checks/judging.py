@@ -14,7 +14,7 @@ from gradus.checks.machine import sandboxes_of
 from gradus.checks.template import answers_of
 from gradus.rollouts.given import told
 from gradus.rollouts.names import trajectory_name
-from gradus.types import Context, Group, Problem, Request, Trajectory
+from gradus.types import Context, Failed, Group, Problem, Request, Trajectory
 from gradus.types.parts import Task
 
 NOTHING = "I do not know."
@@ -139,7 +139,8 @@ def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     for problem, forms in asked:
         values = [next(judged) for _ in forms]
         if not any(isinstance(value, float) and value >= 1 for value in values):
-            refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {values[0]}")
+            first = values[0].told if isinstance(values[0], Failed) else values[0]
+            refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {first}")
     if refused:
         says = f"{len(refused)} of {counted(len(problems), 'reference answer')} not judged right"
         yield Finding("verifier", "warning", says, "look at all of them with gradus check", tuple(refused))
