@@ -45,12 +45,20 @@ def encoded(value: object) -> object:
     """Plain data as JSON, its types kept, a Counter or an IntEnum as what it extends; what is none by the name of its type."""
     if value is None or isinstance(value, bool):
         return value
-    for kind, plainly in ((int, int.__int__), (float, float.__float__), (str, str.__str__)):
-        if isinstance(value, kind):
-            return plainly(value)  # type: ignore[operator]
-    for kind, name in ((list, "list"), (tuple, "tuple"), (set, "set"), (frozenset, "set"), (bytes, "bytes")):
-        if isinstance(value, kind):
-            return {name: [encoded(item) for item in kind.__iter__(value)]}  # type: ignore[attr-defined]
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, list):
+        return {"list": [encoded(item) for item in list.__iter__(value)]}
+    if isinstance(value, tuple):
+        return {"tuple": [encoded(item) for item in tuple.__iter__(value)]}
+    if isinstance(value, set | frozenset):
+        return {"set": [encoded(item) for item in frozenset(value)]}
+    if isinstance(value, bytes):
+        return {"bytes": list(bytes.__iter__(value))}
     if isinstance(value, dict):
         return {"dict": [[encoded(key), encoded(item)] for key, item in dict.items(value)]}
     if isinstance(value, complex):

@@ -70,7 +70,7 @@ def _builtins() -> None:
 
     for name in ("exit", "quit"):
         setattr(builtins, name, Quitter(name, "end of file"))
-    builtins.help = _Helper()  # type: ignore[assignment]
+    builtins.help = _Helper()
 
 
 main(*(int(word) for word in sys.argv[1:4]))

@@ -183,7 +183,7 @@ def _closeness(claim: ast.expr) -> Test | None:
         if not set(room) <= {"rel_tol", "abs_tol"} or not all(v and isinstance(v[0], int | float) for v in room.values()):
             return None
         relative, absolute = (v[0] if (v := room.get(name)) else usual for name, usual in zip(("rel_tol", "abs_tol"), _CLOSE, strict=True))
-        return _with_room(*claim.args, (float(relative), float(absolute)))
+        return _with_room(claim.args[0], claim.args[1], (float(relative), float(absolute)))
     return None
 
 
