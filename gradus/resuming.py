@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAY_CHANGE = ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
 """Fields of the setting that say what the machine gives and when a run gives up, not what it computes."""
 
+MISFIT = (KeyError, FileNotFoundError, TypeError, ValueError, RuntimeError)
+"""What a state raises that is whole, but that of other players or parts."""
+
 
 def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Recipe:
     """The recipe for the steps to come.
@@ -47,7 +50,16 @@ def put_back(run: Run, folder: RunFolder) -> list[str]:
     """
     checkpoint, passed = folder.latest()
     if checkpoint is not None:
-        run.restore(checkpoint)
+        try:
+            run.restore(checkpoint)
+        except MISFIT as error:
+            if type(error).__name__ == "OutOfMemoryError":
+                raise
+            what = " ".join(str(error).split())[:200]
+            raise UserError(
+                f"{checkpoint.path} does not fit {folder.path / 'recipe.json'} ({type(error).__name__}: {what}): put the recipe back as it was, "
+                "or use the version of gradus that is named in provenance.json"
+            ) from error
     aside = folder.cut_back(run.step)
     run.metrics = folder.metrics()
     return [note for note in (passed, *aside, *folder.gaps(run.step)) if note]

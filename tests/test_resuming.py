@@ -11,7 +11,7 @@ from gradus.cli import main
 from gradus.completion import build_parser
 from gradus.lab.folder import RunFolder
 from gradus.papers.bases.grpo import grpo
-from gradus.resuming import MAY_CHANGE, read_fields, replanned
+from gradus.resuming import MAY_CHANGE, put_back, read_fields, replanned
 from gradus.types import UserError
 
 
@@ -53,3 +53,16 @@ def test_a_run_goes_on_with_other_limits_to_the_same_bytes(tmp_path: Path, capsy
     assert main(["resume", str(tmp_path / "run"), "--learning_rate", "0.5"]) == 2
     assert "--learning_rate cannot change within a run" in "".join(capsys.readouterr().err.split("\n"))
     assert RunFolder.open(tmp_path / "run").recipe()["recipe"]["setting"]["learning_rate"] != 0.5
+
+
+@pytest.mark.parametrize("error", [KeyError("player-critic.safetensors"), RuntimeError("size mismatch\n for weights")])
+def test_a_checkpoint_that_does_not_fit_the_recipe_is_a_sentence(error: Exception, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {}, {})
+    folder.save(3, {}, {"state.json": {}})
+
+    class Other:
+        def restore(self, checkpoint: object) -> None:
+            raise error
+
+    with pytest.raises(UserError, match=r"step-000003 does not fit .*recipe\.json \(.*\): put the recipe back as it was, or use the version"):
+        put_back(Other(), folder)  # type: ignore[arg-type]

@@ -141,7 +141,10 @@ class RunFolder:
     def facts(self, step: int, restart: int = 0) -> dict[str, str]:
         """call -> reason of what was decided in a step, after so many returns to a checkpoint."""
         here = (record for record, _ in _records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
-        return {record["call"]: record["reason"] for record in here}
+        try:
+            return {record["call"]: str(record["reason"]) for record in here}
+        except KeyError as error:
+            raise UserError(f"{self.path / FACTS}: a line of step {step} has no {error}: delete that line to go on") from error
 
     def cut_back(self, step: int) -> list[str]:
         """Drops what belongs to `step` and to all that come after, for these are done again. Interrupted, it can be repeated.

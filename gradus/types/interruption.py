@@ -58,9 +58,9 @@ class Interruptible(Generic[T]):
         while True:
             try:
                 with interrupted(self.seconds):
-                    waits_for = next(inside) if thrown is None else inside.throw(thrown)  # type: ignore[attr-defined]
+                    waits_for = next(inside) if thrown is None else inside.throw(thrown)
             except StopIteration as done:
-                return done.value  # type: ignore[no-any-return]
+                return done.value
             thrown = None
             try:
                 yield waits_for

@@ -254,3 +254,12 @@ def test_what_the_clock_decided_outlives_a_cut_back(tmp_path):
     assert run.facts(3) == {"train/score/1": "did not answer within 1 seconds"}
     assert run.facts(4) == {"train/score/1": "ended with code 9"}
     assert run.facts(5) == {"train/score/1": "later"}
+
+
+def test_a_fact_that_says_nothing_is_a_sentence(tmp_path):
+    run = RunFolder.create(tmp_path / "run", {}, {})
+    run.append_fact(3, "train/score/1", "ended with code 9")
+    facts = run.path / "facts.jsonl"
+    facts.write_text(facts.read_text().replace('"call"', '"cell"'))
+    with pytest.raises(UserError, match=r"facts\.jsonl: a line of step 3 has no 'call': delete that line to go on"):
+        run.facts(3)
