@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,18 +123,16 @@ def _mixed(groups: Sequence[Group], says: str) -> Finding:
 
 
 def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
-    """A warning where the verifier, asked in this process and interrupted there, does not take a worked solution or an answer in any usual form for right."""
-    from gradus.rewards.interrupted import one_by_one
-    from gradus.rewards.round import Limits
-    from gradus.rewards.verified import verdict
+    """A warning where the verifier, asked as in a run, does not take a worked solution or an answer in any usual form for right."""
+    from gradus.rewards.verified import Verified, verdicts
     from gradus.testing.subject import Subject
 
     if task.verify is None:
         return
     subject, refused = Subject(task), []
     asked = [(problem, forms) for problem in problems for forms in subject.references(problem)]
-    calls = [partial(verdict, task, Trajectory("check", p, (), completion=text)) for p, forms in asked for text in forms]
-    judged = iter(one_by_one(calls, Limits(SECONDS, retries=0)))
+    answers = [Trajectory(f"check/{n}/{m}", p, (), completion=text) for n, (p, forms) in enumerate(asked) for m, text in enumerate(forms)]
+    judged = iter(verdicts(task, answers, Verified(timeout=SECONDS, retries=0).limits))
     for problem, forms in asked:
         values = [next(judged) for _ in forms]
         if not any(isinstance(value, float) and value >= 1 for value in values):

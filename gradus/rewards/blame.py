@@ -85,4 +85,6 @@ def _spread(rows: Sequence[int], answer: Answer) -> dict[int, Outcome]:
 def _together(whole: Failed, count: int) -> Failed:
     """The failure of answers none of which fails alone."""
     remedy = "; give it more time, or fewer answers a call with batch" if whole.kind is FailureKind.TIMEOUT else ""
-    return replace(whole, reason=f"{whole.reason}, in a call about {count} answers at once, but in calls about one answer each it did not fail{remedy}")
+    return replace(
+        whole, reason=f"{whole.reason}, in a call about {count} answers at once, but in calls about one answer each it did not fail{remedy}"
+    )

@@ -64,10 +64,8 @@ class Verified(Combines):
         return [[_judgement(facts.found.get(t.id, t.reward)) for t in g.trajectories] for g in groups]  # type: ignore[arg-type]
 
     async def _in_processes(self, asked: Sequence[Trajectory], sent: Sequence[Any], verify: Located, world: World) -> list[Outcome]:
-        questions = [Question(s, 1, f"problem {t.problem.id}") for t, s in zip(asked, sent, strict=True)]
-        pool: Pool = pool_of(verify.spec, "task", verify.options)
-        answers = await in_pool(pool, lambda: pool.ask(questions, self.limits), world, f"the verifier of task {asked[0].problem.task}")
-        return [answer if isinstance(answer, Failed) else answer[0] for answer in answers]
+        pool, what = _pool_of(verify), f"the verifier of task {asked[0].problem.task}"
+        return await in_pool(pool, lambda: _from_pool(pool, asked, sent, self.limits), world, what)
 
     def _in_this_process(self, asked: Sequence[Trajectory], verify: Verify | None, world: World) -> list[Outcome]:
         task, current = world.task, 0
@@ -97,6 +95,20 @@ class Verified(Combines):
             )
 
 
+def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> list[Outcome]:
+    """What the task says of each, asked where Verified asks it; before a run, so that nothing is a fact of a step."""
+    found: dict[str, Outcome] = {}
+    for verify, asked in _by_verifier(trajectories, task):
+        if isinstance(verify, Together):  # it has limits of its own
+            outcomes = [verdict(task, t) for t in asked]
+        elif isinstance(verify, Located) and None not in (sent := [_sent(t) for t in asked]):
+            outcomes = _from_pool(_pool_of(verify), asked, sent, limits)
+        else:
+            outcomes = one_by_one([partial(verdict, task, t) for t in asked], limits)
+        found |= dict(zip((t.id for t in asked), outcomes, strict=True))
+    return [found[t.id] for t in trajectories]
+
+
 def verdict(task: Task, trajectory: Trajectory) -> Outcome:
     """What the task says of one trajectory; errors of its judge or verifier are failures, whatever they are."""
     if isinstance(trajectory.reward, Failed):  # a rollout may have failed before there was anything to judge
@@ -110,6 +122,15 @@ def verdict(task: Task, trajectory: Trajectory) -> Outcome:
         raise
     except BaseException as error:  # a task's verifier may be a user's
         return failure_of(error, who="the verifier ")
+
+
+def _pool_of(verify: Located) -> Pool:
+    return pool_of(verify.spec, "task", verify.options)
+
+
+def _from_pool(pool: Pool, asked: Sequence[Trajectory], sent: Sequence[Any], limits: Limits) -> list[Outcome]:
+    questions = [Question(s, 1, f"problem {t.problem.id}") for t, s in zip(asked, sent, strict=True)]
+    return [answer if isinstance(answer, Failed) else answer[0] for answer in pool.ask(questions, limits)]
 
 
 def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[Verify | None, list[Trajectory]]]:

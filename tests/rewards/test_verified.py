@@ -7,7 +7,7 @@ import pytest
 
 from gradus.rewards.overlong import Overlong
 from gradus.rewards.pool import stop_workers
-from gradus.rewards.verified import Verified, verdict
+from gradus.rewards.verified import Verified, verdict, verdicts
 from gradus.tasks.mixture import MixtureVerify
 from gradus.tasks.python_file import load_python_task
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, UserError
@@ -177,6 +177,22 @@ def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
     }
     (again,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
     assert again == judged
+
+
+def test_before_a_run_each_verifier_is_asked_where_it_is_asked_in_the_run(mine):
+    verify = MixtureVerify(Frozen(p=mine.verify, other=lambda problem, completion: 0.25, run=Failing()))
+    asked = [trajectory("die", answer=("a", 7)), trajectory("die"), trajectory("a", answer=("a", 7)), trajectory("b")]
+    asked = [
+        t.but(id=f"check/{n}", problem=replace(t.problem, task=where))
+        for n, (t, where) in enumerate(zip(asked, ["p", "other", "p", "run"], strict=True))
+    ]
+    died, broken = Failed("ended with exit code 2", FailureKind.DIED), Failed("the sandbox did not start")
+    assert verdicts(task(verify=verify), asked, Verified(retries=0).limits) == [died, 0.25, 1.0, broken]
+
+
+class Failing(Runs):
+    def __call__(self, problem, completion):
+        return Failed("the sandbox did not start")
 
 
 def test_what_json_cannot_hold_is_judged_in_this_process_and_that_is_said(mine):
