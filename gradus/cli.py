@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gradus.arguments import COMMANDS, OTHER_WORDS, WITH_FIELDS, build_parser, planned_of, split_fields, split_task
-from gradus.ending import carry_out
+from gradus.ending import carry_out, stopped_early
 
 REFUSED = {
     errno.ENOSPC: "free some space",
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return run(words)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        print(stopped_early(words), file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of a pipe has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

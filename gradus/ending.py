@@ -36,6 +36,15 @@ def carry_out(training: Callable[[], Any], folder: str) -> int:
     return 0
 
 
+def stopped_early(words: Sequence[str]) -> str:
+    """What is said where a command was stopped that had not begun its work, or has no run."""
+    if words[:1] == ["train"]:
+        return "stopped while it was being loaded: there is no run yet, so start it again with the same words"
+    if words[:1] == ["resume"]:
+        return "stopped while it was being loaded: the run is as it was; go on with the same words"
+    return "stopped"
+
+
 def report_of(folder: str) -> str:
     """Writes the report; where it is, or why there is none: a run that is done is not undone by that."""
     from gradus.lab.report import write_report

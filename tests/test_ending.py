@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gradus.cli import main
 from gradus.ending import carry_out
 from gradus.lab.folder import RunFolder
 
@@ -23,3 +24,22 @@ def test_who_stops_before_there_is_a_run_is_told_that_there_is_none(
     RunFolder.create(tmp_path / "run", {}, {})
     assert carry_out(stopped, str(tmp_path / "run")) == code
     assert f"nothing was saved yet, so it starts again; go on with: gradus resume {tmp_path / 'run'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["train", "grpo"], "there is no run yet, so start it again with the same words"),
+        (["resume", "runs/mine"], "the run is as it was; go on with the same words"),
+        (["papers"], "stopped"),
+    ],
+)
+def test_who_stops_while_it_is_loaded_is_told_what_there_is(
+    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradus.cli.run", stopped)
+    assert main(words) == 130
+    assert capsys.readouterr().err.strip().endswith(told)
