@@ -19,11 +19,12 @@ from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.preference import Preference
 from gradus.objectives.scores import MeanLogProb, trajectory_means
 from gradus.objectives.trust import CappedWeight, Clip, DualClip
+from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from gradus.papers.rewards.prime import Outcome
 from gradus.types.signals import LogProb
 from tests.parts import AVERAGES, name_of
 from tests.reference.given import MIXED, PAIRS, Row, batch_of, rows_of, tensor
-from tests.reference.pieces import coefficient
+from tests.reference.pieces import TRUSTS, coefficient
 from tests.reference.test_credit import RULES, records, samples
 
 BOUNDS = (math.log(2), -math.log(2), math.log(2) + 1e-12, -math.log(2) - 1e-12)  # cap 2: on either bound, and beyond
@@ -109,6 +110,16 @@ def test_a_trajectory_that_a_slice_has_nothing_of_scores_zero():
     for t, value in enumerate(means.tolist()):
         mine = [rows[i].now for i in index.tolist() if rows[i].trajectory == t]
         assert value == pytest.approx(sum(mine) / len(mine) if mine else 0.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("trust", [SecondMoment(0.04), SecondMomentClip(0.04, 0.05, 0.05)], ids=name_of)
+def test_actions_without_advantage_do_not_dilute_the_second_moment(trust):
+    """Nor do such that have not moved: of four actions one is harmful, its square 0.09 is above tau = 0.04, and three zeros would hide it."""
+    log_ratios, advantages = [0.3, 0.0, 0.3, -0.3], [1.0, 1.0, 0.0, 1.0]
+    losses, _ = trust.losses(tensor(log_ratios), tensor(advantages), None)
+    expected = TRUSTS[type(trust)](trust, log_ratios, log_ratios, advantages)
+    assert_close(losses, tensor(expected), rtol=1e-12, atol=1e-14)
+    assert abs(losses[0].item()) < math.exp(0.3) - 0.01  # masked, or held
 
 
 # what is counted
