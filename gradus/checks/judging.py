@@ -17,7 +17,7 @@ from gradus.types import Context, Failed, Group, Problem, Request, Trajectory
 from gradus.types.parts import Task
 
 NOTHING = "I do not know."
-SECONDS = 10.0  # that one verdict may take
+SECONDS = 10.0  # that one verdict may take: of processor time where it is asked in a process of its own here, else by the clock
 
 
 def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
