@@ -149,7 +149,9 @@ def _lacks(value: Any, kind: type) -> str | None:
 
 
 def _misplaced(part: Any, where: str, lacks: str) -> UserError:
-    given = type(part).__name__ if is_dataclass(part) else repr(part)
+    given = type(part).__name__ if is_dataclass(part) else getattr(part, "__name__", None) or repr(part)
+    if where == "reward" and callable(part) and not is_dataclass(part):
+        return UserError(f"reward cannot be the function {given} itself; make a part of it: gradus.rewards.functions.reward_from({given})")
     return UserError(
         f"{where} cannot be {given}, which lacks {lacks}; set a part that fits with --{where} (gradus show lists those of a recipe)"
     )

@@ -66,6 +66,7 @@ class Remembering(Verified):
     ("changes", "sentence"),
     [
         ({"credit": Clip()}, "credit cannot be Clip, which lacks assign"),
+        ({"reward": max}, "reward cannot be the function max itself; make a part of it: gradus.rewards.functions.reward_from(max)"),
         ({"update": 3}, "update cannot be 3, which lacks apply"),
         ({"objective__kl": TokenMean()}, "objective.kl cannot be TokenMean, which lacks wants"),
         ({"objective__policy": Policy(average=Clip())}, "objective.policy.average cannot be Clip, which lacks coefficients"),  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradus.checks import data, judging, machine, template
 from gradus.checks.findings import Finding, collected, counted, guarded, passed
+from gradus.checks.learning import of_learning
 from gradus.tasks.files import BadRow
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
@@ -41,6 +42,7 @@ def check(
     if plan is None:
         return found
     found.append(Finding("recipe", "ok", about(plan.recipe)))
+    collected("recipe", found, of_learning(plan.recipe))
     task = _task(plan, found, quarantine)
     if task is None:
         return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gradus.checks import data, judging, machine, template
 from gradus.checks.findings import Finding, collected
+from gradus.checks.learning import of_learning
 from gradus.rewards.functions import Function
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ def tell(run: Run) -> None:
 
 
 def looked_at(run: Run) -> list[Finding]:
-    """Some prompts and answers through template and verifier, and the disk: only what is not as it should be."""
+    """The recipe, some prompts and answers through template and verifier, and the disk: only what is not as it should be."""
     found: list[Finding] = []
+    collected("recipe", found, of_learning(run.recipe))
     policy = run.players["policy"].policy
     if run.task.policy == "lm" and run.task.environment is None and getattr(policy, "tokenizer", None) is not None:
         problems = data.some_problems(run.task, GENERATED if run.task.source.size is None else READ)

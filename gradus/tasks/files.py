@@ -203,6 +203,7 @@ def kind(value: Any) -> str:
         str: "text",
         list: "a list",
         dict: "an object",
+        bytes: "bytes",
     }
     return names.get(type(value), f"a {type(value).__name__}")
 

@@ -21,5 +21,5 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def unknown(kind: str, name: str, known: Iterable[str], where: str = "") -> UserError:
     """The error for a name that is not there: 'unknown recipe "grop" (did you mean grpo?)' plus the remedy `where`."""
     known = list(known)
-    listing = f"; known: {', '.join(sorted(known))}" if len(known) <= 24 else ""
+    listing = f"; known: {', '.join(sorted(known))}" if 0 < len(known) <= 24 else ""
     return UserError(f'unknown {kind} "{name}"{nearest(name, known)}{listing}{". " + where if where else ""}')

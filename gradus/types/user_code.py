@@ -74,7 +74,7 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         del sys.modules[name]
-        raise UserError(f"{error.filename or path}, line {error.lineno}: {error.msg}; mend the file and start again") from error
+        raise UserError(f"{error.filename or path}, line {error.lineno or 1}: {error.msg}; mend the file and start again") from error
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported: {raised(error, str(path))}; mend it and start again") from error

@@ -1,0 +1,38 @@
+"""Whether a recipe can learn anything from the groups that it is to make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from gradus.checks.findings import Finding
+from gradus.credit.groups import GroupRelative, LeaveOneOut
+from gradus.fit import objectives_of
+from gradus.recipe import Recipe
+
+COMPARING = (GroupRelative, LeaveOneOut)
+"""Credit rules that give zeros to a group of one, and to one whose rewards are equal."""
+
+
+def of_learning(recipe: Recipe) -> Iterator[Finding]:
+    """What leaves nothing to be learned: no term of an objective, or groups without two answers that differ."""
+    if recipe.credit is not None and not any(objective for _, objective in objectives_of(recipe)):
+        yield Finding("recipe", "warning", "the objective has no term, so no weight moves", "set one, such as --objective.policy Policy")
+    rule = next((type(part).__name__ for part in _parts(recipe.credit) if isinstance(part, COMPARING)), None)
+    if rule is None:
+        return
+    if recipe.setting.group == 1:
+        says = f"group is 1, so {rule} has no second answer to compare with: advantages are 0 unless the rollout makes more of it"
+        yield Finding("recipe", "warning", says, "raise --group")
+    elif recipe.setting.temperature == 0:
+        says = f"temperature is 0, so all answers to a problem are the same, and {rule} compares equals: advantages are 0"
+        yield Finding("recipe", "warning", says, "raise --temperature")
+
+
+def _parts(part: Any) -> Iterator[Any]:
+    """A part and those within it."""
+    if is_dataclass(part):
+        yield part
+        for field in fields(part):
+            yield from _parts(getattr(part, field.name))
