@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,11 +49,12 @@ def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
     bound, whole = set(_bound(every)), _taken_apart(every)
     if whole and not bound & _names(whole):
         return list(whole)
+    uses = [{n.id for line in body for n in ast.walk(line) if isinstance(n, ast.Name)} for _, body in bodies]
+    users = Counter(name for names in uses for name in names)
     found: list[Test] = []
-    for at, (text, body) in enumerate(bodies):
+    for own, (text, body) in zip(uses, bodies, strict=True):
         part = _taken_apart(body)
-        used = {n.id for i, (_, other) in enumerate(bodies) if i != at for line in other for n in ast.walk(line) if isinstance(n, ast.Name)}
-        alone = part and not bound & _names(part) and not used & set(_bound(body))
+        alone = part and not bound & _names(part) and all(users[name] == (name in own) for name in _bound(body))
         found += part if alone else [Test(statement=text)]
     return found
 
