@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, NotApplicable, Outcome, Problem, Trajectory, UserError
-from gradus.types.user_code import raised
+from gradus.types.user_code import raised, without_addresses
 
 GIVEN = ("prompts", "completions", "completion_ids", "trainer_state")
 _LONGEST = 1000  # characters of a reason that are kept
@@ -151,7 +151,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _brief(value: Any) -> str:
     try:
-        text = repr(value)
+        text = without_addresses(repr(value))
     except Exception:
         text = type(value).__name__
     return text if len(text) <= 60 else text[:57] + "..."

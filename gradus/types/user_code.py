@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
+import re
 import sys
 import sysconfig
 import traceback
@@ -87,7 +88,7 @@ def blamed(error: BaseException) -> str | None:
     inside = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
     if not inside:
         return None
-    text = " ".join(str(error).split())[:300]
+    text = without_addresses(" ".join(str(error).split()))[:300]
     return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; mend it and start again"
 
 
@@ -98,11 +99,16 @@ def raised_in(error: BaseException, part: Any = None) -> str:
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((*LIBRARIES, "<"))]
-    text = " ".join(str(error).split())[:300]
+    text = without_addresses(" ".join(str(error).split()))[:300]
     where = line_of(part) if not own else ""
     if not where and (inside := own or frames):
         where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})"
     return f"{type(error).__name__}{': ' + text if text else ''}{where}"
+
+
+def without_addresses(text: str) -> str:
+    """A text that shows objects, the same in every process: a run that is resumed tells what the uninterrupted one told."""
+    return re.sub(r" at 0x[0-9a-fA-F]{4,}", "", text)
 
 
 def line_of(part: Any) -> str:
@@ -120,7 +126,7 @@ def raised(error: BaseException, file: str | None = None) -> str:
     inside = [f for f in frames if f.filename == file] or frames
     where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
     try:
-        text = " ".join(str(error).split())[:300]
+        text = without_addresses(" ".join(str(error).split()))[:300]
     except Exception:  # the user's own, too
         text = ""
     return f"{type(error).__name__}{': ' + text if text else ''}{where}"

@@ -66,6 +66,7 @@ def test_numbers_are_rewards(value):
         ([1.0], "returned [1.0] for a number"),
         (10**400, "for a number"),
         (1j, "returned 1j for a number"),
+        (object(), "returned <object object> for a number"),  # no address, which a resumed run would tell otherwise
         ({}, "returned {} for a number"),
     ],
 )

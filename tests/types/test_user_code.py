@@ -1,7 +1,7 @@
 import pytest
 
 from gradus.types import UserError
-from gradus.types.user_code import Located, blamed, load_object, raised
+from gradus.types.user_code import Located, blamed, load_object, raised, raised_in
 
 
 def write(folder, text, name="mine.py"):
@@ -33,6 +33,11 @@ def test_a_file_that_cannot_serve_is_a_sentence(tmp_path, text, sentence):
     path = write(tmp_path, text)
     with pytest.raises(UserError, match=sentence):
         load_object(f"{path}:scor", "reward function")
+
+
+def test_what_was_raised_reads_alike_in_every_process():
+    error = TypeError(f"no number: {object()} of {Located(print, 'a')!r}")
+    assert raised(error) == raised_in(error) == "TypeError: no number: <object object> of Located(call=<built-in function print>, spec='a', options='{}')"
 
 
 def test_what_a_file_imports_is_no_candidate(tmp_path):
