@@ -71,7 +71,8 @@ def _note(run: Run, step: int, found: list[Diagnosis]) -> None:
     numbers = run.numbers
     run.numbers = {**numbers, "streak": numbers["streak"] + 1, "cause": numbers["cause"] or str(found[0])}
     kept = "" if run.folder is None else f"; see {bad.keep(run.folder.path, step, numbers['restarts'], found)}"
-    _say(run, f"step {step}: {found[0]}; the update is skipped{kept}")
+    done = "no move mends that" if numbers["broken"] else "the update is skipped"
+    _say(run, f"step {step}: {found[0]}; {done}{kept}")
 
 
 def _say(run: Run, text: str) -> None:
@@ -175,7 +176,8 @@ def _what(numbers: Mapping[str, Any]) -> str:
 
 def _cause(run: Run) -> str:
     numbers = run.numbers
-    tried = f" after {numbers['restarts']} returns to a checkpoint" if numbers["restarts"] else ""
+    count = numbers["restarts"]
+    tried = f" after {count} return{'s' * (count > 1)} to a checkpoint" if count else ""
     kept = f"; {run.folder.path / bad.BAD} holds what went wrong" if run.folder is not None else ""
     return (
         f"{_what(numbers)}{tried}: {numbers['cause']}{kept}. Lower --learning_rate or --optimizer.clip, take "
