@@ -122,14 +122,14 @@ def test_the_process_is_kept_between_calls_and_event_loops(file):
         ("exit", "raised", r"raised SystemExit: 4 \(mine.py, line 37\)"),
         ("os exit", "died", "ended with exit code 3"),
         ("kill", "died", "was killed by SIGKILL"),
-        ("hang", "timed out", "did not answer within 0.5 seconds, the limit that --reward.timeout sets"),
-        ("spin", "timed out", "did not answer within 0.5 seconds, the limit that --reward.timeout sets"),
-        ("fork", "timed out", "did not answer within 0.5 seconds, the limit that --reward.timeout sets"),
+        ("hang", "timed out", "did not answer within 1 seconds, the limit that --reward.timeout sets"),
+        ("spin", "timed out", "did not answer within 1 seconds, the limit that --reward.timeout sets"),
+        ("fork", "timed out", "did not answer within 1 seconds, the limit that --reward.timeout sets"),
         ("short", "invalid", "returned 1 rewards for 3 completions"),
     ],
 )
 def test_an_answer_on_which_a_call_goes_wrong_has_failed_and_the_others_are_judged_together(file, what, kind, reason):
-    reward = Function(f"{file}:faults", timeout=0.5, retries=0)
+    reward = Function(f"{file}:faults", timeout=1.0 if kind == "timed out" else 60.0, retries=0)  # in which the others answer
     first, *others = rewards(reward, what, "a", "bc")
     if what == "short":  # one value is right for one answer, so nobody is to blame
         assert [first, *others] == [
@@ -183,7 +183,8 @@ def test_a_cancelled_call_kills_its_worker(file):
 
     async def cancelled():
         call = asyncio.create_task(reward.score(groups([trajectory("hang", plain=True)]), {}, world))
-        await asyncio.sleep(0.2)
+        while pool_of(reward.path).longest() is None:  # until it is under way
+            await asyncio.sleep(0.01)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -328,14 +329,17 @@ def test_a_local_function_changes_neither_the_problem_nor_the_folder_that_the_ru
 def test_what_the_clock_decided_is_obeyed(tmp_path):
     """A call that was too slow is a fact: done again with time enough, it fails for the same reason; another call is asked."""
     path = tmp_path / "slow.py"
-    path.write_text("import time\ndef reward(completions, **kwargs):\n    time.sleep(0.6)\n    return [1.0] * len(completions)\n")
+    quick = tmp_path / "quick"
+    hangs = f"while not pathlib.Path({str(quick)!r}).exists(): time.sleep(0.01)"
+    path.write_text(f"import pathlib, time\ndef reward(completions, **kwargs):\n    {hangs}\n    return [1.0] * len(completions)\n")
     facts: dict[str, str] = {}
     rows = [[trajectory("a", plain=True), trajectory("b", plain=True)]]
     ((first, _),) = score(Function(f"{path}:reward", timeout=0.2, retries=0), *rows, facts=facts)
     assert first.reward == Failed("did not answer within 0.2 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT)
     assert list(facts) == ["reward/0", "reward/0/0", "reward/0/1"]  # asked together, then alone
     assert set(facts.values()) == {"timed out: did not answer within 0.2 seconds, the limit that --reward.timeout sets"}
-    ((again, _),) = score(Function(f"{path}:reward", timeout=30), *rows, facts=facts)
+    quick.touch()
+    ((again, _),) = score(Function(f"{path}:reward", timeout=60), *rows, facts=facts)
     assert again.reward == first.reward
-    ((other, _),) = score(Function(f"{path}:reward", timeout=30), *rows)
+    ((other, _),) = score(Function(f"{path}:reward", timeout=60), *rows)
     assert other.reward == 1.0

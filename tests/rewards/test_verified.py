@@ -159,10 +159,10 @@ def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
     facts: dict[str, str] = {}
     row = [trajectory(w, answer=("a", 7)).but(id=f"t{n}") for n, w in enumerate(words)]
     lost = row[0].but(id="lost", reward=Failed("no tool"))
-    (judged,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
+    (judged,) = score(Verified(timeout=1.0, retries=0), [*row, lost], verify=mine.verify, facts=facts)
     assert [j.reward for j in judged] == [
         1.0,
-        Failed("did not answer within 0.5 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT),
+        Failed("did not answer within 1 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT),
         Failed("ended with exit code 2", FailureKind.DIED),
         Failed("the verifier raised KeyError: 'raise' (mine.py, line 12)", FailureKind.RAISED),
         NOT_APPLICABLE,
@@ -171,11 +171,11 @@ def test_the_verifier_of_a_user_s_file_is_asked_in_processes(mine):
         Failed("no tool"),
     ]
     assert facts == {
-        "verified/1": "timed out: did not answer within 0.5 seconds, the limit that --reward.timeout sets",
+        "verified/1": "timed out: did not answer within 1 seconds, the limit that --reward.timeout sets",
         "verified/2": "died: ended with exit code 2",
         "verified/6": f"out of memory: {judged[6].reward.reason}",
     }
-    (again,) = score(Verified(timeout=0.5, retries=0), [*row, lost], verify=mine.verify, facts=facts)
+    (again,) = score(Verified(timeout=1.0, retries=0), [*row, lost], verify=mine.verify, facts=facts)
     assert again == judged
 
 
