@@ -14,16 +14,22 @@ from gradus.credit.gae import whiten
 from gradus.credit.groups import batch_relative, group_relative
 from gradus.credit.penalty import Penalised
 from gradus.credit.to_go import ToGo
+from gradus.objectives.averages import ContextMean
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.preference import Preference
 from gradus.objectives.scores import MeanLogProb, trajectory_means
+from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import CappedWeight, Clip, DualClip
+from gradus.papers.bases.kto import Prospect
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from gradus.papers.rewards.prime import Outcome
+from gradus.types import Context, Group, Trajectory, prompt_context
+from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
 from tests.parts import AVERAGES, name_of
-from tests.reference.given import MIXED, PAIRS, Row, batch_of, rows_of, tensor
+from tests.reference import plain
+from tests.reference.given import MIXED, PAIRS, PROBLEM, Row, batch_of, rows_of, tensor
 from tests.reference.pieces import TRUSTS, coefficient
 from tests.reference.test_credit import RULES, records, samples
 
@@ -120,6 +126,24 @@ def test_actions_without_advantage_do_not_dilute_the_second_moment(trust):
     expected = TRUSTS[type(trust)](trust, log_ratios, log_ratios, advantages)
     assert_close(losses, tensor(expected), rtol=1e-12, atol=1e-14)
     assert abs(losses[0].item()) < math.exp(0.3) - 0.01  # masked, or held
+
+
+def test_a_drift_below_zero_is_none_and_a_reward_on_the_bound_is_not_above_it():
+    rows = [replace(r, mismatched=-0.2) for r in rows_of(MIXED)]  # the mean of the sums is negative
+    assert {r.reward for r in rows} >= {0.0, 0.5, 1.0}
+    term = Prospect(0.3, 1.5, 0.8, 0.5, MeanLogProb(), 0.5)
+    loss, seen = evaluate({"it": term}, {LogProb(): tensor(r.now for r in rows)}, batch_of(rows))
+    now = {"LogProb": [r.now for r in rows]}
+    assert loss.item() == pytest.approx(plain.TERMS[Prospect](term, rows, now, now), rel=1e-12)
+    assert seen["drift"].mean == 0.0
+
+
+def test_a_context_without_actions_is_no_sample():
+    """Of three contexts one holds what was told alone: two are averaged."""
+    told, acted = prompt_context([1, 2]), Context(np.array([2], np.int32), np.ones(1, bool), parent=(prompt_context([1]), 1))
+    made = Trajectory("t", PROBLEM, (told, acted, acted), reward=1.0, advantages=np.ones(2))
+    batch = make_batch([Group("g", (made,))], dtype=torch.float64)
+    assert ContextMean().coefficients(batch, "policy").tolist() == [0.5, 0.5]
 
 
 # what is counted
