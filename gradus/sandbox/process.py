@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import marshal
 import os
@@ -28,6 +29,7 @@ START_SECONDS = 60.0  # an interpreter on a machine that is busy
 END_SECONDS = 30.0  # what the kernel may take to end the processes that were killed
 TICK = 0.02  # seconds between two looks at the memory
 _PIPE = 1 << 16
+FULL = tuple(f"OSError: [Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))  # the last line of a program whose files had no room
 
 
 @dataclass(frozen=True)
@@ -310,7 +312,10 @@ def _ended(code: int, stderr: str, long: bool) -> End:
         return End.TIMEOUT
     if code < 0:
         return End.SIGNAL
-    return End.MEMORY if stderr.rstrip().rpartition("\n")[2].startswith("MemoryError") else End.ERROR
+    last = stderr.rstrip().rpartition("\n")[2]
+    if last.startswith("MemoryError"):
+        return End.MEMORY
+    return End.DISK if last.startswith(FULL) else End.ERROR
 
 
 @cache

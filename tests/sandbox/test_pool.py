@@ -90,9 +90,9 @@ def test_files_are_limited():
     )
     assert ran.ended is End.DISK  # half a MiB too much, for which the folder has room, so that it is seen
     ran = run("for i in range(99): open(str(i), 'wb').write(bytes(1 << 20))", limits=Limits(wall=600, disk=4 << 20))
-    assert ran.ended is End.DISK or "No space left" in ran.stderr, ran  # whichever comes first
+    assert ran.ended is End.DISK, ran  # seen from outside, or the folder is full: whichever comes first
     ran = run("open('a', 'wb').write(bytes(9 << 20))", limits=Limits(wall=30, disk=4 << 20))  # one file alone: the kernel's limit
-    assert ran.ended in (End.DISK, End.ERROR, End.SIGNAL)
+    assert ran.ended is End.DISK, ran
 
 
 @isolated
