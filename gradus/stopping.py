@@ -132,14 +132,14 @@ class Stop:
         if threading.current_thread() is threading.main_thread():
             default = (signal.SIG_DFL, signal.default_int_handler)
             theirs = {number: now for number in SIGNALS if (now := signal.getsignal(number)) in default}
-        for number in theirs:
-            signal.signal(number, self._heard)
         over = threading.Event()
         waiting = None
-        if theirs and self.deadline is not None:
-            waiting = threading.Thread(target=self._wait, args=(over, next(iter(theirs))), daemon=True)
-            waiting.start()
-        try:
+        try:  # from here on Cut may come, even before the first line of what listens
+            for number in theirs:
+                signal.signal(number, self._heard)
+            if theirs and self.deadline is not None:
+                waiting = threading.Thread(target=self._wait, args=(over, next(iter(theirs))), daemon=True)
+                waiting.start()
             yield
         finally:
             self._holds += 1  # nothing is cut any more
