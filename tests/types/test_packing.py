@@ -7,7 +7,8 @@ from gradus.types.packing import packed, unpacked
 
 
 @pytest.mark.parametrize(
-    "value", [None, 1, 0.5, "a", True, (1, (2, [3])), [(), []], {"a": (1,), "map": {"b": []}}, {1: "a", (2, 3): {"x": 4}}, {}]
+    "value",
+    [None, 1, 0.5, "a", True, (1, (2, [3])), [(), []], {"a": (1,), "map": {"b": []}}, {1: "a", (2, 3): {"x": 4}}, {"a": 1, 2: "b"}, {}],
 )
 def test_values_come_back_through_json_as_they_were(value):
     found = unpacked(json.loads(json.dumps(packed(value))))
