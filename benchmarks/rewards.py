@@ -28,10 +28,11 @@ from gradus.credit.groups import GroupRelative
 from gradus.lab.folder import RunFolder
 from gradus.loop import with_credit
 from gradus.rewards.functions import Function
-from gradus.rewards.pool import cores, pool_of, stop_workers
+from gradus.rewards.pool import pool_of, stop_workers
 from gradus.selection.filters import without_failures
 from gradus.types import Context, Failed, Group, Key, Outcome, Problem, Sampling, Trajectory
 from gradus.types.batch import make_batch
+from gradus.types.cores import usable_cores
 from gradus.types.parts import Task
 from gradus.world import RunWorld
 
@@ -221,7 +222,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--failures", type=int, default=1_000)
     parser.add_argument("--limit", type=float, default=2.0, help="seconds a call may take")
-    parser.add_argument("--workers", type=int, default=cores())
+    parser.add_argument("--workers", type=int, default=usable_cores())
     parser.add_argument("--work", type=float, default=0.001, help="seconds of the processor for a call that does not fail")
     parser.add_argument("--retries", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--at-once", type=int, default=100, help="groups of a hundred that are judged at once")

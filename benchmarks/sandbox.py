@@ -22,6 +22,7 @@ from pathlib import Path
 from benchmarks.sandbox_forms import Hostile
 from benchmarks.sandbox_programs import benign, hostile
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError, bubblewrap, missing, stop
+from gradus.types.cores import usable_cores
 
 SECRET = "GRADUS_SANDBOX_SECRET"
 SLACK = 30.0  # seconds beyond its limit that a run may take to be ended, on a machine that is busy
@@ -175,7 +176,7 @@ def main() -> None:
         raise SystemExit(reason)
     version = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     user = "root" if bubblewrap.as_root() else f"user {os.getuid()}"
-    print(f"{version} as {user}, Python {platform.python_version()}, Linux {platform.release()}, {len(os.sched_getaffinity(0))} cores")
+    print(f"{version} as {user}, Python {platform.python_version()}, Linux {platform.release()}, {usable_cores()} cores")
     wrong = against_hostile(options.only) + with_honest(options.honest)
     for warm in (True, False):
         print(f"{'waiting interpreters' if warm else 'started for each   '}  {rate(options.timed, warm):6.1f} programs per second")

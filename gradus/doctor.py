@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gradus.types.cores import usable_cores
+
 GB = 1e9
 ENOUGH_DISK, ENOUGH_MEMORY = 5 * GB, 2 * GB  # bytes below which a run is likely to end early
 
@@ -67,15 +69,6 @@ def sandbox() -> dict[str, Any]:
     from gradus.sandbox import missing
 
     return {"isolation": "bubblewrap", "missing": missing()}
-
-
-def usable_cores() -> int:
-    """Cores that this process may use: those it is bound to, within the quota of its container."""
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _read("/sys/fs/cgroup/cpu.max").split()
-    if len(quota) == 2 and quota[0].isdigit():
-        return max(1, min(bound, int(quota[0]) // int(quota[1])))
-    return bound
 
 
 def memory() -> dict[str, int | None]:

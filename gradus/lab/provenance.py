@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gradus.lab.checkpoints import digest
+from gradus.types.cores import usable_cores
 
 PACKAGES = ("gradus", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "sympy")
 
@@ -78,7 +79,7 @@ def machine() -> dict[str, Any]:
     found: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": usable_cores(),
     }
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found["memory"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)

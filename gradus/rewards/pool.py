@@ -17,6 +17,7 @@ from gradus.rewards.process import Job, Nursery, Worker, ending
 from gradus.rewards.round import Limits, Question, Round, overfull, overtime
 from gradus.rewards.worker import Answer, read_outcomes
 from gradus.types import Failed, FailureKind, UserError
+from gradus.types.cores import usable_cores
 from gradus.types.user_code import split_spec
 
 START_SECONDS = 120.0  # importing what a reward function needs may take long
@@ -278,7 +279,7 @@ class Pool:
         """Gives waiting calls to workers that have room, and starts workers while calls wait."""
         round_, limits = self._round, self._limits
         assert round_ is not None
-        most = 1 if round_.one_by_one else max(1, limits.workers or cores())
+        most = 1 if round_.one_by_one else max(1, limits.workers or usable_cores())
         busy = sum(bool(w.asked) for w in self._workers.values())
         for worker in sorted(self._workers.values(), key=lambda w: len(w.asked)):
             if worker.ready and (worker.asked or busy < most):
@@ -390,8 +391,3 @@ def stop_workers() -> None:
         if owner == os.getpid():
             pool.stop()
     _POOLS.clear()
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

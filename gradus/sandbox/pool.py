@@ -15,13 +15,10 @@ from gradus.sandbox import bubblewrap
 from gradus.sandbox.process import Program, Settings, Started, nursery, started
 from gradus.sandbox.records import Isolation, Limits, Ran, SandboxError, checked_name
 from gradus.types import UserError
+from gradus.types.cores import usable_cores
 from gradus.types.ranges import check_ranges
 
 KINDS = 4  # of settings for which interpreters wait; those of the settings used longest ago end first
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ class Sandbox:
     def run_all(self, programs: Sequence[str], *, stdins: Sequence[str | bytes] | None = None) -> list[Ran]:
         """What came of each program, in their order; as many at a time as there are cores."""
         stdins = stdins if stdins is not None else [""] * len(programs)
-        with ThreadPoolExecutor(_cores()) as threads:
+        with ThreadPoolExecutor(usable_cores()) as threads:
             return list(threads.map(lambda pair: self.run(pair[0], stdin=pair[1]), zip(programs, stdins, strict=True)))
 
     async def running(
@@ -111,7 +108,7 @@ def stop() -> None:
         sandbox.close()
 
 
-_TURNS = threading.BoundedSemaphore(_cores())
+_TURNS = threading.BoundedSemaphore(usable_cores())
 _WAITING: dict[Settings, deque[Started]] = {}
 _LOCK = threading.Lock()
 
@@ -120,7 +117,7 @@ def _forget() -> None:
     """In a forked process: what waits belongs to the parent."""
     global _TURNS, _LOCK
     _WAITING.clear()
-    _TURNS, _LOCK = threading.BoundedSemaphore(_cores()), threading.Lock()
+    _TURNS, _LOCK = threading.BoundedSemaphore(usable_cores()), threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -129,7 +126,7 @@ atexit.register(stop)
 
 def _take(asked: Sandbox) -> Started:
     """A sandbox that waits, or else a new one. Has others started in its place."""
-    settings, warm = asked._settings, _cores() if asked.warm is None else asked.warm
+    settings, warm = asked._settings, usable_cores() if asked.warm is None else asked.warm
     found, old = None, []
     with _LOCK:
         queue = _WAITING.pop(settings, deque()) if warm else deque()

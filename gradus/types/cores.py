@@ -1,0 +1,18 @@
+"""How many processor cores this process may use."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "MICROSECONDS PERIOD" of a container, or "max PERIOD"
+
+
+def usable_cores() -> int:
+    """Cores that this process is bound to, within the quota of its container; at least 1."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        time, period = map(int, QUOTA.read_text().split())  # "max" is no number: there is no quota
+        return max(1, min(bound, time // period))
+    return bound
