@@ -101,6 +101,9 @@ def _struct(**columns: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
+_DEEPEST = 64  # containers within containers that are written
+
+
 def _texts(texts: Sequence[str | None]) -> pa.Array:
     import pyarrow as pa
 
@@ -133,7 +136,26 @@ def _flags(values: Iterable[bool]) -> pa.Array:
 
 def plain_json(value: Any) -> str:
     """JSON of any value; what JSON does not know becomes its text."""
-    return json.dumps(value, default=_plain, separators=(",", ":"))
+    try:
+        return json.dumps(value, default=_plain, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(_sayable(value), separators=(",", ":"))
+
+
+def _sayable(value: Any, around: tuple[int, ...] = ()) -> Any:
+    """The value with keys that are text, integers that can be written, and an end: `around` are the containers that it lies in, by identity."""
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 10**4000 else hex(value)  # Python writes no more than 4,300 digits, since that takes the square of them
+    if id(value) in around or len(around) > _DEEPEST:
+        return f"<{type(value).__name__}>"
+    inside = (*around, id(value))
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else plain_json(key): _sayable(held, inside) for key, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_sayable(held, inside) for held in value]
+    return _sayable(_plain(value), inside)
 
 
 def _json(values: Iterable[Any]) -> pa.Array:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from gradus.lab.columns import decode, encode
+from gradus.lab.columns import decode, encode, plain_json
 from gradus.types import NOT_APPLICABLE, Context, Ended, Failed, Frozen, Group, Problem, Trajectory
 
 
@@ -115,3 +115,21 @@ def test_wrong_arrays_are_refused() -> None:
     floats = Context(np.zeros(1, np.float32), np.ones(1, bool))
     with pytest.raises(TypeError):
         encode(0, [Group("g", (Trajectory("t", problem, (floats,)),))])
+
+
+def test_what_json_cannot_say_is_said_all_the_same() -> None:
+    """Keys that are no text, integers of more digits than Python writes, and what lies within itself."""
+    itself: list[object] = [1]
+    itself.append(itself)
+    assert plain_json({(0, 1): {2: {3}}, "b": [1.5, None, True]}) == '{"[0,1]":{"2":[3]},"b":[1.5,null,true]}'
+    assert plain_json([16**4000, 7]) == f'["0x1{"0" * 4000}",7]'
+    assert plain_json(itself) == '[1,"<list>"]'
+    assert plain_json({(0, 1): object()}) == '{"[0,1]":"<object>"}'
+
+
+def test_a_problem_with_such_values_is_stored(group: Callable) -> None:
+    found = group("a")
+    problem = replace(found.trajectories[0].problem, answer=10**5000, meta=Frozen({"walls": {(0, 1): "a"}}))
+    [(_, [back])] = decode(encode(3, [found.but(trajectories=tuple(t.but(problem=problem) for t in found.trajectories))]))
+    assert back.trajectories[0].problem.meta == {"walls": {"[0,1]": "a"}}
+    assert back.trajectories[0].problem.answer == hex(10**5000)
