@@ -23,7 +23,9 @@ def started(environment: Environment, problem: Problem, key: Key, world: World, 
         raise
     except Late:
         return Failed(f"the environment did not start within {timeout:g} seconds", FailureKind.TIMEOUT)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit, too
         return Failed(f"the environment could not start: {raised_in(error, environment)}", FailureKind.RAISED)
     if not hasattr(episode, "first") or not hasattr(episode, "step"):
         lacking = f"gave {short(episode)}, which is no episode; it must have `first` (a Turn) and `async def step(self, action)`"
@@ -36,18 +38,25 @@ def started(environment: Environment, problem: Problem, key: Key, world: World, 
 
 async def stepped(episode: Episode, action: str, player: str, timeout: float) -> Turn | Failed:
     """The environment's answer, or what was wrong with it. It may await for `timeout` seconds in all, and compute for as many at a stretch."""
+    answer: Any
     try:
         async with asyncio.timeout(timeout) as limit:
-            asked: Any = episode.step(action)
+            with interrupted(timeout):
+                asked: Any = episode.step(action)
             if not inspect.isawaitable(asked):
                 return Failed(f"the environment's step answered without being awaited; write it as async def step{line_of(episode)}")
             answer = await Interruptible(asked, timeout)
-    except UserError:
+    except (UserError, GeneratorExit):
         raise
-    except (Exception, Late) as error:
-        if isinstance(error, Late) or (isinstance(error, TimeoutError) and limit.expired()):
-            return Failed(f"the environment did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
-        return Failed(f"the environment raised {raised_in(error, episode)}", FailureKind.RAISED)
+    except BaseException as error:  # sys.exit, too, and the cancellation of what it awaits itself
+        task = asyncio.current_task()
+        if not isinstance(error, Late) and (isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling())):
+            raise
+        answer = error
+    if isinstance(answer, Late) or limit.expired():  # also where it caught that
+        return Failed(f"the environment did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
+    if isinstance(answer, BaseException):
+        return Failed(f"the environment raised {raised_in(answer, episode)}", FailureKind.RAISED)
     if wrong := misfit(answer):
         return Failed(f"the environment {wrong}{line_of(episode)}")
     if answer.player not in ("policy", player):

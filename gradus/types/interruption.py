@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+_MOST = 1e9  # seconds that a timer can be set to, and more than thirty years
 _AGAIN = 1.0  # seconds after which code that has caught its interruption is interrupted again
 
 
@@ -22,23 +23,35 @@ class Late(KeyboardInterrupt):
 
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
-    """Raises Late in the block where it takes longer than `seconds`; never in another thread than the main one, nor where there are no timers."""
+    """Raises Late in the block where it takes longer than `seconds`, and at its end where it has caught that or raised something else instead.
+
+    Never in another thread than the main one, nor where there are no timers.
+    """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return
-    running = True
+    running, late = True, False
 
     def interrupt(*_: Any) -> None:
+        nonlocal late
         if running:
+            late = True
             raise Late
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN)
+    before, left = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
     try:
-        try:
+        try:  # from here on Late may come, even before the block begins
+            signal.signal(signal.SIGALRM, interrupt)
+            signal.setitimer(signal.ITIMER_REAL, min(seconds, _MOST), _AGAIN)
             yield
         finally:
             running = False
+        if late:
+            raise Late
+    except Exception as error:
+        if late:
+            raise Late from error
+        raise
     finally:
         running = False
         signal.setitimer(signal.ITIMER_REAL, *left)  # whoever waits for an alarm of their own gets it, if later

@@ -48,6 +48,9 @@ def mine(folder: Any, start: str = "return Game()", first: str = "Turn('go')", s
         ({"step": "raise KeyError('x')"}, "the environment raised KeyError: 'x' (mine.py, line 11)"),
         ({"step": "return Turn([][0])"}, "the environment raised IndexError: list index out of range (mine.py, line 11)"),
         ({"step": "return 'higher'"}, "the environment gave 'higher' in place of a Turn; return gradus.types.parts.Turn(observation, reward) (mine.py, line 7)"),
+        ({"start": "raise SystemExit"}, "the environment could not start: SystemExit (mine.py, line 5)"),
+        ({"step": "raise SystemExit(3)"}, "the environment raised SystemExit: 3 (mine.py, line 11)"),
+        ({"step": "import asyncio; raise asyncio.CancelledError"}, "the environment raised CancelledError (mine.py, line 11)"),
         ({"kind": ""}, "the environment's step answered without being awaited; write it as async def step (mine.py, line 7)"),
         ({"step": "return Turn('', reward='1')"}, "the environment gave the reward '1'; it must be a number (mine.py, line 7)"),
         ({"step": "return Turn('', reward=float('nan'))"}, "the environment gave the reward nan; it must be finite (mine.py, line 7)"),
@@ -96,3 +99,32 @@ def test_an_error_for_the_user_is_passed_on(tmp_path: Any) -> None:
 def test_a_value_is_shown_alike_in_every_process() -> None:
     assert [short(v) for v in (None, "a\nb", [1], object(), THREE)] == ["None", "'a\\nb'", "[1]", "a object", "a Line"]
     assert len(short("x" * 1000)) == 60
+
+
+LATE = "the environment did not answer within 0.1 seconds"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"step": "while True: pass"},
+        {"step": "while True: pass", "kind": ""},
+        {"step": "import asyncio; await asyncio.sleep(600)"},
+        {"step": "import contextlib, asyncio\n        with contextlib.suppress(BaseException): await asyncio.sleep(600)\n        return Turn('s')"},
+        {"step": "import asyncio\n        try: await asyncio.sleep(600)\n        except BaseException: raise ValueError from None"},
+    ],
+)  # fmt: skip
+def test_a_step_that_is_late_has_failed_whatever_comes_of_it(wrong: dict[str, str], tmp_path: Any) -> None:
+    episode = started(mine(tmp_path, **wrong), PROBLEM, Key(0), SimpleNamespace(), 60.0)  # type: ignore[arg-type]
+    assert asyncio.run(stepped(episode, "a", "policy", 0.1)) == Failed(LATE, FailureKind.TIMEOUT)  # type: ignore[arg-type]
+
+
+def test_a_step_that_is_cancelled_from_outside_is_no_failure(tmp_path: Any) -> None:
+    episode = started(mine(tmp_path, step="import asyncio; await asyncio.sleep(600)"), PROBLEM, Key(0), SimpleNamespace(), 60.0)  # type: ignore[arg-type]
+
+    async def outside() -> None:
+        async with asyncio.timeout(0.05):
+            await stepped(episode, "a", "policy", 600.0)  # type: ignore[arg-type]
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(outside())

@@ -32,6 +32,33 @@ def test_a_block_that_computes_for_too_long_is_left_and_nothing_stays_behind() -
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("instead", [None, ValueError("0"), StopIteration(3)])
+def test_a_block_that_catches_its_interruption_is_late_all_the_same(instead: Exception | None) -> None:
+    def judges() -> None:
+        try:
+            spins()
+        except BaseException:
+            if instead is not None:
+                raise instead from None
+
+    with pytest.raises(Late), interrupted(0.1):
+        judges()
+
+
+def test_time_that_is_up_before_the_block_begins_leaves_nothing_behind() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(Late), interrupted(1e-9):
+        spins()
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+
+
+def test_more_time_than_a_timer_takes_is_no_error() -> None:
+    for seconds in (1e300, float("inf")):
+        with interrupted(seconds):
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 1e6
+
+
 def test_in_another_thread_nothing_is_interrupted() -> None:
     done: list[bool] = []
 
@@ -68,6 +95,20 @@ def test_what_is_awaited_is_interrupted_where_it_computes() -> None:
         return await asyncio.gather(late(), Interruptible(slowly(2), 60.0))
 
     assert asyncio.run(both()) == ["late", "there"]
+
+
+def test_what_catches_its_interruption_and_answers_is_late() -> None:
+    async def stubborn() -> str:
+        try:
+            return await hangs()
+        except BaseException:
+            return "there"
+
+    async def outside() -> str:
+        return await Interruptible(stubborn(), 0.1)
+
+    with pytest.raises(Late):
+        asyncio.run(outside())
 
 
 def test_time_in_which_it_awaits_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
