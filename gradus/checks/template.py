@@ -51,9 +51,7 @@ def messages_of(problem: Problem, system: str | None) -> str | tuple[Message, ..
 
 def answers_of(problem: Problem) -> list[str]:
     """Texts that answer a problem: its worked solution, else its answer."""
-    solution, answer = problem.meta.get("solution"), problem.answer
-    first = next(iter(answer), None) if isinstance(answer, list | tuple) else answer
-    return [str(text) for text in (solution, first) if isinstance(text, str | int | float) and str(text).strip()]
+    return [text for text in (problem.meta.get("solution"), problem.reference) if isinstance(text, str) and text.strip()]
 
 
 def _parts(prompt: str | Sequence[Message]) -> list[str]:

@@ -94,8 +94,8 @@ class Subject:
             return [(solution,)]
         if getattr(self.task.verify, "answers_are_tests", False):
             return []
-        answers = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
-        return [tuple(form.replace("?", str(a)) for form in FORMS) for a in answers[:1] if isinstance(a, str | int | float | bool)]
+        answer = problem.reference
+        return [] if answer is None else [tuple(form.replace("?", answer) for form in FORMS)]
 
     @cached_property
     def like(self) -> list[str]:

@@ -100,6 +100,14 @@ class Problem:
         """The text of the last user message, or the raw text."""
         return self.text if self.text is not None else str(self.messages[-1]["content"])
 
+    @property
+    def reference(self) -> str | None:
+        """The answer, or the first of several, as text; None for one that has none: a mapping, an integer of thousands of digits."""
+        answer = next(iter(self.answer), None) if isinstance(self.answer, list | tuple) else self.answer
+        if not isinstance(answer, str | int | float) or (isinstance(answer, int) and abs(answer) >= 10**4000):  # Python writes 4,300 at most
+            return None
+        return str(answer)
+
 
 @dataclass(frozen=True)
 class Sampling:

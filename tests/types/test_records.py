@@ -105,6 +105,15 @@ def test_the_question_is_the_last_message_or_the_text():
     assert Problem("p", "t", text="raw").question == "raw"
 
 
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [("4", "4"), (4, "4"), (2.5, "2.5"), (True, "True"), (["4", "four"], "4"), ([], None), (None, None), ({"x": 1}, None), (10**4500, None)],
+    ids=lambda value: str(value)[:12] if not isinstance(value, int) else "",
+)
+def test_the_reference_is_the_answer_as_text(answer, text):
+    assert Problem("p", "t", answer=answer).reference == text
+
+
 @pytest.mark.parametrize("reason", ["late", "died: x", "invalid: y", "a: b", "", "raised ValueError: no"])
 @pytest.mark.parametrize("kind", FailureKind)
 def test_a_failure_is_read_back_from_its_text(reason, kind):
