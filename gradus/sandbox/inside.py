@@ -34,7 +34,10 @@ def main(job: int, ready: int, user: int) -> None:
         most = resource.getrlimit(getattr(resource, kind))[1]
         if most != resource.RLIM_INFINITY:
             soft, hard = min(soft, most), min(hard, most)
-        resource.setrlimit(getattr(resource, kind), (soft, hard))
+        try:
+            resource.setrlimit(getattr(resource, kind), (soft, hard))
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"this system does not set {kind} to {soft}: {error}") from None
     os.write(ready, b"begun")
     os.close(ready)
     become(given["program"], given["arguments"], given["path"])

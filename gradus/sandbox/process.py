@@ -108,7 +108,7 @@ class Started:
             self._await_ready()
             self._send(program)
             if _read_within(self._ready, START_SECONDS, len(b"begun")) != b"begun":
-                raise SandboxError("the sandbox ended before its program began")
+                raise SandboxError(f"the sandbox ended before its program began: {self._said()}")
             return _Watched(self, program.stdin).until_the_end()
         except OSError as error:
             raise SandboxError(f"the sandbox failed: {error}") from error
@@ -158,10 +158,7 @@ class Started:
         """Until the interpreter waits for its program. Raises SandboxError, with what was said instead."""
         assert self._process is not None
         if _read_within(self._ready, START_SECONDS, len(b"ready")) != b"ready":
-            self.kill()
-            stderr = self._process.stderr
-            said = " ".join(stderr.read(4000).decode(errors="replace").split())[-300:] if stderr is not None else ""
-            raise SandboxError(f"the sandbox did not start: {said or 'it said nothing'}")
+            raise SandboxError(f"the sandbox did not start: {self._said()}")
         if self.settings.isolation is Isolation.BUBBLEWRAP:
             self.first = json.loads(_read_within(self._info, START_SECONDS))["child-pid"]
             self._init = os.pidfd_open(self.first)
@@ -170,6 +167,13 @@ class Started:
             self.first = self._process.pid
         for member in Tree(self.first, None).members():
             ended_first(member)
+
+    def _said(self) -> str:
+        """What a sandbox that is of no use has said; it is ended first."""
+        self.kill()
+        stderr = self._process.stderr if self._process is not None else None
+        said = " ".join(stderr.read(4000).decode(errors="replace").split())[-300:] if stderr is not None else ""
+        return said or "it said nothing"
 
     def _send(self, program: Program) -> None:
         files = {**program.files, PROGRAM: program.source.encode("utf-8", "surrogatepass")}

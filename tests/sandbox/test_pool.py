@@ -272,6 +272,15 @@ def test_a_sandbox_that_cannot_start_says_why(monkeypatch):
         started(Sandbox()._settings).run(Program("print(1)"))
 
 
+@pytest.mark.parametrize("isolation", [pytest.param(Isolation.BUBBLEWRAP, marks=isolated), Isolation.RLIMITS])
+def test_a_limit_that_the_system_refuses_is_named(isolation, monkeypatch):
+    from gradus.sandbox import SandboxError, process
+
+    monkeypatch.setattr(process, "resources", lambda limits, isolation: {"RLIMIT_NOFILE": (100, 50)})
+    with pytest.raises(SandboxError, match=r"ended before its program began: this system does not set RLIMIT_NOFILE to 100: "):
+        started(Sandbox(isolation)._settings).run(Program("print(1)"))
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [({"warm": -1}, "Sandbox.warm is -1"), ({"readable": ("here",)}, 'names "here"'), ({"readable": ("/no/such",)}, 'names "/no/such"')],
