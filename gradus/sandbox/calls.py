@@ -38,14 +38,20 @@ class Answered:
     ran: Ran
 
 
-def ask(sandbox: Sandbox, program: str, expressions: Sequence[str], statements: Sequence[str] = ()) -> Answered:
-    """Imports a program as a module, evaluates expressions in it, then runs statements; in one sandbox, within its limits for all together.
+def ask(
+    sandbox: Sandbox, program: str, expressions: Sequence[str], statements: Sequence[str] = (), before: Sequence[int] | None = None
+) -> Answered:
+    """Imports a program as a module, evaluates expressions in it and runs statements; in one sandbox, within its limits for all together.
 
+    `before`: how many of the expressions are evaluated before each statement, none fewer than before the last one; None: all.
     A statement's verdict is the program's own: it runs in the same interpreter, and a program that is written to deceive can forge it.
     Raises: as Sandbox.run.
     """
     word = secrets.token_hex(8)
-    asked = json.dumps({"word": word, "expressions": list(expressions), "statements": list(statements)})
+    places = [len(expressions)] * len(statements) if before is None else before
+    lines = [(at, 1, "value", at, text) for at, text in enumerate(expressions)]
+    lines += [(place, 0, word, at, text) for at, (place, text) in enumerate(zip(places, statements, strict=True))]
+    asked = json.dumps([line[2:] for line in sorted(lines, key=lambda line: line[:2])])
     ran = sandbox.run(_inside(), stdin=asked, files={SOLUTION: program})
     values: list[Any] = [Raised("it was not reached")] * len(expressions)
     passed = [False] * len(statements)

@@ -34,6 +34,7 @@ class Test:
     stdin: str = ""
     stdout: str | None = None
     within: tuple[float, float] | None = None  # how far a number may be from `expected`: relative, absolute; None: as `same` has it
+    strict: bool = False  # whether it must be nearer than that
 
 
 class _NotApart(Exception):
@@ -64,6 +65,12 @@ def claims_nothing(body: Sequence[ast.stmt]) -> bool:
     return all(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _sets_up(node) for node in body)
 
 
+def as_script(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A text's lines with those under `if __name__ == "__main__":` as lines of their own, for they are meant to run."""
+    guard = ast.dump(ast.parse("__name__ == '__main__'", mode="eval").body)
+    return [line for node in body for line in (node.body if isinstance(node, ast.If) and ast.dump(node.test) == guard else [node])]
+
+
 def _taken_apart(body: Sequence[ast.stmt]) -> tuple[Test, ...]:
     """The claims of a text, in its order; none of one that can only be run."""
     try:
@@ -92,14 +99,16 @@ def right(value: Any, test: Test) -> bool:
     if isinstance(value, Raised):
         return False
     try:
-        return same(value, test.expected) if test.within is None else _near(value, test.expected, *test.within)
+        return same(value, test.expected) if test.within is None else _near(value, test.expected, *test.within, test.strict)
     except (RecursionError, OverflowError):
         return False
 
 
-def _near(value: Any, expected: float, relative: float, absolute: float) -> bool:
+def _near(value: Any, expected: float, relative: float, absolute: float, strict: bool) -> bool:
     if not isinstance(value, int | float):
         return False
+    if strict:
+        return bool(abs(value - expected) < absolute)
     return value == expected or abs(value - expected) <= max(relative * max(abs(value), abs(expected)), absolute) < float("inf")
 
 
@@ -179,7 +188,7 @@ def _closeness(claim: ast.expr) -> Test | None:
         difference = distance.args[0]
         if not isinstance(difference, ast.BinOp) or not isinstance(difference.op, ast.Sub) or not isinstance(most[0], int | float):
             return None
-        return _with_room(difference.left, difference.right, (0.0, float(most[0])))
+        return _with_room(difference.left, difference.right, (0.0, float(most[0])), strict=isinstance(claim.ops[0], ast.Lt))
     if isinstance(claim, ast.Call) and (_calls(claim, "isclose", 2) or _module(claim.func) == "math.isclose") and len(claim.args) == 2:
         room = {k.arg: _literal(k.value) for k in claim.keywords}
         if not set(room) <= {"rel_tol", "abs_tol"} or not all(v and isinstance(v[0], int | float) for v in room.values()):
@@ -189,10 +198,10 @@ def _closeness(claim: ast.expr) -> Test | None:
     return None
 
 
-def _with_room(one: ast.expr, other: ast.expr, room: tuple[float, float]) -> Test | None:
+def _with_room(one: ast.expr, other: ast.expr, room: tuple[float, float], strict: bool = False) -> Test | None:
     for left, side in ((one, other), (other, one)):
         if (literal := _literal(side)) is not None and isinstance(literal[0], int | float) and _computed(left):
-            return Test(ast.unparse(left), literal[0], within=room)
+            return Test(ast.unparse(left), literal[0], within=room, strict=strict)
     return None
 
 

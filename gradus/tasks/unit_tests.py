@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError
 from gradus.sandbox.calls import ask
-from gradus.tasks.claims import Test, claimed, claims_nothing, right
+from gradus.tasks.claims import Test, as_script, claimed, claims_nothing, right
 from gradus.types import Failed, FailureKind, Outcome, Problem, Trajectory, UserError
 from gradus.types.parts import World
 
@@ -58,7 +58,8 @@ class UnitTests:
         stated = [t for t in tests if t.statement is not None]
         verdicts: dict[int, bool] = {}
         if called or stated:
-            answered = ask(self.sandbox, program, [str(t.expression) for t in called], [str(t.statement) for t in stated])
+            before = [sum(other.expression is not None for other in tests[:at]) for at, t in enumerate(tests) if t.statement is not None]
+            answered = ask(self.sandbox, program, [str(t.expression) for t in called], [str(t.statement) for t in stated], before)
             verdicts |= {id(t): right(value, t) for t, value in zip(called, answered.values, strict=True)}
             verdicts |= {id(t): ok for t, ok in zip(stated, answered.passed, strict=True)}
         done = not self.share and not all(verdicts.values())
@@ -102,7 +103,7 @@ def parsed_tests(problem: Problem) -> tuple[Test, ...]:
             f"problem {problem.id}: its answer must be its tests, a list of Python text (assert f(2) == 3) or of "
             f'{{"stdin": ..., "stdout": ...}}, not {str(problem.answer)[:60]!r}; name the column that holds them with --task.answer_column'
         )
-    texts = [(one, _parsed(one, problem.id)) for one in given if isinstance(one, str) and one.strip()]
+    texts = [_parsed(one, problem.id) for one in given if isinstance(one, str) and one.strip()]
     pairs = [_pair(one, problem.id) for one in given if not (isinstance(one, str) and one.strip())]
     if not pairs and all(claims_nothing(body) for _, body in texts):
         raise UserError(
@@ -121,9 +122,12 @@ def _pair(given: Any, where: str) -> Test:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str, where: str) -> list[ast.stmt]:
+def _parsed(text: str, where: str) -> tuple[str, list[ast.stmt]]:
+    """A text as it is run, and its lines."""
     try:
-        return ast.parse(text).body
+        body = ast.parse(text).body
+        script = as_script(body)
+        return text if script == body else ast.unparse(ast.Module(script, [])), script
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"problem {where}: the test {text[:80]!r} is no Python ({error}); mend it") from None
 

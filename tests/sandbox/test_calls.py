@@ -76,6 +76,25 @@ def test_statements_pass_where_they_do_not_raise():
 
 
 @isolated
+def test_expressions_and_statements_take_turns():
+    program = "kept = []\ndef put(x): kept.append(x)\ndef count(): return len(kept)"
+    statements = ("put(1)", "put(2); put(3)", "assert count() == 4", "assert count() == 3")
+    answered = ask(SANDBOX, program, ["count()", "count()", "count()"], statements, (0, 2, 3, 3))
+    assert answered.values == (1, 1, 3)
+    assert answered.passed == (True, True, False, True)
+    assert ask(SANDBOX, program, ["count()"], ["put(1)"]).values == (0,)
+
+
+@isolated
+def test_what_equals_plain_data_comes_back_as_that():
+    number = "class Number:\n    shape = ()\n    def __init__(self, x): self.x = x\n    def item(self): return self.x\n"
+    program = number + "values = {1: 2}.keys(), bytearray(b'a'), Number(3), [Number(True)], Number(0.5)"
+    (values,) = ask(SANDBOX, program, ["values"]).values
+    assert values == ({1}, b"a", 3, [True], 0.5)
+    assert values[3][0] is True
+
+
+@isolated
 @pytest.mark.parametrize(
     "program",
     [

@@ -144,6 +144,33 @@ def test_statements_beside_calls():
     assert UnitTests(share=True)(asked, "def f(x): return 1 / x") == pytest.approx(2 / 3)
 
 
+@isolated
+def test_tests_run_in_their_order_whatever_their_forms():
+    program = "kept = {}\ndef put(k, v): kept[k] = v\ndef get(k): return kept.get(k)\ndef count(): return len(kept)"
+    tests = (
+        "assert get('a') is None",
+        "put('a', 1)",
+        "assert get('a') == 1",
+        "put('b', 2)",
+        "put('a', 1)",
+        "assert count() == 2",
+        "assert count() < 3",
+    )
+    assert UnitTests(share=True)(problem(*tests), program) == 1.0
+    assert UnitTests()(problem(*tests), program.replace("kept[k] = v", "pass")) == 0.0
+
+
+@isolated
+def test_what_stands_under_a_main_guard_is_run():
+    for guard in ("if __name__ == '__main__':", 'if __name__ == "__main__":'):
+        asked = problem(f"def check(c):\n    assert c(2) == 4\n\n{guard}\n    check(f)")
+        assert parsed_tests(asked) == (Test("f(2)", 4),)
+        whole = problem(f"def check(c):\n    for i in range(3): assert c(i) == 2 * i\n\n{guard}\n    check(f)")
+        assert [UnitTests()(whole, f"def f(x): return {x}") for x in ("2 * x", "x")] == [1.0, 0.0]
+    with pytest.raises(UserError, match="only define"):
+        parsed_tests(problem("import math\nif __name__ == '__main__':\n    x = 1"))
+
+
 def test_stored_tests_judge_as_before():
     asked = problem("assert f(2) == 4", {"stdin": "", "stdout": "a"})
     stored = Problem("p", "code", messages=asked.messages, answer=json.loads(json.dumps(asked.answer)))
