@@ -110,7 +110,9 @@ def _child(words: list[str], log: str, call: str) -> int:
     output, nothing = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.open(os.devnull, os.O_RDONLY)
     for stream, file in enumerate((nothing, output, output)):
         os.dup2(file, stream)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job hands on "ignored"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, and nohup, hand on "ignored"
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     sys.argv = ["gradus", *words]
     return int(_function(call or "gradus.cli:main")(*words if call else (words,)) or 0)
 
