@@ -304,7 +304,10 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
 
 
 def _numbers(column: Any) -> Any:
-    """A column of text as int64 or float64 with None for empty places, where that loses nothing of how it is written; else as it is."""
+    """A column of text as int64 or float64 with None for empty places, where that loses nothing of how it is written; else as it is.
+
+    Numbers are written as Arrow writes them (1, 0.5), or as Python does, from which most tables of real numbers come (1.0, 1e-05).
+    """
     import pyarrow
     import pyarrow.compute
 
@@ -314,7 +317,10 @@ def _numbers(column: Any) -> Any:
             made = text.cast(kind)
         except pyarrow.ArrowInvalid:
             continue
-        if text.null_count < len(text) and made.cast(pyarrow.string()).equals(text):
+        other = pyarrow.compute.fill_null(pyarrow.compute.not_equal(made.cast(pyarrow.string()), text), False)
+        pairs = zip(made.filter(other).to_pylist(), text.filter(other).to_pylist(), strict=True)
+        finite = bool(pyarrow.compute.all(pyarrow.compute.is_finite(made)).as_py())  # nan and inf are words
+        if text.null_count < len(text) and finite and all(repr(number) == written for number, written in pairs):
             return made
     return column
 

@@ -47,7 +47,7 @@ def test_csv_prompts_stay_text_and_may_hold_line_breaks(tmp_path):
 
 def test_a_csv_column_is_of_numbers_only_where_nothing_is_lost_by_it(tmp_path):
     path = tmp_path / "data.csv"
-    kept = {"whole": [7, -3], "real": [0.5, 12.25], "gap": [1, None]}
+    kept = {"whole": [7, -3], "real": [0.5, 12.25], "gap": [1, None], "python": [1.0, 1e-05], "mixed": [2.0, None]}
     text = {
         "zeros": ["007", "8"],
         "big": ["123456789012345678901234567890", "1"],
@@ -57,6 +57,9 @@ def test_a_csv_column_is_of_numbers_only_where_nothing_is_lost_by_it(tmp_path):
         "yes": ["true", "false"],
         "none": ["NA", "null"],
         "price": ["2.50", "3"],
+        "version": ["1.10", "1.2"],
+        "endless": ["inf", "1.5"],
+        "nothing": ["nan", "1.5"],
         "empty": ["", ""],
     }
     columns = {"prompt": ["a", "b"], **kept, **text}
