@@ -13,7 +13,7 @@ from gradus.checks.machine import sandboxes_of
 from gradus.checks.template import answers_of
 from gradus.rollouts.given import told
 from gradus.rollouts.names import trajectory_name
-from gradus.types import Context, Failed, Group, Problem, Request, Trajectory
+from gradus.types import Context, Failed, FailureKind, Group, Outcome, Problem, Request, Trajectory
 from gradus.types.parts import Task
 
 NOTHING = "I do not know."
@@ -123,21 +123,42 @@ def _mixed(groups: Sequence[Group], says: str) -> Finding:
 
 
 def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
-    """A warning where the verifier, asked as in a run, does not take a worked solution or an answer in any usual form for right."""
-    from gradus.rewards.verified import Verified, verdicts
+    """A warning where the verifier, asked as in a run, does not take a worked solution or an answer in any usual form for right.
+
+    One answer after another, and none after the first that takes too long: the run is to begin.
+    """
     from gradus.testing.subject import Subject
 
     if task.verify is None:
         return
     subject, refused = Subject(task), []
-    asked = [(problem, forms) for problem in problems for forms in subject.references(problem)]
-    answers = [Trajectory(f"check/{n}/{m}", p, (), completion=text) for n, (p, forms) in enumerate(asked) for m, text in enumerate(forms)]
-    judged = iter(verdicts(task, answers, Verified(timeout=SECONDS, retries=0).limits))
-    for problem, forms in asked:
-        values = [next(judged) for _ in forms]
-        if not any(isinstance(value, float) and value >= 1 for value in values):
-            first = values[0].told if isinstance(values[0], Failed) else values[0]
-            refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {first}")
+    for problem in problems:
+        for forms in subject.references(problem):
+            values = list(_until_right(task, problem, forms))
+            last = values[-1] if values else None
+            if isinstance(last, Failed) and last.kind is FailureKind.TIMEOUT:
+                says = f"the verifier took more than {SECONDS:g} seconds for {forms[len(values) - 1][:60]!r} (problem {problem.id}), so no more was asked"
+                yield Finding("verifier", "warning", says, "mend what takes so long; look at all answers with gradus check")
+                return
+            if values and not _is_right(last):
+                first = values[0].told if isinstance(values[0], Failed) else values[0]
+                refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {first}")
     if refused:
         says = f"{len(refused)} of {counted(len(problems), 'reference answer')} not judged right"
         yield Finding("verifier", "warning", says, "look at all of them with gradus check", tuple(refused))
+
+
+def _until_right(task: Task, problem: Problem, forms: Sequence[str]) -> Iterator[Outcome]:
+    """The verdict on each form, up to the first that is right or comes too late."""
+    from gradus.rewards.verified import Verified, verdicts
+
+    limits = Verified(timeout=SECONDS, retries=0).limits
+    for number, text in enumerate(forms):
+        (value,) = verdicts(task, [Trajectory(f"check/{number}", problem, (), completion=text)], limits)
+        yield value
+        if _is_right(value) or (isinstance(value, Failed) and value.kind is FailureKind.TIMEOUT):
+            return
+
+
+def _is_right(value: Outcome | None) -> bool:
+    return isinstance(value, float) and value >= 1
