@@ -148,6 +148,7 @@ class Run:
         started = time.perf_counter()
         world = self.world(recipe, "evaluate", study.reward)
         measured = await study.measure(self, recipe, world)
+        self.stop.heed()
         self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
         score = measured.get("held_out/accuracy")
         score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
@@ -256,7 +257,6 @@ class Run:
             player.load(checkpoint.tensors(f"player-{name}.safetensors"), state["updates"][name])
         watch(self, state.get("watched", {}))
         self.saved = self.step
-
 
 
 READ_EVERY_STEP = re.compile(

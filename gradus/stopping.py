@@ -101,9 +101,15 @@ class Stop:
         return self.deadline - max(2 * self._save, min(0.05 * self.limit, 60.0))
 
     def hold(self) -> None:
-        """From here on what is being done is finished first. Raises Cut where the run was asked to stop before."""
-        self._raise_if_free()
+        """From here on what is being done is finished first. Raises Cut as `heed` does."""
+        self.heed()
         self._holds += 1
+
+    def heed(self) -> None:
+        """Raises Cut where the run was asked to stop before, again where code that catches everything has caught it: what came then is no result."""
+        if self.asked is not None and not self._holds:
+            self._cut = True
+            raise Cut
 
     def release(self) -> None:
         self._holds -= 1

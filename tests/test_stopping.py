@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -135,6 +137,15 @@ def test_what_must_be_finished_is_not_begun_after_a_signal_that_somebody_swallow
         stop.hold()
 
 
+def test_code_that_catches_everything_does_not_keep_the_step_going():
+    stop = Stop()
+    with pytest.raises(Cut), stop.listening():  # noqa: PT012
+        with suppress(BaseException):
+            signal.raise_signal(signal.SIGTERM)
+        stop.hold()
+    assert stop.cut
+
+
 def test_the_time_that_is_up_cuts_a_long_step():
     stop = Stop("0.4s")
     with pytest.raises(Cut), stop.listening():
@@ -235,3 +246,24 @@ def test_a_stop_before_the_loop_has_begun_saves_too(tmp_path):
     found, _ = run.folder.latest()
     assert found is not None
     assert found.step == 0
+
+
+class Stubborn:
+    """A study whose judge catches everything."""
+
+    reward, target, patience = None, None, 0
+
+    async def measure(self, run, recipe, world):
+        with suppress(BaseException):
+            signal.raise_signal(signal.SIGTERM)
+        return {"held_out/accuracy": 0.0}
+
+
+def test_what_was_measured_when_somebody_caught_the_stop_is_no_result(tmp_path):
+    run = toy_run(reinforce, steps=3)
+    run.recipe = replace(run.recipe, study=Stubborn())
+    run.players["policy"].policy.save = lambda folder: None
+    run.folder = RunFolder.create(tmp_path / "run", {}, {})
+    with pytest.raises(SystemExit):
+        go(run)
+    assert (run.saved, run.best, run.measured, run.stop.cut) == (0, {}, {}, True)
