@@ -8,8 +8,8 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -28,6 +28,8 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 T = TypeVar("T")
+
+_HOMES: list[str] = []  # for each call in this process that is under way, the folder in which the first of them began
 
 
 @dataclass(frozen=True)
@@ -159,14 +161,15 @@ def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> 
 
 
 async def _called(function: Callable[..., Any], trajectories: Sequence[Trajectory], step: int, timeout: float) -> Answer:
-    arguments, folder = accepted(function, own(arguments_of(trajectories, step))), os.getcwd()
+    arguments = accepted(function, own(arguments_of(trajectories, step)))
     try:
-        async with asyncio.timeout(timeout) as limit:
-            # in a thread, since a function that is not async may run an event loop of its own
-            call = partial(function, **arguments)
-            values = call() if inspect.iscoroutinefunction(function) else await _threaded(call, _file_of(function))
-            values = await values if inspect.isawaitable(values) else values
-            return values if isinstance(values, Failed) else outcomes(values, len(trajectories))
+        with _back_home():
+            async with asyncio.timeout(timeout) as limit:
+                # in a thread, since a function that is not async may run an event loop of its own
+                call = partial(function, **arguments)
+                values = call() if inspect.iscoroutinefunction(function) else await _threaded(call, _file_of(function))
+                values = await values if inspect.isawaitable(values) else values
+                return values if isinstance(values, Failed) else outcomes(values, len(trajectories))
     except TimeoutError as error:
         if limit.expired():
             return Failed(overtime(timeout), FailureKind.TIMEOUT)
@@ -176,8 +179,18 @@ async def _called(function: Callable[..., Any], trajectories: Sequence[Trajector
         if isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling()):
             raise
         return failure_of(error, _file_of(function))
+
+
+@contextmanager
+def _back_home() -> Iterator[None]:
+    """The process's folder is as before when the last of the calls under way has ended; the run's own is often named from there."""
+    _HOMES.append(_HOMES[0] if _HOMES else os.getcwd())
+    try:
+        yield
     finally:
-        os.chdir(folder)  # the run's own is often named from here
+        home = _HOMES.pop()
+        if not _HOMES:
+            os.chdir(home)
 
 
 async def _threaded(call: Callable[[], Any], file: str | None) -> Any:

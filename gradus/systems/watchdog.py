@@ -86,6 +86,8 @@ class Watchdog:
         finally:
             del self.waits[number]
             self.moved = self.clock()
+        if self._before is not None and threading.current_thread() is threading.main_thread():
+            self._raise()  # again, where what was waited for has caught it: what came then is no answer
 
     @contextmanager
     def watching(self, say: Callable[[str], None], limit: float) -> Iterator[None]:

@@ -326,6 +326,25 @@ def test_a_local_function_changes_neither_the_problem_nor_the_folder_that_the_ru
     assert (asked.problem.messages[0]["content"], asked.problem.answer, os.getcwd()) == ("ask", ["right"], str(tmp_path))
 
 
+def test_a_call_that_begins_while_another_is_elsewhere_does_not_take_that_for_the_run_s_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    away = tmp_path / "away"
+    away.mkdir()
+
+    async def leaves(completions):
+        os.chdir(away)
+        await asyncio.sleep(0.05)
+        away.rmdir()
+        return [1.0]
+
+    async def stays(completions):
+        await asyncio.sleep(0.1)
+        return [2.0]
+
+    assert rewards(LocalFunction(leaves) + LocalFunction(stays), "a") == [3.0]
+    assert os.getcwd() == str(tmp_path)
+
+
 def test_what_the_clock_decided_is_obeyed(tmp_path):
     """A call that was too slow is a fact: done again with time enough, it fails for the same reason; another call is asked."""
     path = tmp_path / "slow.py"

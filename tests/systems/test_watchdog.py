@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -94,6 +95,15 @@ def test_it_ends_a_run_that_awaits_or_sleeps(waits: object) -> None:
     assert getattr(caught.value, "code", None) == 4
     assert len(given_up) == 1
     assert not [t for t in threading.enumerate() if t.name == "watchdog"]
+
+
+def test_what_catches_its_end_and_answers_ends_the_run_all_the_same() -> None:
+    dog, after = Watchdog(after=0.1), []
+    with pytest.raises(UserError, match="it waited for: environment"), dog.watching(lambda text: None, 0.3):  # noqa: PT012
+        with dog.waiting("environment"), suppress(BaseException):
+            time.sleep(600)
+        after.append("an answer")
+    assert after == []
 
 
 def test_what_is_being_computed_is_given_up_and_all_that_is_waited_for_where_nothing_is() -> None:
