@@ -4,6 +4,8 @@ What is true of the libraries underneath (measured with MKL and oneDNN, float32 
 number of rows, a row's bits depend neither on its place nor on the other rows. With another number of rows they often do: the inner
 dimension is then cut elsewhere and its parts are summed in another order. For narrow models every block from 8 rows up agrees; for inner
 dimensions of many hundreds some do. So sizes are tried once in a process for each shape, and only those that agree with `BASE` are used.
+On some processors the first half is not true of matrices with few or odd columns (measured with MKL on AMD: 5 to 11 in float32, 3 and more odd
+numbers in float64): these are tried, too, and get columns of zeros.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 BASE = 64  # rows of the block that every machine and model has; the others of MENU are there where they agree with it
 MENU = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+EVEN = 16  # columns of which a matrix has a multiple where the library needs that
 _agreed: dict[tuple[object, ...], frozenset[int]] = {}
+_anywhere: dict[tuple[object, ...], bool] = {}
 
 
 def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
@@ -27,6 +32,18 @@ def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
             _agreed[key] = _agree(weight.shape[0], weight.shape[1], weight)
         agreed &= _agreed[key]
     return tuple(sorted(agreed))
+
+
+def even(weight: Tensor) -> Tensor:
+    """The matrix [in, out], with columns of zeros up to a multiple of EVEN where without them a row's bits hang on its place."""
+    if weight.shape[1] % EVEN == 0:
+        return weight
+    key = (weight.shape, weight.dtype, weight.device, torch.get_num_threads())
+    if key not in _anywhere:
+        some, x = noise(*weight.shape, weight), noise(BASE, weight.shape[0], weight)
+        expected = x @ some
+        _anywhere[key] = all(torch.equal(x.roll(turn, 0) @ some, expected.roll(turn, 0)) for turn in (1, 3))
+    return weight if _anywhere[key] else F.pad(weight, (0, -weight.shape[1] % EVEN))
 
 
 def cut(rows: int, sizes: Sequence[int]) -> list[int]:

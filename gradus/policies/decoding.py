@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradus.policies.attention import attention, causal, seen
-from gradus.policies.blocks import MENU, cut, menu
+from gradus.policies.blocks import MENU, cut, even, menu
 from gradus.policies.cache import Segment, Slots, segments, stable_step
 from gradus.policies.config import Experts, Rule
 from gradus.policies.decoder import Decoder, Layer, Rotation
@@ -32,7 +32,7 @@ _CHUNK = 1024  # tokens of a prompt that are read at once, a multiple of the ste
 
 @dataclass(frozen=True)
 class _Mixture:
-    router: Tensor  # [in, experts]
+    router: Tensor  # [in, experts], or with columns of zeros after these
     experts: Experts
 
 
@@ -80,7 +80,7 @@ class Fused:
         self.embedding, self.embedding_scale = decoder.model.embed_tokens.weight, decoder.embedding_scale
         self.norm = decoder.model.norm.factor
         self.layers = [_fuse(layer) for layer in decoder.layers]
-        self.head = decoder.head_weight.t().contiguous()
+        self.head = even(decoder.head_weight.t().contiguous())
         rotations = decoder.rotation(torch.arange(context, device=decoder.device))
         self.turns = [_turns(rotation, self.head_dim) for rotation in rotations]
         self.pairs = rotations[0][0].shape[-1]
@@ -186,7 +186,7 @@ class Fused:
         if w.mixture is None:
             gate, up = self._product(x, w.gate_up, w.gate_up_bias).chunk(2, -1)
             return self._product(by_rows(w.activation, gate).mul_(up), w.down, w.down_bias)
-        shares, indices = choose(self._product(x, w.mixture.router), w.mixture.experts)
+        shares, indices = choose(self._product(x, w.mixture.router)[:, : w.mixture.experts.count], w.mixture.experts)
         rows, places, counts = assign(indices, w.mixture.experts.count)
         found = [self._expert(w, e, x.index_select(0, mine)) for e, mine in enumerate(rows.split(counts)) if len(mine)]
         each = torch.cat(found).index_select(0, places).unflatten(0, shares.shape).unbind(1)
@@ -210,7 +210,7 @@ class Fused:
 
     def head_logits(self, x: Tensor) -> Tensor:
         """Logits [rows, vocab] from normed vectors [rows, hidden]."""
-        logits = self._product(x, self.head)
+        logits = self._product(x, self.head)[:, : self.vocab].contiguous()
         if self.logit_cap is None:
             return logits
         wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
@@ -320,7 +320,7 @@ def _fuse(layer: Layer) -> _Weights:
     qk_norms = (a.q_norm.factor, a.k_norm.factor) if a.qk_norm else None
     if isinstance(m, Mixture):
         gate_up, down = (w.transpose(1, 2).contiguous() for w in (m.experts.gate_up_proj, m.experts.down_proj))
-        mixture = _Mixture(m.gate.weight.t().contiguous(), m.gate.experts)
+        mixture = _Mixture(even(m.gate.weight.t().contiguous()), m.gate.experts)
         return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, gate_up, None, down, None, m.activation, mixture)
     joint = _join(*([m.gate_up_proj] if m.fused else [m.gate_proj, m.up_proj]))
     return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, *joint, *_join(m.down_proj), m.activation)

@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from gradus.types import Key, UserError
 
 
+_EVEN = 8  # numbers
+
+
 @dataclass(frozen=True)
 class FlowConfig:
     """The shape of a velocity field; what config.json of a flow model holds."""
@@ -50,5 +53,8 @@ class Velocity(nn.Module):
         waves = math.pi * time[:, None] * 2.0 ** torch.arange(self.frequencies, dtype=time.dtype, device=time.device)
         hidden = torch.cat([x, condition, time[:, None], waves.sin(), waves.cos()], -1).to(self.weights[0].dtype)
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = nn.functional.linear(hidden if i == 0 else nn.functional.silu(hidden), weight, bias)
+            # zeros up to an even width: on some processors a row's bits else hang on its place (`gradus.policies.blocks`)
+            short = -weight.shape[1] % _EVEN
+            inputs = nn.functional.pad(hidden if i == 0 else nn.functional.silu(hidden), (0, short))
+            hidden = nn.functional.linear(inputs, nn.functional.pad(weight, (0, short)), bias)
         return hidden

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gradus.policies import blocks
-from gradus.policies.blocks import BASE, MENU, cover, cut, menu, noise
+from gradus.policies.blocks import BASE, MENU, cover, cut, even, menu, noise
 
 
 def test_cut_and_cover_by_hand():
@@ -50,6 +50,31 @@ def test_sizes_that_round_otherwise_are_left_out(monkeypatch: pytest.MonkeyPatch
     )
     monkeypatch.setattr(blocks, "_agreed", {})
     assert menu([Odd(weight)]) == tuple(s for s in MENU if s not in (16, 256))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("outer", [1, 3, 5, 11, 16, 97])
+def test_an_even_matrix_gives_a_row_the_same_bits_at_every_place(outer: int, dtype: torch.dtype):
+    generator = torch.Generator().manual_seed(6)
+    weight, x = (torch.randn(n, m, generator=generator).to(dtype) for n, m in ((32, outer), (BASE, 32)))
+    found = even(weight)
+    assert torch.equal(found[:, :outer], weight)
+    assert not found[:, outer:].any()
+    expected = (x @ found)[:, :outer]
+    for turn in range(1, 9):
+        assert torch.equal((x.roll(turn, 0) @ found)[:, :outer], expected.roll(turn, 0))
+
+
+def test_a_matrix_is_widened_only_where_places_count(monkeypatch: pytest.MonkeyPatch):
+    class Odd(torch.Tensor):
+        def __rmatmul__(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ torch.Tensor(self) + torch.arange(len(x)).unsqueeze(1)
+
+    real = noise
+    monkeypatch.setattr(blocks, "_anywhere", {})
+    monkeypatch.setattr(blocks, "noise", lambda *given: real(*given).as_subclass(Odd) if given[:2] == (4, 13) else real(*given))
+    assert even(torch.zeros(4, 13)).shape == (4, 16)
+    assert even(torch.zeros(4, 32)).shape == (4, 32)
 
 
 def test_noise_is_the_same_at_every_call_and_has_the_type_asked_for():
