@@ -40,7 +40,7 @@ def even(weight: Tensor) -> Tensor:
         return weight
     key = (weight.shape, weight.dtype, weight.device, torch.get_num_threads())
     if key not in _anywhere:
-        some, x = noise(*weight.shape, weight), noise(BASE, weight.shape[0], weight)
+        some, x = noise(weight.shape[0], weight.shape[1], weight), noise(BASE, weight.shape[0], weight)
         expected = x @ some
         _anywhere[key] = all(torch.equal(x.roll(turn, 0) @ some, expected.roll(turn, 0)) for turn in (1, 3))
     return weight if _anywhere[key] else F.pad(weight, (0, -weight.shape[1] % EVEN))

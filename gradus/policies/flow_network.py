@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from gradus.types import Key, UserError
 
-
 _EVEN = 8  # numbers
 
 
