@@ -22,7 +22,8 @@ SECONDS = 10.0  # that one verdict may take: of processor time where it is asked
 
 def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     """Every reference answer must be judged right; an answer that says nothing, and those to other problems, wrong."""
-    from gradus.testing.subject import Subject
+    from gradus.testing.report import Checked, advice
+    from gradus.testing.subject import Subject, allowed
     from gradus.testing.tasks import right_answers, wrong_answers
     from gradus.testing.watched import REACHES, Limits
 
@@ -32,8 +33,10 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     for box in sandboxes_of(task.verify):
         box.check()  # else what is missing would be told of every answer
     # what a verifier reaches for, is asked by its contract test; here it only has to judge, and to come to an end
-    subject = Subject(task, given=tuple(problems), limits=Limits(seconds=SECONDS, memory=0, allow=frozenset(REACHES)))
-    right, wrong = right_answers(subject), wrong_answers(subject)
+    wall = 60.0 if allowed(task.verify) else 2 * SECONDS  # the programs of a sandbox have limits of their own
+    subject = Subject(task, given=tuple(problems), limits=Limits(seconds=SECONDS, memory=0, allow=frozenset(REACHES), wall=wall))
+    right = right_answers(subject)
+    wrong = Checked("wrong answers", skipped="it would take too long again") if right.hung else wrong_answers(subject)
     if right.skipped:
         yield Finding("verifier", "not checked", "no problem has a reference answer")
     elif right.findings:
@@ -42,7 +45,7 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
         yield Finding("verifier", "wrong", says, remedy, right.findings)
     if wrong.findings and not wrong.skipped:
         says = f"of {wrong.tried} wrong answers, some are judged right or break the verifier"
-        yield Finding("verifier", "wrong", says, "make the verifier stricter: a policy would learn such answers", wrong.findings)
+        yield Finding("verifier", "wrong", says, "; ".join(advice(wrong)), wrong.findings)
     elif right.tried and not right.findings:
         yield Finding("verifier", "ok", f"{counted(right.tried, 'reference answer')} judged right, {wrong.tried:,} wrong ones wrong")
 

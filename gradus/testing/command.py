@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from dataclasses import replace
 
 from gradus.testing.report import Report
@@ -31,13 +32,17 @@ def contract(options: argparse.Namespace) -> int:
         task = load_task(options.task, given)
     reports: list[Report] = []
     if not (options.reward and only):  # rules that are named with a reward are the reward's
-        reports.append(check_task(task, effort=effort, limits=limits, only=only))
+        reports.append(check_task(task, effort=effort, limits=limits, only=only, progress=tell))
     if options.reward:
-        reports.append(
-            check_reward(options.reward, task, effort=replace(effort, problems=min(effort.problems, 8)), limits=limits, only=only)
-        )
+        few = replace(effort, problems=min(effort.problems, 8))
+        reports.append(check_reward(options.reward, task, effort=few, limits=limits, only=only, progress=tell))
     print(json.dumps([r.as_json() for r in reports], indent=1) if options.json else "\n\n".join(r.table() for r in reports))
     return int(not all(reports))
+
+
+def tell(subject: str, rule: str) -> None:
+    """Says what is being tried, beside the report: a rule may take a while."""
+    print(f"trying {subject}: {rule} ...", file=sys.stderr, flush=True)
 
 
 def listed(text: str) -> list[str]:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any
 
-from gradus.testing.report import Checked, Report, brief, run_rules, sentences
+from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
 from gradus.testing.subject import Effort, Subject, Texts, allowed, content, environment_of, subject_of
-from gradus.testing.watched import REACHES, Limits, watch
+from gradus.testing.watched import Limits, watch
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Environment, Task, Turn
 from gradus.types.user_code import line_of
@@ -32,12 +32,14 @@ def check_environment(
     limits: Limits = Limits(),
     only: Iterable[str] | None = None,
     strict: bool = False,
+    progress: Progress | None = None,
 ) -> Report:
     """Tests that an environment keeps its contract.
 
     Args: environment: a task that has one, its name, or an environment with `problems` to play; actions: those that win the episode of a
     problem (None: the actions of `meta["demonstration"]`, else the lines of `meta["solution"]`); world: what episodes are started with;
-    effort: how many problems and hostile actions; limits: of one episode of up to twelve hostile actions; only: the rules to try; strict: raise.
+    effort: how many problems and hostile actions; limits: of one episode of up to twelve hostile actions; only: the rules to try; strict: raise;
+    progress: is told each rule before it is tried.
     Raises: UserError where there is no environment or no problem; with `strict` ContractBroken, an AssertionError, where anything was found.
     """
     more = {"right": actions, "effort": effort, "limits": limits, "world": world, "given": tuple(problems)}
@@ -52,7 +54,7 @@ def check_environment(
         subject = Subject(Task(type(environment).__name__, nothing, nothing, environment=environment), **more)
     if subject.task.environment is None:
         raise UserError(f"task {subject.task.name} has no environment; check_task tests tasks without one")
-    return run_rules(subject, subject.task.name, RULES, only, strict=strict)
+    return run_rules(subject, subject.task.name, RULES, only, strict=strict, progress=progress)
 
 
 def settings(subject: Subject) -> Checked:
@@ -231,15 +233,16 @@ def told(turns: Sequence[Turn]) -> list[str]:
 def _each(rule: str, subject: Subject, judge: Callable[[Problem], str | None]) -> Checked:
     """A rule that is tried on every problem, in a process of its own."""
     problems = subject.problems
-    found = []
-    limits = Limits(max(LONGEST, subject.limits.seconds), subject.limits.memory, frozenset(REACHES))
+    found, hung = [], False
+    limits = replace(subject.limits, allow=subject.limits.allow | allowed(environment_of(subject))).freely(LONGEST)
     for call in watch(judge, lambda i: problems[i], len(problems), limits):
         wrong = call.complaint or call.value
-        rest = "; the rest was not tried" if call.late and call.index + 1 < len(problems) else ""
+        hung = call.late
+        rest = "; the rest was not tried" if hung and not call.final and call.index + 1 < len(problems) else ""
         found.append(f"problem {problems[call.index].id}: {wrong}{rest}" if wrong else None)
-        if rest:
+        if hung:
             break  # an environment that hangs would do so for every problem
-    return Checked(rule, len(problems), sentences(found))
+    return Checked(rule, len(problems), sentences(found), hung=hung)
 
 
 RULES = {

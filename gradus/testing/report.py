@@ -21,6 +21,10 @@ REMEDIES: Mapping[str, str] = {
     "hostile actions": "read the text and never run it, answer whatever it is by a Turn; what is meant so: --allow WHAT, --seconds S",
 }
 """What to do about the findings of a rule that do not say so themselves."""
+RAISING = "catch what it raises: an answer that cannot be read is worth 0"
+JUDGING = ("reference answers", "stored and read", "wrong answers")  # rules whose answers a verifier may trip over instead of judging them
+Progress = Callable[[str, str], None]
+"""Is told a subject and a rule before the rule is tried on it."""
 S = TypeVar("S")
 
 
@@ -36,6 +40,7 @@ class Checked:
     tried: int = 0
     findings: tuple[str, ...] = ()
     skipped: str = ""
+    hung: bool = False  # what was called did not come to an end, so that it is not called for another rule
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class Report:
             lines.append(f"  {c.rule:<{wide}}  {'' if c.skipped else c.tried:>7}  {found}")
             lines += [f"      {text}" for text in telling(c.findings)]
             lines += [f"      and {len(c.findings) - SHOWN} more"] if len(c.findings) > SHOWN else []
-            lines += [f"      -> {REMEDIES[c.rule]}"] if c.findings and c.rule in REMEDIES else []
+            lines += [f"      -> {text}" for text in advice(c)]
         total = len(self.findings)
         return "\n".join([*lines, "the contract is kept" if not total else f"{total} findings" if total > 1 else "1 finding"])
 
@@ -84,8 +89,23 @@ class Report:
         return self
 
 
-def run_rules(subject: S, name: str, rules: Mapping[str, Callable[[S], Checked]], only: Iterable[str] | None, *, strict: bool) -> Report:
-    """The report of the rules named (None: all), in their order.
+def advice(checked: Checked) -> list[str]:
+    """What to do about the findings of a rule: catching for those that raise, the rule's remedy for the others."""
+    raising = [text for text in checked.findings if checked.rule in JUDGING and re.search(r" raised [A-Za-z]", text)]
+    remedy = REMEDIES.get(checked.rule) if len(raising) < len(checked.findings) else None
+    return [*([RAISING] if raising else []), *([remedy] if remedy else [])]
+
+
+def run_rules(
+    subject: S,
+    name: str,
+    rules: Mapping[str, Callable[[S], Checked]],
+    only: Iterable[str] | None,
+    *,
+    strict: bool,
+    progress: Progress | None = None,
+) -> Report:
+    """The report of the rules named (None: all), in their order; none is tried after one whose calls did not come to an end.
 
     Raises: UserError for a rule that is not known; ContractBroken with `strict` where anything was found.
     """
@@ -93,7 +113,16 @@ def run_rules(subject: S, name: str, rules: Mapping[str, Callable[[S], Checked]]
     for rule in wanted:
         if rule not in rules:
             raise unknown("rule", rule, rules)
-    report = Report(name, tuple(rules[rule](subject) for rule in rules if rule in wanted))
+    checked: list[Checked] = []
+    for rule in (rule for rule in rules if rule in wanted):
+        hung = next((c.rule for c in checked if c.hung), None)
+        if hung is not None:
+            checked.append(Checked(rule, skipped=f'it would take too long again, as for "{hung}"'))
+            continue
+        if progress is not None:
+            progress(name, rule)
+        checked.append(rules[rule](subject))
+    report = Report(name, tuple(checked))
     return report.demand() if strict else report
 
 

@@ -6,22 +6,22 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, outcomes, required
-from gradus.testing.report import Checked, Report, brief, run_rules, sentences
+from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
 from gradus.testing.subject import Effort, Subject, Texts, no_outcome, plain, subject_of
 from gradus.testing.tasks import NOTHING
-from gradus.testing.watched import REACHES, Call, Limits, watch
+from gradus.testing.watched import Call, Limits, watch
 from gradus.types import Failed, Problem, Trajectory, UserError
 from gradus.types.parts import RewardFunction, Task
 from gradus.types.user_code import load_object, split_spec
 
 Answer = tuple[Problem, str]
-SECONDS = 60.0  # of processor time that a call for all answers may take: a reward may need a model
 BATCH = 8
+SECONDS = 10.0  # of processor time that calls for a batch may take: a reward may need a model
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,19 @@ def check_reward(
     limits: Limits = Limits(),
     only: Iterable[str] | None = None,
     strict: bool = False,
+    progress: Progress | None = None,
 ) -> Report:
     """Tests that a reward function (FILE.py:NAME, or the function itself) keeps its contract on the problems of a task.
 
     Args: right, wrong: answers to a problem, those of the first kind worth more (None: its worked solution, else its answer; no answer at all);
-    limits: of one call with one hostile answer, or, at least a minute, with up to eight plain ones; the others as in `check_task`.
+    limits: of one call with one hostile answer, or, at least ten seconds (twenty by the clock), with up to eight plain ones; the others as in `check_task`.
     Raises: UserError for what is no reward function or needs columns that the task lacks; with `strict` ContractBroken where anything was found.
     """
     subject = subject_of(task, right=right, wrong=wrong, effort=effort, limits=limits)
     function, name = _function(reward)
     if subject.problems:
         check_columns(required(function), list(columns_of(subject.problems[0])), name)
-    return run_rules(Rewarding(name, function, subject), f"{name} on {subject.task.name}", RULES, only, strict=strict)
+    return run_rules(Rewarding(name, function, subject), f"{name} on {subject.task.name}", RULES, only, strict=strict, progress=progress)
 
 
 def _function(reward: Any) -> tuple[RewardFunction, str]:
@@ -104,10 +105,17 @@ async def _awaited(values: Any) -> Any:
 
 def _batched(rule: str, case: Rewarding, judge: Callable[[list[Answer]], str | None]) -> Checked:
     """A rule that is tried on every batch of plain answers."""
-    batches, limits = case.batches(), case.subject.limits
-    freely = replace(limits, seconds=max(SECONDS, limits.seconds), allow=frozenset(REACHES))
-    found = [call.complaint or call.value for call in watch(judge, lambda i: batches[i], len(batches), freely)]
+    batches, found = case.batches(), []
+    for call in watch(judge, lambda i: batches[i], len(batches), case.subject.limits.freely(SECONDS)):
+        found.append(_late(call) or call.complaint or call.value)
+        if call.late:
+            return Checked(rule, len(case.answers), sentences(found), hung=True)
     return Checked(rule, len(case.answers), sentences(found))
+
+
+def _late(call: Call) -> str | None:
+    """What is said of a call for plain answers that did not come to an end."""
+    return f"it {call.error}; let it come to an end, or give it longer with --seconds S where it needs that" if call.late else None
 
 
 def one_each(case: Rewarding) -> Checked:
@@ -169,15 +177,15 @@ def right_above_wrong(case: Rewarding) -> Checked:
         return math.fsum(values) / len(values) if values else None
 
     sides = [case.right, worse]
-    freely = replace(case.subject.limits, seconds=max(SECONDS, case.subject.limits.seconds), allow=frozenset(REACHES))
-    calls = list(watch(mean, lambda i: sides[i], 2, freely))
-    found = [call.complaint for call in calls]
-    high, low = (call.value for call in calls)
+    batches = -(-max(map(len, sides)) // BATCH)
+    calls = list(watch(mean, lambda i: sides[i], 2, case.subject.limits.freely(SECONDS * batches)))
+    found = [_late(call) or call.complaint for call in calls]
+    high, low = [*(call.value for call in calls), None][:2]
     if not any(found) and high is not None and low is not None and high <= low:
         found.append(
             f"right answers earn {high:g} on average, {'what is wrong' if wrong else 'no answer at all'} {low:g}: the model will learn the latter"
         )
-    return Checked("right above wrong", len(case.right) + len(worse), sentences(found))
+    return Checked("right above wrong", len(case.right) + len(worse), sentences(found), hung=any(call.late for call in calls))
 
 
 def hostile_answers(case: Rewarding) -> Checked:

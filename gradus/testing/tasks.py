@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 from gradus.testing.environments import RULES as ENVIRONMENT_RULES
-from gradus.testing.report import Checked, Report, brief, run_rules, sentences
+from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
 from gradus.testing.subject import Effort, Subject, Texts, allowed, content, full, no_outcome, plain, said, stored, subject_of
-from gradus.testing.watched import REACHES, Call, Limits, watch
+from gradus.testing.watched import Call, Limits, watch
 from gradus.types import Problem, UserError
 from gradus.types.parts import Task
 from gradus.types.user_code import raised
@@ -36,23 +36,27 @@ def check_task(
     limits: Limits = Limits(),
     only: Iterable[str] | None = None,
     strict: bool = False,
+    progress: Progress | None = None,
 ) -> Report:
     """Tests that a task keeps its contract; one with an environment, that of the environment too.
 
     Args: task: a Task, or its name (then it is also made in another process, whose hashes differ); right, wrong: answers to a problem that
     must get full marks and must not (None: its worked solution, else its answer; the solutions of other problems); effort: how many problems
-    and hostile texts; limits: of one call of the verifier; only: the rules to try, of TASK_RULES (None: all); strict: raise.
+    and hostile texts; limits: of one call of the verifier; only: the rules to try, of TASK_RULES (None: all); strict: raise;
+    progress: is told each rule before it is tried.
     Raises: UserError for a name that is not known; with `strict` ContractBroken, an AssertionError, where anything was found.
 
     >>> check_task("arithmetic", effort=Effort(problems=5, texts=60)).ok
     True
     """
     subject = subject_of(task, right=right, wrong=wrong, effort=effort, limits=limits)
+    if progress is not None:
+        progress(subject.task.name, "drawing problems")
     drawn = drawing(subject)
     if drawn.findings:  # nothing else can be tried
         report = Report(subject.task.name, (drawn,))
         return report.demand() if strict else report
-    return run_rules(subject, subject.task.name, task_rules(subject.task), only, strict=strict)
+    return run_rules(subject, subject.task.name, task_rules(subject.task), only, strict=strict, progress=progress)
 
 
 def task_rules(task: Task) -> dict[str, Any]:
@@ -73,7 +77,7 @@ def drawing(subject: Subject) -> Checked:
                 wrong.append(f"problem {p.id or 'without id'}{at(level)} has no {'question' if p.id else 'id'}")
         return wrong
 
-    limits = replace(subject.limits, seconds=max(DRAWING, subject.limits.seconds), allow=frozenset(REACHES))
+    limits = subject.limits.freely(DRAWING)
     found: list[str] = []
     for call in watch(draw, lambda i: levels[i], len(levels), limits):
         found += [f"drawing problems{at(levels[call.index])} {call.error}"] if call.error else call.value
@@ -205,16 +209,19 @@ def _references(rule: str, subject: Subject, problems: Sequence[Problem]) -> Che
     if not asked:
         return Checked(rule, skipped='no problem has a reference answer; give one as "right", or a worked solution in meta')
     found: list[str | None] = []
+    hung = False
     calls = iter(verdicts(subject, [(p, text) for p, forms in asked for text in forms]))
     for p, forms in asked:
         judged = [call for _, (_, call) in zip(forms, calls, strict=False)]
-        if len(judged) < len(forms):
+        hung = hung or any(call.late and call.final for call in judged)
+        if len(judged) < len(forms):  # the rest was not tried
+            found += [f"problem {p.id}: its reference answer {brief(forms[len(judged) - 1])} {judged[-1].complaint}"] if judged else []
             break
         wrong = next((text for call in judged if (text := call.complaint or no_outcome(call.value))), None)
         if wrong is None and not any(full(call.value) for call in judged):
             wrong = f"is judged {shown(judged[0].value)}, not 1.0" + (", nor is any other form of it" if len(forms) > 1 else "")
         found.append(f"problem {p.id}: its reference answer {brief(forms[0])} {wrong}" if wrong else None)
-    return Checked(rule, len(asked), sentences(found))
+    return Checked(rule, len(asked), sentences(found), hung=hung)
 
 
 def wrong_answers(subject: Subject) -> Checked:
@@ -234,7 +241,9 @@ def wrong_answers(subject: Subject) -> Checked:
     asked = nothing + given + others
     passed: list[tuple[Problem, str]] = []
     found: list[str | None] = []
+    hung = False
     for i, ((p, text), call) in enumerate(verdicts(subject, asked)):
+        hung = call.late and call.final
         wrong = call.complaint or no_outcome(call.value)
         if not wrong and full(call.value) and i < len(nothing) + len(given):
             wrong = "is judged right"
@@ -246,7 +255,7 @@ def wrong_answers(subject: Subject) -> Checked:
         found.append(
             f"right answers to other problems are judged right ({len(passed)} of {len(others)}): problem {p.id} takes {brief(text)}"
         )
-    return Checked("wrong answers", len(asked), sentences(found))
+    return Checked("wrong answers", len(asked), sentences(found), hung=hung)
 
 
 def hostile_answers(subject: Subject) -> Checked:
@@ -284,7 +293,7 @@ def verdicts(subject: Subject, asked: Sequence[tuple[Problem, str]]) -> Iterable
             return {"changed": True}
         return first if first == second else {"not": f"{shown(first)}, then {shown(second)} when asked again"}
 
-    freely = replace(subject.limits, allow=frozenset(REACHES))  # "hostile answers" tells what it reaches for
+    freely = replace(subject.limits, allow=subject.limits.allow | allowed(verify)).freely(0)  # "hostile answers" tells what it reaches for
     for call in watch(twice, lambda i: asked[i], len(asked), freely):
         yield asked[call.index], call
 

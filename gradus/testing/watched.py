@@ -18,7 +18,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
@@ -30,6 +30,8 @@ T = TypeVar("T")
 TICK = 0.2  # seconds between two looks at a call that runs
 PATIENCE = 10  # times the limit of processor time that a call may take by the clock, as it may be waiting, or the machine be busy
 LOST = 5  # calls that may end their process before the rest is given up
+WASTED = 10.0  # seconds that calls without an end may take together before that
+DOUBTED = 5.0  # a limit of fewer seconds may run out where a machine stands still for a moment
 IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", "linecache.py")  # what these read is no harm
 
 REACHES: dict[str, tuple[str, ...]] = {
@@ -51,6 +53,7 @@ class Limits:
     seconds: float = 1.0  # of processor time; by the clock, ten times as long and 2 s at least, 60 s where it may start processes
     memory: int = 1024  # MiB more than are held before the first call; 0: no limit
     allow: frozenset[str] = frozenset()  # of code, process, file, network
+    wall: float = 0.0  # seconds by the clock; 0: as above
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", frozenset(self.allow))
@@ -67,7 +70,12 @@ class Limits:
     @property
     def clock(self) -> float:
         """Seconds that a call may take by the clock."""
-        return max(60.0 if "process" in self.allow else 2.0, PATIENCE * self.seconds)  # other processes have limits of their own
+        least = 60.0 if "process" in self.allow else 2.0  # other processes have limits of their own
+        return self.wall or max(least, PATIENCE * self.seconds)
+
+    def freely(self, seconds: float) -> Limits:
+        """For plain calls: they may reach for anything, and take so many seconds at least, twice as long by the clock."""
+        return replace(self, seconds=max(seconds, self.seconds), allow=frozenset(REACHES), wall=max(self.clock, 2 * seconds))
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,7 @@ class Call:
     error: str = ""  # what was raised, or how the process ended
     reached: tuple[str, ...] = ()
     late: bool = False  # its process was ended because it took too long
+    final: bool = False  # the rest was not tried
 
     @property
     def complaint(self) -> str:
@@ -91,13 +100,13 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
     """`call(prepare(i))` for every i from `start` up to `count`, in order.
 
     Args: call: gives a value that JSON can hold; prepare: makes its argument, neither watched nor timed, and gives the same for the same i.
-    A call that ends its process is told as an error (one that takes too long is made twice before that); after five of them the rest is not
-    tried, and the last one says so.
+    A call that ends its process is told as an error (one that soon took too long is made twice before that). After five of them, or ten
+    seconds spent on such as did not come to an end, the rest is not tried, and the last one says so.
     Raises: UserError where the system cannot fork.
     """
     if not hasattr(os, "fork"):
         raise UserError("contract tests need a system that can fork a process; run them on Linux or macOS")
-    lost, doubted = 0, -1
+    lost, wasted, doubted = 0, 0.0, -1
     while start < count:
         end = End("")
         for found in _calls(call, prepare, start, count, limits):
@@ -106,20 +115,21 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
                 break
             yield found
             start = found.index + 1
-        if start < count and end.timed and doubted != start:
+        if start < count and 0 < end.late < DOUBTED and doubted != start:
             doubted = start  # a machine that was halted for a moment may have counted that time in
         elif start < count:
-            lost += 1
-            given_up = lost == LOST and start + 1 < count
-            yield Call(start, seconds=limits.seconds, error=end.text + ("; the rest was not tried" if given_up else ""), late=end.timed)
+            lost, wasted = lost + 1, wasted + end.late
+            given_up = (lost == LOST or wasted >= WASTED) and start + 1 < count
+            text = end.text + ("; the rest was not tried" if given_up else "")
+            yield Call(start, seconds=limits.seconds, error=text, late=end.late > 0, final=given_up)
             start = count if given_up else start + 1
 
 
 class End(NamedTuple):
-    """How a process ended before it had made all its calls, and whether time was the reason."""
+    """How a process ended before it had made all its calls; where time was the reason, after how many seconds."""
 
     text: str
-    timed: bool = False
+    late: float = 0.0
 
 
 def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, count: int, limits: Limits) -> Iterator[Call | End]:
@@ -139,7 +149,7 @@ def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, co
         rest = b""
         while not over:
             if not _readable(reading, limits.clock):
-                yield End(f"gave no answer within {limits.clock:g} s", timed=True)
+                yield End(f"gave no answer within {limits.clock:g} s", limits.clock)
                 return
             block = os.read(reading, 1 << 16)
             over = not block
@@ -165,7 +175,7 @@ def _ended(status: int, limits: Limits) -> End:
         return End(f"ended its process with code {os.waitstatus_to_exitcode(status)}")
     number = os.WTERMSIG(status)
     if number == signal.SIGPROF:
-        return End(f"took more than {limits.seconds:g} s of processor time", timed=True)
+        return End(f"took more than {limits.seconds:g} s of processor time", limits.seconds)
     return End(f"ended its process by signal {signal.Signals(number).name}")
 
 

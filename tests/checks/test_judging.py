@@ -17,6 +17,7 @@ from gradus.registry import recipe
 from gradus.rewards.functions import LocalFunction
 from gradus.run import Run, prepare
 from gradus.tasks.unit_tests import UnitTests
+from gradus.testing.report import RAISING
 from gradus.types import Outcome, Problem, UserError
 from gradus.types.parts import Task
 
@@ -58,6 +59,26 @@ def test_a_verifier_that_raises_is_told_and_stops_nothing() -> None:
     assert {verdict for verdict, _ in verdicts(raising)} == {"wrong"}
     (found,) = of_references(task(raising), some_problems(task(raising), 1))
     assert "KeyError" in found.details[0]
+
+
+def test_of_a_verifier_that_raises_the_raising_is_to_be_mended() -> None:
+    def tripping(problem: Problem, text: str) -> Outcome:
+        return float(eval(text.rpartition("=")[2]) == int(problem.answer))
+
+    made = task(tripping)
+    found = [f for f in of_verifier(made, some_problems(made, 4)) if "wrong answers" in f.says]
+    assert [f.remedy for f in found] == [RAISING]
+
+
+def test_a_verifier_that_always_hangs_is_asked_for_right_answers_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(problem: Problem, text: str) -> Outcome:
+        while True:
+            pass
+
+    monkeypatch.setattr("gradus.checks.judging.SECONDS", 0.2)
+    monkeypatch.setattr("gradus.testing.watched.WASTED", 0.1)
+    (found,) = verdicts(hangs)
+    assert found == ("wrong", "1 of 8 reference answers not judged right")
 
 
 def test_a_verifier_that_hangs_holds_no_run_up_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ def task(level: int = 2):
 
 def test_a_task_that_keeps_its_contract_ends_with_0(capsys):
     assert main(["contract", "arithmetic", *FEW, "--task.operations", "+"]) == 0
-    told = capsys.readouterr().out
+    told, progress = capsys.readouterr()
+    assert "trying arithmetic: hostile answers ..." in progress
     assert told.startswith("arithmetic\n")
     assert told.endswith("the contract is kept\n")
     assert "only a task that is named, without options" in told

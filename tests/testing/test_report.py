@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradus.testing.environments import RULES as ENVIRONMENT_RULES
-from gradus.testing.report import REMEDIES, Checked, ContractBroken, Report, brief, run_rules, sentences, telling
+from gradus.testing.report import RAISING, REMEDIES, Checked, ContractBroken, Report, advice, brief, run_rules, sentences, telling
 from gradus.testing.rewards import RULES as REWARD_RULES
 from gradus.testing.tasks import RULES as TASK_RULES
 from gradus.types import UserError
@@ -74,6 +74,24 @@ def test_rules_that_are_named_are_tried_alone():
     assert run_rules(0, "mine", rules, ["a rule"], strict=True).checked == (GOOD,)
     with pytest.raises(UserError, match="did you mean another"):
         run_rules(0, "mine", rules, ["anothr"], strict=True)
+
+
+def test_after_a_rule_that_hung_no_other_is_tried():
+    tried: list[tuple[str, str]] = []
+    rules = {"a": lambda s: Checked("a", 1, ("it hangs",), hung=True), "b": lambda s: pytest.fail("tried")}
+    report = run_rules(0, "mine", rules, None, strict=False, progress=lambda *words: tried.append(words))
+    assert tried == [("mine", "a")]
+    assert report.checked[1] == Checked("b", skipped='it would take too long again, as for "a"')
+
+
+def test_of_answers_that_raise_the_raising_is_to_be_mended():
+    raising, judged = (
+        "problem 1: the wrong answer '(' raised SyntaxError: '(' was never closed",
+        "problem 1: the wrong answer '?' is judged right",
+    )
+    assert advice(Checked("wrong answers", 2, (raising,))) == [RAISING]
+    assert advice(Checked("wrong answers", 2, (judged,))) == [REMEDIES["wrong answers"]]
+    assert advice(Checked("wrong answers", 2, (raising, judged))) == [RAISING, REMEDIES["wrong answers"]]
 
 
 def test_texts_are_told_in_short():

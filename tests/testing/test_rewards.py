@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 import pytest
 
@@ -71,6 +72,22 @@ count = itertools.count()
 )
 def test_what_breaks_it_is_found(function, rule, told):
     assert told in broken(function)[rule]
+
+
+def busy(completions, **columns):
+    while True:
+        pass
+
+
+@pytest.mark.parametrize("function", [busy, lambda completions, **columns: time.sleep(10**6)])
+def test_a_reward_that_hangs_is_asked_once(function, monkeypatch):
+    monkeypatch.setattr("gradus.testing.rewards.SECONDS", 0.3)
+    monkeypatch.setattr("gradus.testing.watched.DOUBTED", 0.0)
+    report = check_reward(function, "arithmetic", effort=Effort(problems=9, texts=60), limits=Limits(seconds=0.1))
+    (found,) = report.findings
+    assert found.startswith("a number each: it ")
+    assert "--seconds S" in found
+    assert [bool(c.skipped) for c in report.checked] == [False, True, True, True, True]
 
 
 def test_sums_that_round_in_another_order_are_the_same():

@@ -194,6 +194,16 @@ def test_hostile_text_finds(function, told):
     assert all("of seed 0" in text for text in report.findings)
 
 
+def test_a_verifier_that_always_hangs_is_not_asked_for_every_rule(monkeypatch):
+    monkeypatch.setattr("gradus.testing.watched.WASTED", 0.2)
+    monkeypatch.setattr("gradus.testing.watched.DOUBTED", 0.0)
+    names = ["reference answers", "stored and read", "wrong answers", "hostile answers"]
+    report = check_task(sound(verify=lambda problem, text: time.sleep(60)), effort=SMALL, limits=Limits(seconds=0.05, wall=0.4), only=names)
+    (found,) = report.findings
+    assert found.endswith("gave no answer within 0.4 s; the rest was not tried")
+    assert [c.skipped for c in report.checked] == ["", *['it would take too long again, as for "reference answers"'] * 3]
+
+
 def test_what_is_allowed_is_no_finding():
     limits = Limits(seconds=0.2, allow=frozenset({"process"}))
     assert check_task(sound(verify=starts), effort=SMALL, limits=limits, only=["hostile answers"], strict=True)

@@ -102,6 +102,19 @@ def test_after_a_few_lost_processes_the_rest_is_given_up():
     assert found[-1].error == "ended its process with code 1; the rest was not tried"
 
 
+def test_after_a_long_wait_the_rest_is_given_up(monkeypatch):
+    monkeypatch.setattr("gradus.testing.watched.WASTED", 0.2)
+    (found,) = calls(*[lambda: time.sleep(100)] * 3, limits=Limits(seconds=0.05, wall=0.4))
+    assert (found.error, found.late, found.final) == ("gave no answer within 0.4 s; the rest was not tried", True, True)
+
+
+def test_plain_calls_may_take_longer_and_twice_that_by_the_clock():
+    free = Limits(seconds=1, memory=7).freely(10)
+    assert (free.seconds, free.clock, free.memory) == (10, 20, 7)
+    assert Limits(seconds=1, allow=frozenset({"process"})).freely(10).clock == 60
+    assert Limits(seconds=30).freely(10).clock == 300
+
+
 def test_seconds_are_those_of_the_processor():
     def work():
         began = time.process_time()
