@@ -76,14 +76,15 @@ def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: P
         policy = run.players["policy"].policy
     elif all(f.check != "model" for f in found):
         policy = guarded("model", found, lambda: load_policy(plan.model, task, plan.recipe, plan.device))
-    if policy is not None and getattr(policy, "tokens", None) is not None:
+    if policy is not None and problems and getattr(policy, "tokens", None) is not None:
         collected("template", found, template.of_template(policy, task, problems))
-    if run is not None and not wrong:
+    if run is not None and problems and not wrong:
         _judged(run, problems, samples, found)
     if run is not None:
         collected("disk", found, machine.of_disk(run, folder))
         collected("memory", found, machine.of_memory(run, plan.device))
-    lacking = {"template": policy is None, "reward, samples": run is None or wrong, "disk, memory": run is None}
+    none = not problems  # none could be drawn
+    lacking = {"template": policy is None or none, "reward, samples": run is None or wrong or none, "disk, memory": run is None}
     left = [name for name, missing in lacking.items() if missing]
     if left:
         found.append(Finding("the rest", "not checked", f"{', '.join(left)}: what is wrong above comes first"))

@@ -41,7 +41,8 @@ def guarded(check: str, found: list[Finding], work: Callable[[], Any]) -> Any:
     try:
         return work()
     except Exception as error:  # a fault of ours, or of a library, is raised again by of_error
-        found.append(of_error(check, error))
+        finding = of_error(check, error)
+        found += [finding] if finding not in found else []  # what fails in two checks is one thing to mend
         return None
 
 

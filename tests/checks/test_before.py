@@ -31,7 +31,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, list[tuple[str, str, str]]]]:
     """Exit code, and (verdict, what, what to do) by check."""
     capsys.readouterr()
-    code = main(["check", *words, *SHORT, "--json"])
+    code = main(["check", *SHORT, *words, "--json"])
     plain = json.loads(capsys.readouterr().out)
     found: dict[str, list[tuple[str, str, str]]] = {}
     for f in plain["findings"]:
@@ -48,6 +48,27 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     assert "30 rows, 30 with an answer" in found["data"][0][1]
     assert "30 reference answers judged right" in found["verifier"][0][1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.jsonl", "d.jsonl", "r.py"]  # nothing is written
+
+
+GENERATOR = """
+from gradus.tasks.generated import Draft, generated_task
+def make(rng, level):
+    return Draft("x", answer=str(1 / 0), solution="=1", content="x")
+def task(level: int = 1):
+    return generated_task("broken", make, lambda p, t: 0.0, level=level, levels=(1, 3), max_tokens=12, chance=0.1, about="x")
+"""
+
+
+@pytest.mark.parametrize("samples", ["1", "0"])
+def test_problems_that_cannot_be_drawn_are_told_once_and_the_rest_is_left_out(capsys: pytest.CaptureFixture[str], samples: str) -> None:
+    Path("gen.py").write_text(GENERATOR)
+    code, found = checked(capsys, "grpo", "--task", "gen.py:task", "--samples", samples)
+    assert code == 1
+    ((verdict, says, _),) = found["task"]
+    assert verdict == "wrong"
+    assert "gen.py, line 4: ZeroDivisionError" in says
+    assert not found.keys() & {"template", "reward", "samples", "verifier"}
+    assert found["the rest"] == [("not checked", "template, reward, samples: what is wrong above comes first", "")]
 
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
