@@ -29,10 +29,12 @@ def carry_out(training: Callable[[], Any], folder: str) -> int:
         print(f"nobody reads what is printed any more, so the run stopped; {kept(folder)}", file=sys.stderr)
         return 128 + signal.SIGPIPE
     if run.stop.asked == "time":
+        for line in without_reward(run.metrics, folder):
+            print(line, file=sys.stderr)
         little = "" if run.stop.boundaries > 1 else "not one step could be done in it, so give more: "
         print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
         return int(run.stop.code)
-    print("\n".join([came_of_it(run.metrics), f"report: {report_of(folder)}", *next_words(folder)]))
+    print("\n".join([came_of_it(run.metrics), *without_reward(run.metrics, folder), f"report: {report_of(folder)}", *next_words(folder)]))
     return 0
 
 
@@ -78,7 +80,18 @@ def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
         values = [row[name] for row in metrics if row.get(name) is not None]
         if values and not (found and name == "reward"):
             found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}")
-    return f"done: {'; '.join(found) or 'no step was taken'}"
+    nothing = "no answer was given a reward" if metrics else "no step was taken"
+    return f"done: {'; '.join(found) or nothing}"
+
+
+def without_reward(metrics: Sequence[dict[str, Any]], folder: str) -> list[str]:
+    """A sentence where answers have no reward: how many, and where each stands with its reason."""
+    from gradus.lab.folder import QUARANTINE
+
+    counts = {kind: sum(int(row.get(name) or 0) for row in metrics) for name, kind in (("failed", "sampled"), ("held_out/failed", "held-out"))}
+    said = " and ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    one = sum(counts.values()) == 1
+    return [f"{said} answer{' has' if one else 's have'} no reward; why: {Path(folder) / QUARANTINE}"] if said else []
 
 
 def next_words(folder: str) -> list[str]:

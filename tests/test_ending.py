@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradus.cli import main
-from gradus.ending import carry_out
+from gradus.ending import came_of_it, carry_out, without_reward
 from gradus.lab.folder import RunFolder
 
 
@@ -24,6 +24,15 @@ def test_who_stops_before_there_is_a_run_is_told_that_there_is_none(
     RunFolder.create(tmp_path / "run", {}, {})
     assert carry_out(stopped, str(tmp_path / "run")) == code
     assert f"nothing was saved yet, so it starts again; go on with: gradus resume {tmp_path / 'run'}" in capsys.readouterr().err
+
+
+def test_answers_without_a_reward_are_counted_with_the_file_that_says_why() -> None:
+    rows = [{"failed": 36, "held_out/failed": None}, {"failed": 50, "held_out/failed": 2.0}, {"failed": 0}]
+    assert without_reward(rows, "runs/a") == ["86 sampled and 2 held-out answers have no reward; why: runs/a/quarantine.jsonl"]
+    assert without_reward([{"failed": 1}], "runs/a") == ["1 sampled answer has no reward; why: runs/a/quarantine.jsonl"]
+    assert without_reward([{"failed": 0}, {}], "runs/a") == []
+    assert came_of_it([{"reward": None, "failed": 3}]) == "done: no answer was given a reward"
+    assert came_of_it([]) == "done: no step was taken"
 
 
 @pytest.mark.parametrize(

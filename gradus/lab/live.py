@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LABELS: Mapping[str, str] = {
     "reward": "reward",
+    "failed": "failed",  # answers without a reward, from the first step on that has any
     "accuracy": "accuracy",
     "held_out/accuracy": "held-out accuracy",
     "held_out/greedy": "held-out greedy",
@@ -139,13 +140,15 @@ class Live:
         return None if done <= 0 else (self.clock() - self.began) / done * max(self.total - self.done, 0)
 
     def shown(self) -> list[str]:
-        """The names that have values, in the order of the table."""
+        """The names that have values, and the reward also where all answers failed, in the order of the table."""
         components = [name for name in self.history if name.startswith("reward/")]
         order = [name for label in LABELS for name in ((label, *components) if label == "reward" else (label,))]
-        return [name for name in order if name in self.history]
+        return [name for name in order if name in self.history or (name == "reward" and "failed" in self.history)]
 
     def _remember(self, step: int, values: Mapping[str, Any]) -> None:
         for name, value in values.items():
+            if name == "failed" and not value and name not in self.history:
+                continue
             if isinstance(value, (int, float)) and (name in LABELS or name.startswith("reward/")):
                 self.history.setdefault(name, {})[step] = float(value)
 
@@ -160,7 +163,7 @@ class Live:
             self._print("  ".join(title.rjust(_width(title)) for title in titles))
         self._lines += 1
         rate = "-" if self.rate is None else f"{self.rate:,.0f}"
-        cells = [str(step), *(number(metrics.get(name)) for name in columns), rate, duration(self.left or 0)]
+        cells = [str(step), *(_cell(name, metrics.get(name)) for name in columns), rate, duration(self.left or 0)]
         self._print("  ".join(cell.rjust(_width(title)) for title, cell in zip(titles, cells, strict=True)))
 
     def _refresh(self) -> None:
@@ -188,16 +191,22 @@ class Live:
         if self.history:
             body.add_row("", Text("now", style="dim"), "first", "")
         for name in self.shown():
-            values = list(self.history[name].values())
+            values = list(self.history.get(name, {}).values())
+            first, now = (values[0], values[-1]) if values else (None, None)
             style = "bold" if name in ("reward", "held_out/accuracy") else ""
             label = Text(_title(name, indent="  "), style=style)
-            body.add_row(label, Text(number(values[-1]), style=style), number(values[0]), sparkline(values, ramp=ramp))
+            body.add_row(label, Text(_cell(name, now), style=style), _cell(name, first), sparkline(values, ramp=ramp))
         return Group(head, body)
 
 
 def _title(name: str, indent: str = "") -> str:
     """The label of a metric; a component of the reward goes by its own name."""
     return printable(LABELS.get(name) or indent + name.removeprefix("reward/"))
+
+
+def _cell(name: str, value: float | None) -> str:
+    """A value as it is shown; answers that failed are counted."""
+    return f"{value:,.0f}" if name == "failed" and value is not None else number(value)
 
 
 def _width(title: str) -> int:

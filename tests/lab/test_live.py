@@ -70,6 +70,32 @@ def test_lines_are_aligned_and_plain() -> None:
     ]
 
 
+def test_answers_that_failed_have_a_column_from_the_first_on() -> None:
+    output = io.StringIO()
+    live = Live("", output, clock=Clock())
+    live.start(3)
+    for step, (reward, failed) in enumerate([(0.5, 0), (0.25, 36), (0.5, 0)]):
+        live.step({**row(step, failed=failed), "reward": reward}, {"rollout": 1.0})
+    assert [line.split()[:4] for line in output.getvalue().splitlines()[1:]] == [
+        ["step", "reward", "verified", "length"],
+        ["0", "0.500", "0.000", "12.000"],
+        ["step", "reward", "verified", "failed"],
+        ["1", "0.250", "0.250", "36"],
+        ["2", "0.500", "0.500", "0"],
+    ]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_where_all_answers_failed_the_reward_is_shown_as_none(terminal: bool) -> None:
+    output = io.StringIO()
+    live = Live("", output, Console(file=output, force_terminal=True, width=120, color_system=None) if terminal else None, clock=Clock())
+    live.start(1)
+    live.step({"step": 0, "reward": None, "failed": 128, "tokens/rollout": 300}, {"rollout": 1.0})
+    live.stop()
+    assert live.shown() == ["reward", "failed"]
+    assert any(line.split()[:3] == (["reward", "-", "-"] if terminal else ["0", "-", "128"]) for line in output.getvalue().splitlines())
+
+
 def test_the_header_comes_back() -> None:
     output = io.StringIO()
     live = Live(output=output)
