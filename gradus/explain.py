@@ -144,11 +144,16 @@ def _default(holder: Any, name: str) -> Origin | None:
 
 
 def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str, Recipe]]) -> list[Origin]:
-    """Every recipe of the chain and every later stage that gave the field another value than it had before."""
-    before, found = _ABSENT, []
+    """Every recipe of the chain and every later stage that gave the field another value than it had before.
+
+    Where the part that holds it became one of another class, what was set before that went with the old part.
+    """
+    before, found, held, parent = _ABSENT, [], object, path.rpartition(".")[0]
     steps = [(link.key, place_of_change(link.key, path), link) for link in links] + list(stages)
     for source, place, link in steps:
-        value = _at(link, path)
+        value, holder = _at(link, path), type(_at(link, parent)) if parent else Recipe
+        if value is not _ABSENT and holder is not held:
+            before, found, held = _ABSENT, [], holder
         if value is _ABSENT and before is not _ABSENT:
             found.append(Origin(f"{source} (takes it away)", None, place))
         elif value is not before and not (type(value) is type(before) and value == before):

@@ -65,6 +65,16 @@ def test_every_stage_that_changes_a_value_is_told() -> None:
     assert explain("credit.scale", recipe("dapo"), stages).origins[-1].source == "grpo"
 
 
+def test_a_value_that_came_with_another_part_is_that_parts_default(tmp_path: Path) -> None:
+    (tmp_path / "r.py").write_text("def score(completions, **columns):\n    return [0.0] * len(completions)\n")
+    spec = f"{tmp_path / 'r.py'}:score"
+    found = explain("reward.timeout", recipe("grpo"), stages_of("grpo", [], reward=spec))
+    assert [o.source for o in found.origins] == ["default of Function"]
+    assert line(found.origins[0].place).strip().startswith("timeout: float = 60.0")
+    typed = explain("reward.timeout", recipe("grpo"), stages_of("grpo", [("reward.timeout", "5")], reward=spec))
+    assert [(o.source, o.value) for o in typed.origins] == [("default of Function", 60.0), ("--reward.timeout 5", 5.0)]
+
+
 def test_a_field_that_a_recipe_takes_away() -> None:
     found = explain("objective.kl.coefficient", recipe("dapo"))
     assert [(o.source, o.value) for o in found.origins] == [("grpo", 0.04), ("dapo (takes it away)", None)]
