@@ -283,6 +283,11 @@ def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[
     return known, fields
 
 
+def beside(parser: Parser) -> list[str]:
+    """The options of a command, which stand beside the fields of a recipe, without their dashes."""
+    return [name.removeprefix("--") for action in parser._actions for name in action.option_strings if name.startswith("--")]
+
+
 def split_task(fields: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """The fields of the recipe, and the options of the task by name."""
     given = [(path, text) for path, text in fields if not path.startswith("task.")]
@@ -309,4 +314,4 @@ def planned_of(options: argparse.Namespace, log: str | None = None) -> Any:
         task_options=task_options,
         log=log,
     )
-    return replace(planned, recipe=override_all(planned.recipe, given))
+    return replace(planned, recipe=override_all(planned.recipe, given, options.beside))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradus.arguments import COMMANDS, OTHER_WORDS, WITH_FIELDS, build_parser, planned_of, split_fields, split_task
+from gradus.arguments import COMMANDS, OTHER_WORDS, WITH_FIELDS, beside, build_parser, planned_of, split_fields, split_task
 from gradus.ending import carry_out, stopped_early
 
 REFUSED = {
@@ -106,6 +106,7 @@ def run(words: list[str]) -> int:
         "completion": completion,
     }
     options.fields = fields
+    options.beside = beside(commands[options.command])
     return functions[options.command](options)
 
 
@@ -150,10 +151,10 @@ def resume(options: argparse.Namespace) -> int:
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
+    given = {name: getattr(options, name) for name in ("log", "processes", "device")}
+    given |= read_fields(planned.recipe, options.fields, options.beside)
     if options.steps is None and done >= planned.recipe.setting.steps:
         view.message(f"all {done} steps are done already; for more: gradus resume {options.folder} --steps {2 * done}")
-    given = {name: getattr(options, name) for name in ("log", "processes", "device")}
-    given |= read_fields(planned.recipe, options.fields)
     return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, until=stop, **given), options.folder)
 
 
@@ -240,9 +241,11 @@ def leaks(options: argparse.Namespace) -> int:
     from gradus.api import load_task
     from gradus.study import leakage
     from gradus.types import UserError
+    from gradus.types.errors import nearest
 
     if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
-        raise UserError(f"--{other} is no option of gradus leaks; see: gradus leaks --help")
+        near = nearest(f"--{other}", [f"--{name}" for name in options.beside])
+        raise UserError(f"--{other} is no option of gradus leaks{near}; see: gradus leaks --help")
     task_options = {path.removeprefix("task."): text for path, text in options.fields}
     against = load_task(options.against) if options.against else None
     check = leakage.Check(words=options.words, least=options.least)

@@ -61,15 +61,18 @@ ELSEWHERE = {
 """What other libraries call a field, with what it is called here."""
 
 
-def override_all(recipe: Recipe, given: Sequence[tuple[str, str]]) -> Recipe:
-    """The recipe with every (path, text) read, in order; one that is refused is tried again after the others, for fields may only fit together."""
+def override_all(recipe: Recipe, given: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Recipe:
+    """The recipe with every (path, text) read, in order; one that is refused is tried again after the others, for fields may only fit together.
+
+    `more`: options that stand beside the fields, for a path that is a slip of one.
+    """
     waiting = list(given)
     while waiting:
         refused: list[tuple[str, str]] = []
         first: UserError | None = None
         for path, text in waiting:
             try:
-                recipe = override(recipe, path, text)
+                recipe = override(recipe, path, text, more)
             except UserError as error:
                 refused.append((path, text))
                 first = first or error
@@ -79,12 +82,12 @@ def override_all(recipe: Recipe, given: Sequence[tuple[str, str]]) -> Recipe:
     return recipe
 
 
-def override(recipe: Recipe, path: str, text: str) -> Recipe:
+def override(recipe: Recipe, path: str, text: str, more: Sequence[str] = ()) -> Recipe:
     """The recipe with the field at a dotted path read from text. Raises UserError for an unknown field or part, or text of the wrong type."""
     if path == "setting" and text in PROFILES:
         return recipe.but(setting=PROFILES[text])
     path = full_path(recipe, path)
-    check_first(recipe, path)
+    check_first(recipe, path, more=more)
     recipe = own(recipe, path)
     parent, _, name = path.rpartition(".")
     holder = get(recipe, parent) if parent else recipe

@@ -54,6 +54,7 @@ def test_help_and_listings_import_nothing_heavy(words: list[str]) -> None:
     [
         (["trian"], 'unknown command "trian" (did you mean train?)'),
         (["train"], "the following arguments are required: RECIPE; see: gradus train --help"),
+        (["train", "grpo", "--taks", "arithmetic"], 'unknown option "--taks" (did you mean --task?)'),
         (["train", "grop"], 'unknown recipe "grop" (did you mean grpo'),
         (["train", "grpo", "--steps", "many"], '--steps is "many"; it must be a whole number'),
         (["train", "grpo", "--steps", "-1"], "--steps is -1"),

@@ -11,7 +11,7 @@ from gradus.cli import main
 from gradus.completion import build_parser
 from gradus.lab.folder import RunFolder
 from gradus.papers.bases.grpo import grpo
-from gradus.resuming import MAY_CHANGE, put_back, read_fields, replanned
+from gradus.resuming import MAY_CHANGE, OPTIONS, put_back, read_fields, replanned
 from gradus.types import UserError
 
 
@@ -27,12 +27,33 @@ def test_what_the_machine_gives_may_change() -> None:
 @pytest.mark.parametrize("name", ["setting__learning_rate", "setting__prompts", "guard__spike", "credit"])
 def test_what_a_run_computes_may_not(name: str) -> None:
     path = name.replace("__", ".").removeprefix("setting.")
-    with pytest.raises(UserError, match=rf"--{path} cannot change within a run: gradus resume takes --steps, --device, --memory, .*export"):
+    takes = "--steps, --until, --device, --processes, --log, --memory, "
+    with pytest.raises(UserError, match=rf"--{path} cannot change within a run: gradus resume takes {takes}.*export"):
         replanned(grpo, None, {name: 3})
 
 
-def test_every_field_that_may_change_is_named_in_the_help() -> None:
-    epilog = build_parser()[1]["resume"].epilog
+@pytest.mark.parametrize("words", [["--seed", "3"], ["--task", "gsm8k"], ["--reward", "r.py:score"], ["--learning_rate", "0.5"]])
+def test_who_asks_a_finished_run_for_what_cannot_change_is_told_that_alone(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = {"prompts": 2, "group": 2, "eval_every": 0, "max_tokens": 4}
+    gradus.train("reinforce", steps=1, run=tmp_path / "run", study=None, **{f"setting__{name}": value for name, value in small.items()})
+    capsys.readouterr()
+    assert main(["resume", str(tmp_path / "run"), *words]) == 2
+    out, said = capsys.readouterr()
+    assert f"{words[0]} cannot change within a run: gradus resume takes --steps, --until, " in said
+    assert "done already" not in out
+
+
+def test_a_slip_in_an_option_is_told_with_the_option() -> None:
+    with pytest.raises(UserError, match=r'unknown option "--untill" \(did you mean --until\?\)'):
+        read_fields(grpo, [("untill", "8h")])
+
+
+def test_every_option_and_field_that_may_change_is_named_in_the_help() -> None:
+    parser = build_parser()[1]["resume"]
+    epilog = parser.epilog
+    assert set(OPTIONS) == {name.removeprefix("--") for a in parser._actions for name in a.option_strings if name.startswith("--")} - {"help"}
     assert epilog is not None
     assert [name for name in MAY_CHANGE if f"--{name}" not in epilog] == []
 

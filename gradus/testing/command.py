@@ -14,13 +14,15 @@ from gradus.testing.subject import Effort
 from gradus.testing.tasks import check_task
 from gradus.testing.watched import Limits
 from gradus.types import UserError
+from gradus.types.errors import nearest
 from gradus.types.parts import Task
 
 
 def contract(options: argparse.Namespace) -> int:
     """Tests a task, and a reward function on it, and prints the report. Returns the exit code: 1 where anything was found."""
     if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
-        raise UserError(f"--{other} is no option of gradus contract; see: gradus contract --help")
+        near = nearest(f"--{other}", [f"--{name}" for name in options.beside])
+        raise UserError(f"--{other} is no option of gradus contract{near}; see: gradus contract --help")
     given = {path.removeprefix("task."): text for path, text in options.fields}
     effort = Effort(problems=options.problems, texts=options.texts, seed=options.seed, levels=levels_of(options.levels))
     limits = Limits(seconds=options.seconds, allow=frozenset(listed(options.allow)))
