@@ -95,5 +95,5 @@ def refuse_failures(groups: Sequence[Group], share: float, refused: Callable[[],
         common = max(set(failed), key=failed.count)
         raise UserError(
             f"{len(failed)} of {len(reasons)} trajectories of this step have no reward, more than the {share:.0%} allowed; the commonest "
-            f"reason: {common}{refused()}. Mend that and start again (what was saved goes on with gradus resume), or allow more with --max_failed"
+            f"reason: {common}{refused()}. Mend that and go on with gradus resume RUN (start again where there is no folder), or allow more with --max_failed"
         )

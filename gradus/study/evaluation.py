@@ -62,8 +62,8 @@ def _refuse_silence(groups: Sequence[Group], refused: Callable[[], str]) -> None
     if failed and len(reasons) == len(failed):
         common = max(set(reasons), key=reasons.count)
         raise UserError(
-            f"none of {len(failed)} held-out answers has a reward; the commonest reason: {common}{refused()}. Mend that and start again "
-            "(what was saved goes on with gradus resume), or go on without with --max_failed 1 or --study none"
+            f"none of {len(failed)} held-out answers has a reward; the commonest reason: {common}{refused()}. Mend that and go on with "
+            "gradus resume RUN (start again where there is no folder), or do without them: --max_failed 1, or for a new run --study none"
         )
 
 
