@@ -148,7 +148,9 @@ def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str
 
     Where the part that holds it became one of another class, what was set before that went with the old part.
     """
-    before, found, held, parent = _ABSENT, [], object, path.rpartition(".")[0]
+    before, parent = _ABSENT, path.rpartition(".")[0]
+    found: list[Origin] = []
+    held: type = object
     steps = [(link.key, place_of_change(link.key, path), link) for link in links] + list(stages)
     for source, place, link in steps:
         value, holder = _at(link, path), type(_at(link, parent)) if parent else Recipe
