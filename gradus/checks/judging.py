@@ -23,17 +23,18 @@ SECONDS = 10.0  # that one verdict may take: of processor time where it is asked
 def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     """Every reference answer must be judged right; an answer that says nothing, and those to other problems, wrong."""
     from gradus.testing.report import Checked, advice
-    from gradus.testing.subject import Subject, allowed
+    from gradus.testing.subject import Subject
     from gradus.testing.tasks import right_answers, wrong_answers
     from gradus.testing.watched import REACHES, Limits
 
     if task.policy != "lm" or task.verify is None:
         yield Finding("verifier", "not checked", f"task {task.name} has no verifier of texts")
         return
-    for box in sandboxes_of(task.verify):
+    boxes = list(sandboxes_of(task.verify))
+    for box in boxes:
         box.check()  # else what is missing would be told of every answer
     # what a verifier reaches for, is asked by its contract test; here it only has to judge, and to come to an end
-    wall = 60.0 if allowed(task.verify) else 2 * SECONDS  # the programs of a sandbox have limits of their own
+    wall = 60.0 if boxes else 2 * SECONDS  # the programs of a sandbox have limits of their own
     subject = Subject(task, given=tuple(problems), limits=Limits(seconds=SECONDS, memory=0, allow=frozenset(REACHES), wall=wall))
     right = right_answers(subject)
     wrong = Checked("wrong answers", skipped="it would take too long again") if right.hung else wrong_answers(subject)
