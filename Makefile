@@ -40,7 +40,7 @@ tiny: $(VENV)/.installed  ## pre-train built-in models again: ten minutes for ba
 	$(BIN)/python -m benchmarks.tiny_flow
 
 index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads
-	$(BIN)/python -m gradus.papers.index
+	$(BIN)/python -m gradus.recipe.index
 
 kills: $(VENV)/.installed  ## kill runs of ten kinds of recipe twenty times in all, resume them, and compare every byte
 	$(BIN)/python -m benchmarks.kills --kills 20

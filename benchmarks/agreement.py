@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from gradus.api import load_task
 from gradus.policies.engine import Job, Sampled, generate
 from gradus.policies.lm import LanguageModel
 from gradus.policies.tiny import folder
+from gradus.training.plan import load_task
 from gradus.types import Context, Key, prompt_context
 from gradus.types.signals import LogProb
 

@@ -21,16 +21,17 @@ import numpy as np
 import torch
 
 from benchmarks.learning import interval
-from gradus.loop import credit
-from gradus.objectives.matching import Weighted
+from gradus.objectives.flow_matching import Weighted
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.papers.generation.awm import awm
-from gradus.recipe import Recipe
-from gradus.rollouts.samplers import Sde
-from gradus.run import Run, go, prepare
-from gradus.study.evaluation import held_out_requests
-from gradus.tasks.flow_2d import flow_2d
+from gradus.recipe.core import Recipe
+from gradus.study.held_out import held_out_requests
+from gradus.tasks.flow.flow_2d import flow_2d
+from gradus.training.launch import go, prepare
+from gradus.training.loop import credit
+from gradus.training.run import Run
 from gradus.types import Key
+from gradus.types.samplers import Sde
 from gradus.updates.minibatches import gradient
 
 PROBLEMS = 256

@@ -23,8 +23,8 @@ from types import TracebackType
 from typing import Any, Self
 
 IMPORTED = (
-    "gradus.cli", "gradus.api", "gradus.completion", "gradus.lab.live", "gradus.lab.report", "gradus.policies.build", "gradus.policies.lm",
-    "gradus.policies.flow", "gradus.study.evaluation", "pyarrow.parquet", "safetensors.torch", "torch.optim",
+    "gradus.cli.main", "gradus.api", "gradus.cli.completion", "gradus.lab.live", "gradus.lab.report", "gradus.players.build", "gradus.policies.lm",
+    "gradus.policies.flow", "gradus.study.held_out", "pyarrow.parquet", "safetensors.torch", "torch.optim",
 )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def _child(words: list[str], log: str, call: str) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     sys.argv = ["gradus", *words]
-    return int(_function(call or "gradus.cli:main")(*words if call else (words,)) or 0)
+    return int(_function(call or "gradus.cli.main:main")(*words if call else (words,)) or 0)
 
 
 def _function(name: str) -> Any:

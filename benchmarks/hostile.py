@@ -20,16 +20,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.mathematics_pairs import pairs
-from gradus.registry import TASKS, task_maker
-from gradus.rewards.calling import outcome
-from gradus.rollouts.extractors import parsed
+from gradus.recipe.registry import task_maker, task_modules
+from gradus.rollouts.experience_extractors import parsed
 from gradus.sandbox import missing
-from gradus.tasks import final_answer, gsm8k, mathematics, unit_tests
+from gradus.tasks.code import unit_tests
+from gradus.tasks.data import final_answer, gsm8k
+from gradus.tasks.maths import mathematics
 from gradus.testing.hostile import hostile_text
 from gradus.testing.report import brief
 from gradus.testing.subject import Effort, allowed, plain, subject_of
 from gradus.testing.watched import Limits, watch
 from gradus.types import Key, Problem
+from gradus.workers.trl_signature import outcome
 
 SHARES = {
     "mathematics": 8.0,
@@ -55,7 +57,7 @@ class Judge:
 
 def judges(names: Sequence[str] = ()) -> dict[str, Judge]:
     """All of them by name, or those that are named."""
-    made: dict[str, Callable[[], Judge]] = {name: lambda name=name: of_task(name) for name in TASKS if name not in LEFT}
+    made: dict[str, Callable[[], Judge]] = {name: lambda name=name: of_task(name) for name in task_modules() if name not in LEFT}
     made |= {
         "gsm8k": lambda: verifier(gsm8k.verify, ["72", "-3/4", "1080", "0.5"], ["#### 72", "\\boxed{-0.75}", "It is $1,080.00."]),
         "final_answer": lambda: verifier(final_answer.verify, *golds(200)),

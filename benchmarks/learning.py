@@ -20,12 +20,14 @@ from pathlib import Path
 
 import numpy as np
 
-from gradus import registry
-from gradus.api import plan, start
-from gradus.overrides import override_all
-from gradus.run import Run, go
-from gradus.study.evaluation import held_out_requests
+from gradus.api import start
+from gradus.recipe import registry
+from gradus.recipe.overrides import override_all
+from gradus.study.held_out import held_out_requests
 from gradus.study.pair_accuracy import PairAccuracy, pair_accuracy
+from gradus.training.launch import go
+from gradus.training.plan import plan
+from gradus.training.run import Run
 from gradus.types import Key
 
 PROBLEMS = 256

@@ -1,7 +1,7 @@
 """The mathematics verifier against the package math-verify: agreement on fuzzed pairs of gold and answer, and the speed on the common forms.
 
     python -m benchmarks.mathematics [--pairs 5000] [--seed 0]
-    python -m benchmarks.mathematics --record tests/tasks/mathematics/pairs.jsonl --pairs 400
+    python -m benchmarks.mathematics --record tests/tasks/maths/mathematics/pairs.jsonl --pairs 400
 
 Needs math-verify 0.9.0 (pip install math-verify). Ends with 1 where agreement is below 99.5 %, where a pair that we call right and it calls
 wrong has no written reason, or where the ratio of the speeds is below 5.
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.mathematics_pairs import COMMON, Pair, pairs
-from gradus.tasks.mathematics import verify
+from gradus.tasks.maths.mathematics import verify
 
 LEAST_AGREEMENT, LEAST_RATIO = 0.995, 5.0
 
@@ -73,7 +73,7 @@ def reason(pair: Pair) -> str | None:
 
 def speed(chosen: Sequence[Pair], rounds: int = 5) -> tuple[float, float]:
     """Median pairs a second, ours and theirs, in alternating passes; the gold answers of ours are read anew in every pass."""
-    from gradus.tasks import mathematics
+    from gradus.tasks.maths import mathematics
 
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     for _ in range(rounds):

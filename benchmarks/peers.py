@@ -103,7 +103,7 @@ def make_prompts(file: Path, case: Case, count: int = 512) -> None:
 
 def make_arithmetic(file: Path, count: int = 4096) -> None:
     """Training problems of the demonstration's task, as a data file."""
-    from gradus.api import load_task
+    from gradus.training.plan import load_task
     from gradus.types import Key
 
     task = load_task("arithmetic")
@@ -146,8 +146,9 @@ def resident(which: str) -> float:
 
 
 def ours(job: dict[str, Any]) -> None:
-    from gradus.api import load_task, plan, start
-    from gradus.run import go
+    from gradus.api import start
+    from gradus.training.launch import go
+    from gradus.training.plan import load_task, plan
 
     turns: list[Turns] = []
 

@@ -26,15 +26,15 @@ import numpy as np
 
 from gradus.credit.groups import GroupRelative
 from gradus.lab.folder import RunFolder
-from gradus.loop import with_credit
 from gradus.rewards.functions import Function
-from gradus.rewards.pool import pool_of, stop_workers
+from gradus.runtime.cores import usable_cores
 from gradus.selection.filters import without_failures
+from gradus.training.loop import with_credit
+from gradus.training.world import RunWorld
 from gradus.types import Context, Failed, Group, Key, Outcome, Problem, Sampling, Trajectory
 from gradus.types.batch import make_batch
-from gradus.types.cores import usable_cores
 from gradus.types.parts import Task
-from gradus.world import RunWorld
+from gradus.workers.pool import pool_of, stop_workers
 
 FUNCTION = '''
 """Does what the answer says; takes {work} s of the processor for any other."""

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from benchmarks.sandbox_forms import Hostile
 from benchmarks.sandbox_programs import benign, hostile
+from gradus.runtime.cores import usable_cores
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError, bubblewrap, missing, stop
-from gradus.types.cores import usable_cores
 
 SECRET = "GRADUS_SANDBOX_SECRET"
 SLACK = 30.0  # seconds beyond its limit that a run may take to be ended, on a machine that is busy

@@ -11,24 +11,25 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gradus.tasks.arithmetic import arithmetic, running_sum
-from gradus.tasks.classification import classification
-from gradus.tasks.countdown import attempt, countdown, rules, text
-from gradus.tasks.frozen_lake import frozen_lake
-from gradus.tasks.graphs import graphs
-from gradus.tasks.instructions import instructions
-from gradus.tasks.keychain import keychain
-from gradus.tasks.knights_knaves import knights_knaves
-from gradus.tasks.logic import logic
-from gradus.tasks.multiple_choice import multiple_choice
-from gradus.tasks.planning import planning
-from gradus.tasks.sat import sat
-from gradus.tasks.sorting import sorting
-from gradus.tasks.string_ops import string_ops
-from gradus.tasks.sudoku import sudoku
-from gradus.tasks.translation import translation
-from gradus.tasks.twenty_questions import twenty_questions
-from gradus.tasks.zebra import zebra
+from gradus.tasks.games.frozen_lake import frozen_lake
+from gradus.tasks.games.twenty_questions import twenty_questions
+from gradus.tasks.maths.arithmetic import arithmetic
+from gradus.tasks.maths.running_sum import running_sum
+from gradus.tasks.puzzles.countdown import attempt, countdown, rules, text
+from gradus.tasks.puzzles.graphs import graphs
+from gradus.tasks.puzzles.keychain import keychain
+from gradus.tasks.puzzles.knights_knaves import knights_knaves
+from gradus.tasks.puzzles.logic import logic
+from gradus.tasks.puzzles.planning import planning
+from gradus.tasks.puzzles.sat import sat
+from gradus.tasks.puzzles.sorting import sorting
+from gradus.tasks.puzzles.sudoku import sudoku
+from gradus.tasks.puzzles.zebra import zebra
+from gradus.tasks.text.classification import classification
+from gradus.tasks.text.instructions import instructions
+from gradus.tasks.text.multiple_choice import multiple_choice
+from gradus.tasks.text.string_ops import string_ops
+from gradus.tasks.text.translation import translation
 from gradus.types import Key, Problem
 from gradus.types.parts import Task
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from gradus.policies.flow import BUILT_IN, FlowModel
 from gradus.policies.flow_network import FlowConfig
 from gradus.policies.flow_steps import draw
-from gradus.rollouts.samplers import Ode
-from gradus.tasks.flow_2d import MODES, SPREAD, WIDTH, centre
+from gradus.tasks.flow.flow_2d import MODES, SPREAD, WIDTH, centre
 from gradus.types import Key
+from gradus.types.samplers import Ode
 
 SHARPNESS, BATCH, PEAK, AVERAGED = 2.0, 512, 3e-3, 0.999
 CENTRES = np.array([centre(k) for k in range(MODES)])

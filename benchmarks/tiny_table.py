@@ -11,9 +11,9 @@ import sys
 
 import torch
 
-from gradus.examination import evaluate
+from gradus.api import evaluate
 from gradus.policies.tiny import MADE_FOR
-from gradus.study.exam import Exam
+from gradus.study.evaluate import Exam
 
 
 def within(exam: Exam) -> bool:

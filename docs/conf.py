@@ -35,8 +35,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def papers() -> str:
     """Every recipe of the index with its paper, a table for each family."""
-    from gradus.citation import reference_of
-    from gradus.papers import index
+    from gradus.cli.cite import reference_of
+    from gradus.recipe import index
 
     rows = [row for row in index.read()["recipes"] if row["family"] != "other"]
     parts = []
@@ -55,14 +55,14 @@ def papers() -> str:
 
 def parts() -> str:
     """The parts that may stand at each place of a recipe, with the first line of what each says of itself."""
-    from gradus.objectives import averages, ratios, terms, trust
-    from gradus.overrides import part_modules, parts_like
+    from gradus.objectives import aggregation, ratios, terms, trust
+    from gradus.recipe.overrides import part_modules, parts_like
     from gradus.types import parts as protocols
 
     places = {"curriculum": protocols.Curriculum, "rollout": protocols.Rollout, "reward": protocols.Reward}
     places |= {"selection": protocols.Selection, "credit": protocols.Credit, "objective.TERM": terms.Term}
     places |= {"objective.policy.ratio": ratios.Ratio, "objective.policy.trust": trust.Trust}
-    places |= {"objective.policy.weight": terms.Weight, "objective.policy.average": averages.Average}
+    places |= {"objective.policy.weight": terms.Weight, "objective.policy.average": aggregation.Average}
     text = []
     for place, protocol in places.items():
         rows = []
@@ -77,8 +77,8 @@ def parts() -> str:
 
 def tasks() -> str:
     """Every task of the index, with the built-in model that was made for it."""
-    from gradus.papers import index
     from gradus.policies.tiny import MADE_FOR, SOLVES
+    from gradus.recipe import index
 
     fits = {
         task: [f"`{model}`, level {level}", f"{SOLVES[task][0]:.2f}", f"{SOLVES[task][1]:.2f}"]
@@ -92,7 +92,7 @@ def tasks() -> str:
 def commands() -> str:
     """The help of every command, from the parser itself."""
     os.environ["COLUMNS"] = "100"
-    from gradus.arguments import build_parser
+    from gradus.cli.parser import build_parser
 
     parser, made = build_parser()
     helps = [("gradus", parser), *((f"gradus {name}", each) for name, each in made.items())]
@@ -101,7 +101,7 @@ def commands() -> str:
 
 def extras() -> str:
     """The optional packages and what each is for."""
-    from gradus.doctor import packages
+    from gradus.cli.doctor import packages
 
     return table(["package", "what for"], [[f"`{p['name']}`", p["for"]] for p in packages() if not p["needed"]])
 
@@ -116,7 +116,7 @@ def fill(app: Any, page: str, source: list[str]) -> None:
 
 def with_fields(obj: Any, lines: list[str]) -> None:
     """The fields of a dataclass as a list, with the comments that explain them in the source."""
-    from gradus.places import comment_of
+    from gradus.cli.source_lines import comment_of
 
     for field in dataclasses.fields(obj):
         if comment := comment_of(obj, field.name):

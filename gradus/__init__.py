@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gradus.api import export, load_task, resume, train
-    from gradus.examination import evaluate
-    from gradus.lab.opened import open_run
-    from gradus.recipe import Recipe, Setting, changes
-    from gradus.registry import recipe as load_recipe
+    from gradus.api import evaluate, export, resume, train
+    from gradus.lab.open_run import open_run
+    from gradus.recipe.core import Recipe, Setting, changes
+    from gradus.recipe.registry import recipe as load_recipe
+    from gradus.training.plan import load_task
 
 __version__ = "0.1.0"
 __all__ = ["Recipe", "Setting", "changes", "evaluate", "export", "load_recipe", "load_task", "open_run", "resume", "train"]
@@ -25,13 +25,13 @@ _HOMES = {
     "train": "gradus.api:train",
     "resume": "gradus.api:resume",
     "export": "gradus.api:export",
-    "evaluate": "gradus.examination:evaluate",
-    "open_run": "gradus.lab.opened:open_run",
-    "load_task": "gradus.api:load_task",
-    "load_recipe": "gradus.registry:recipe",
-    "Recipe": "gradus.recipe:Recipe",
-    "Setting": "gradus.recipe:Setting",
-    "changes": "gradus.recipe:changes",
+    "evaluate": "gradus.api:evaluate",
+    "open_run": "gradus.lab.open_run:open_run",
+    "load_task": "gradus.training.plan:load_task",
+    "load_recipe": "gradus.recipe.registry:recipe",
+    "Recipe": "gradus.recipe.core:Recipe",
+    "Setting": "gradus.recipe.core:Setting",
+    "changes": "gradus.recipe.core:changes",
 }
 # No name here may be that of a module of the package: importing the module anywhere would put it in the place of the name.
 

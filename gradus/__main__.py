@@ -2,6 +2,6 @@
 
 import sys
 
-from gradus.cli import main
+from gradus.cli.main import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""The same from Python as from the command line: train, resume, evaluate, export.
+"""The Python interface, equal to the command line: train, resume, evaluate, export.
 
 >>> import gradus
 >>> run = gradus.train("grpo", task="arithmetic", steps=20)  # doctest: +SKIP
@@ -7,174 +7,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus import registry
-from gradus.arguments import FORMS
 from gradus.checks.start import tell
-from gradus.fit import check_problems
+from gradus.lab import checkpoints
+from gradus.lab.atomic_files import PARTIAL
 from gradus.lab.bad import given_up
-from gradus.lab.durable import PARTIAL
-from gradus.lab.folder import RECIPE, ROLLOUTS, RunFolder, is_run
+from gradus.lab.folder import ROLLOUTS, RunFolder, is_run
 from gradus.lab.provenance import describe
-from gradus.lab.sinks import Curve, Sinks, names_of, open_sinks, plain
-from gradus.overrides import annotation, declared, read
-from gradus.recipe import PROFILES, Recipe, get, put
-from gradus.recipe_json import from_json, to_json
-from gradus.resuming import put_back, replanned
-from gradus.run import OnStep, Run, go, prepare, proceed
-from gradus.stopping import Stop
-from gradus.types import UserError, unknown
+from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
+from gradus.lab.training_data import FORMS
+from gradus.players.build import build_players
+from gradus.recipe.compatibility import check_problems
+from gradus.recipe.core import Recipe
+from gradus.recipe.overrides import override_all
+from gradus.rewards.combine import check_reward
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rewards.functions import Function
+from gradus.rollouts.auto import Auto
+from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.training.interrupts import Stop
+from gradus.training.launch import go, prepare, proceed
+from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of
+from gradus.training.resume import put_back, replanned
+from gradus.training.run import OnStep, Run
+from gradus.types import Key, UserError, unknown
 from gradus.types.parts import Task
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a run was asked for, in words that can be stored: enough to build it again."""
-
-    recipe: Recipe
-    task: str
-    model: str | None = None
-    seed: int = 0
-    task_options: tuple[tuple[str, str], ...] = ()
-    device: str = "cpu"
-    log: tuple[str, ...] = ()  # other places that the metrics go to
-    processes: int = 1  # that train together; with the result of one, so not kept with the run
-
-    def stored(self) -> dict[str, Any]:
-        model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
-        is_path = self.task not in registry.task_modules() and Path(self.task).exists()
-        task = str(Path(self.task).resolve()) if is_path else _absolute(self.task)
-        return {
-            "recipe": to_json(self.recipe),
-            "task": task,
-            "task_options": [[name, str(Path(value).resolve()) if _is_path(name, value) else value] for name, value in self.task_options],
-            "model": model,
-            "seed": self.seed,
-            "device": self.device,
-            **({"log": list(self.log)} if self.log else {}),
-        }
-
-    @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Plan:
-        """The inverse of `stored`. Raises UserError where the recipe uses code that is gone or has changed."""
-        options = tuple((str(name), str(value)) for name, value in stored["task_options"])
-        log = tuple(str(name) for name in stored.get("log", ()))
-        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"), log)
-
-
-DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
-_FIELDS = {"source.path": "path", "held_out.path": "held_out"}
-
-
-class _Makers(Mapping[str, Callable[..., Task]]):
-    """Task makers by name, imported on use."""
-
-    def __getitem__(self, name: str) -> Callable[..., Task]:
-        if name not in registry.task_modules():
-            raise KeyError(name)
-        return registry.task_maker(name)
-
-    def __contains__(self, name: object) -> bool:
-        return name in registry.task_modules()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(registry.task_modules())
-
-    def __len__(self) -> int:
-        return len(registry.task_modules())
-
-
-TASKS = _Makers()
-
-
-def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
-    """The task of a name, file, file.py:task, data set or mixture. Options are given to its maker, or set on the task at a dotted field."""
-    from gradus.tasks.loaders import load_task as load
-    from gradus.tasks.loaders import options_of
-
-    if not isinstance(spec, str):
-        raise UserError(
-            f"a task must be a Task or text (a name, a file of problems, file.py:task), not {type(spec).__name__}; "
-            "write rows into a JSON lines file and name it (a data set has to_json)"
-        )
-    options = dict(options or {})
-    known = options_of(spec, TASKS)
-    # a field of a source that the maker takes by its own name goes through the maker, which knows what else hangs on it
-    options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
-    given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
-    task = load(spec, TASKS, **given)
-    for path, text in options.items():
-        names = {*known, *(f.name for f in fields(task) if f.name != "level" or task.level is not None)}  # rows of a file have no levels
-        if path.partition(".")[0] not in names:
-            raise unknown("option", f"--task.{path}", [f"--task.{n}" for n in names], f"Of the task {spec}")
-        parent, _, name = path.rpartition(".")
-        holder = get(task, parent) if parent else task
-        value = read(text, annotation(holder, name), get(task, path), f"task.{path}")
-        try:
-            task = put(task, path, value)
-        except UserError as error:
-            raise UserError(f"--task.{path} {text}: {error}") from None
-    return task
-
-
-def plan(
-    recipe: str | Recipe = "grpo",
-    task: str | None = None,
-    *,
-    model: str | None = None,
-    reward: str | Any | None = None,
-    profile: str | None = None,
-    steps: int | None = None,
-    seed: int = 0,
-    device: str = "cpu",
-    task_options: Mapping[str, str] | None = None,
-    log: str | Sequence[str] | None = None,
-) -> Plan:
-    """A plan from words. Without a task: the default for the kind of policy that the recipe trains.
-
-    The profile is `tiny` for built-in models and `small` for others, unless named.
-    """
-    check_seed(seed)
-    made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
-    task = DEFAULT_TASKS[made.policy] if task is None else task
-    if profile is not None and profile not in PROFILES:
-        raise unknown("profile", profile, PROFILES, "Give it with --profile")
-    if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
-        made = made.but(setting=PROFILES[profile or "small"])
-    if reward is not None:
-        from gradus.judging import judged_by
-
-        made = judged_by(made, _absolute(reward) if isinstance(reward, str) else reward)
-    if steps is not None:
-        if steps < 0:
-            raise UserError(f"--steps is {steps}; it must be 0 or more")
-        made = made.but(setting__steps=steps)
-    return Plan(made, task, model, seed, tuple((task_options or {}).items()), device, names_of(log))
-
-
-def check_seed(seed: int) -> None:
-    """Raises UserError for a seed from which no draws can be keyed."""
-    if not 0 <= seed < 2**64:
-        raise UserError(f"--seed is {seed}; it must be at least 0 and less than 2^64")
-
-
-def _is_path(name: str, value: str) -> bool:
-    """Whether the value of a task's option is a file or folder that is there; a plain word is one only where the option asks for a path."""
-    asked = name.rpartition(".")[2] in ("path", "held_out")
-    return (asked or "/" in value or "." in value) and Path(value).exists()
-
-
-def _absolute(spec: str) -> str:
-    """FILE.py:NAME with the file's whole path, so that a run can be resumed from any folder."""
-    file, colon, name = spec.rpartition(":")
-    return f"{Path(file).resolve()}{colon}{name}" if colon and Path(file).is_file() else spec
 
 
 def start(
@@ -203,7 +68,7 @@ def launch(
     stop: Stop | None = None,
 ) -> Run:
     """Starts a run of the plan and trains it to its end. Where it fails before its first step is done, its folder goes again."""
-    from gradus.systems.parallel import shared
+    from gradus.systems.leader import shared
 
     made = task or load_task(planned.task, dict(planned.task_options))
     check_problems(made)
@@ -281,10 +146,10 @@ def resume(
     """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes.
 
     `more`: steps in all from now on, if not as planned; `log`: places for the metrics from now on, if not as planned ("none" for none);
-    `until`, `processes`: as for `train`; `device`, `changes`: if not as planned, `setting__memory="6GB"` (`gradus.resuming.MAY_CHANGE`).
+    `until`, `processes`: as for `train`; `device`, `changes`: if not as planned, `setting__memory="6GB"` (`gradus.training.resume.MAY_CHANGE`).
     What was found broken is told by `view`, else on standard error, and in provenance.json.
     """
-    from gradus.systems.parallel import shared
+    from gradus.systems.leader import shared
 
     stop = until if isinstance(until, Stop) else Stop(until)
     opened = RunFolder.open(folder)
@@ -306,36 +171,6 @@ def resume(
         run.sinks = sinks_of(planned, run, told)
         with shared(run, planned.model, planned.device, processes):
             return proceed(run)
-
-
-def plan_of(folder: RunFolder) -> Plan:
-    """What a run was asked for. Raises UserError where its recipe is not one, or uses what is gone or has changed."""
-    try:
-        return Plan.read(folder.recipe())
-    except UserError as error:
-        raise UserError(f"{folder.path / RECIPE}: {str(error).removeprefix(f'{folder.path / RECIPE}').lstrip()}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UserError(
-            f"{folder.path / RECIPE} is not what this version of gradus wrote ({type(error).__name__}: {error}); put the old file back, "
-            "or use the version named in provenance.json"
-        ) from error
-
-
-def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:
-    """The model folder that a path means: the folder itself, or the final (else the best, else the newest) model of a run."""
-    if model_or_run in (None, "tiny"):
-        return None
-    path = Path(str(model_or_run))
-    if not is_run(path):
-        return str(path)
-    opened = RunFolder.open(path)
-    for name in (which, "final", "best"):
-        if (found := opened.model(name)) is not None:
-            return str(found)
-    checkpoint, _ = opened.latest()
-    if checkpoint is None:
-        raise UserError(f"run {path} has no checkpoint yet, so it holds no model; go on with it: gradus resume {path}")
-    return str(checkpoint.path / "model")
 
 
 def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None) -> Path:
@@ -397,3 +232,80 @@ def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return target
+
+
+def evaluate(
+    model_or_run: str | Path | None = None,
+    task: str | Task | None = None,
+    *,
+    pass_at: Sequence[int] = (1,),
+    samples: int = 0,
+    problems: int = 256,
+    reward: str | Any | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    task_options: Mapping[str, str] | None = None,
+    overrides: Sequence[tuple[str, str]] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Exam:
+    """pass@k, majority vote, greedy accuracy, reward and length on held-out problems, with intervals.
+
+    Args: model_or_run: a model's folder, a run's (its final model, else its best, else its newest), or None for the built-in model;
+    task: None: the run's own; samples: a problem, 0 for the largest of `pass_at`; reward: file.py:function; None: for a run on its own
+    task the one of its evaluations while training, else the task's verifier;
+    device: None: the run's own, cpu for a model; overrides: fields of the recipe, as on the command line.
+    """
+    check_seed(seed)
+    path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
+    options = dict(task_options or {})
+    own = False
+    if path is not None and is_run(path):
+        run, own = _of_run(path, task, options, overrides, device)
+    else:
+        if path is not None and not path.exists():
+            raise UserError(f'there is no folder "{path}"; give the folder of a model, or of a run (the one that was named with --run)')
+        if task is None:
+            raise UserError("a model is evaluated on a task: name one with --task (gradus tasks lists them)")
+        made = task if isinstance(task, Task) else load_task(task, options)
+        run = _of_model(path, made, overrides, device or "cpu")
+    run.seed = seed
+    judge = Function(path=reward) if isinstance(reward, str) else reward or verdict_of(run, own=own)
+    if judge is None:
+        raise UserError(f"task {run.task.name} has no answers to tell right from wrong; give a reward with --reward FILE.py:NAME")
+    check_reward(judge, run.task)
+    return asyncio.run(_examined(run, judge, ks=pass_at, samples=samples, problems=problems, progress=progress))
+
+
+async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
+    try:
+        return await examine(run, reward=judge, **how)
+    finally:
+        if hasattr(judge, "close"):
+            await judge.close()
+
+
+def _of_run(
+    path: Path, task: str | Task | None, options: Mapping[str, str], overrides: Sequence[tuple[str, str]], device: str | None
+) -> tuple[Run, bool]:
+    """A run as it stood at the checkpoint of its model, weights and what its parts remember; and whether the task is its own."""
+    folder = RunFolder.open(path)
+    planned = plan_of(folder)
+    own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)
+    if isinstance(task, str):
+        planned = replace(planned, task=task, task_options=tuple(options.items()))
+    elif options:
+        planned = replace(planned, task_options=(*planned.task_options, *options.items()))
+    planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)
+    run = start(planned, task=task if isinstance(task, Task) else None)
+    model = folder.model("final") or folder.model("best")
+    found = checkpoints.at(model.parent) if model is not None else folder.latest()[0]
+    if found is None:
+        raise UserError(f"run {path} has no whole checkpoint, so it holds no model; go on with it: gradus resume {path}")
+    run.restore(found)
+    return run, own
+
+
+def _of_model(path: Path | None, task: Task, overrides: Sequence[tuple[str, str]], device: str) -> Run:
+    recipe = Recipe(key="evaluation", policy=task.policy, rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
+    recipe = override_all(recipe, overrides)
+    return Run(recipe, task, build_players(recipe, path, task, Key(0), device))

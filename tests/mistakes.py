@@ -66,7 +66,7 @@ def page() -> dict[str, str]:
 
 def write() -> None:
     """Runs the whole table and writes the page."""
-    from gradus.cli import main
+    from gradus.cli.main import main
     from tests.bad_input import SECTIONS, TRAIN
     from tests.test_bad_input import lay, make_home
 

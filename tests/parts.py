@@ -13,22 +13,22 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import gradus.credit
 import gradus.objectives
 import gradus.papers
-from gradus.credit.bounded import Bounded
+from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
-from gradus.credit.penalty import Penalised
-from gradus.credit.to_go import ToGo
-from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.reward_to_go import RewardToGo
+from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.corrections import MaskedImportance
+from gradus.objectives.flow_kl import TransitionKL
+from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap, Weighted
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL
-from gradus.objectives.matching import MatchedPolicy, Robust, VelocityGap, Weighted
 from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
-from gradus.objectives.terms import EntropyBonus, Imitation, Policy, TruncatedImportance, ValueLoss
-from gradus.objectives.transitions import TransitionKL
+from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
@@ -68,9 +68,9 @@ LIKENESSES = [Weighted(0.0), Weighted(1.5), Robust(0.25)]
 ESTIMATORS = ("k1", "k2", "k3")
 
 POLICIES = [
-    *(Policy(ratio, trust, average=average) for ratio in RATIOS for trust in TRUSTS for average in AVERAGES),
-    *(Policy(ratio, Clip(), weight, average, coefficient=0.7) for ratio in RATIOS for weight in WEIGHTS for average in AVERAGES[:2]),
-    Policy(source="expert", ratio=Probability(), trust=Shaped(), average=Joint()),
+    *(PolicyGradient(ratio, trust, average=average) for ratio in RATIOS for trust in TRUSTS for average in AVERAGES),
+    *(PolicyGradient(ratio, Clip(), weight, average, coefficient=0.7) for ratio in RATIOS for weight in WEIGHTS for average in AVERAGES[:2]),
+    PolicyGradient(source="expert", ratio=Probability(), trust=Shaped(), average=Joint()),
 ]
 TERMS = [
     *(KL(0.3, estimator, average=average) for estimator in ESTIMATORS for average in AVERAGES),
@@ -91,7 +91,7 @@ FLOWING = [
     *(VelocityGap(0.3, draws=3, average=average) for average in AVERAGES),
     *(TransitionKL(0.3, average=average) for average in AVERAGES),
 ]
-PENALISED = (GroupRelative(), LeaveOneOut(), ToGo(0.9), GAE(0.9, 0.8))
+PENALISED = (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8))
 SCALES = ("population", "sample", "none")
 CREDITS = [
     *(GroupRelative(scale) for scale in SCALES),
@@ -103,9 +103,9 @@ CREDITS = [
     Constant(),
     *(GAE(0.9, 0.8, whitened) for whitened in (True, False)),
     *(LengthAdaptiveGAE(0.6, 0.9, whitened) for whitened in (True, False)),
-    *(ToGo(0.9, baseline, whitened) for baseline in ("none", "group", "others") for whitened in (True, False)),
-    *(Bounded(rule, 0.5, 2.0) for rule in (GroupRelative(), ToGo(0.9))),
-    *(Penalised(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), ToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
+    *(RewardToGo(0.9, baseline, whitened) for baseline in ("none", "group", "others") for whitened in (True, False)),
+    *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
+    *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(ImplicitProcess(0.3, 0.9, 0.8, bound, whitened) for bound in (True, False) for whitened in (True, False)),
 ]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from gradus.rewards.environment import EnvironmentReturn
+from gradus.training.world import Ask, RunWorld
 from gradus.types import Context, Ended, Key, Sampling, prompt_context
 from gradus.types.parts import Task
-from gradus.world import Ask, RunWorld
 
 END = 0
 ROLES = {"system": 1, "user": 2, "assistant": 3}

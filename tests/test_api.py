@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 import gradus
-from gradus.cli import main
-from gradus.study.evaluation import HeldOut
+from gradus.cli.main import main
+from gradus.study.held_out import HeldOut
 from gradus.types import UserError
 from gradus.types.parts import Judgement
 from gradus.types.players import Adapter
@@ -107,7 +107,7 @@ def test_the_best_model_is_exported_where_one_is_better(home):
 
 
 def test_the_given_model_chooses_the_profile(home):
-    from gradus.api import plan
+    from gradus.training.plan import plan
 
     assert plan("grpo").recipe.setting == gradus.load_recipe("grpo").setting
     assert plan("grpo", model=str(home / "model")).recipe.setting.learning_rate == 2e-5  # small: a model of one's own
@@ -146,7 +146,7 @@ def test_an_adapter_is_trained_carried_on_and_exported(home):
 
 
 def test_an_option_that_spells_like_a_folder_stays_what_was_typed(tmp_path, monkeypatch):
-    from gradus.api import plan
+    from gradus.training.plan import plan
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "answer").mkdir()

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from gradus.cli import main
+from gradus.cli.main import main
 from gradus.lab.folder import RunFolder
-from gradus.rewards.pool import stop_workers
+from gradus.workers.pool import stop_workers
 from tests import mistakes
 from tests.bad_input import SECTIONS, TRAIN, Row
 from tests.broken import BATCHED, ROWS
@@ -142,7 +142,7 @@ def test_what_the_system_refuses(capfd: pytest.CaptureFixture[str], monkeypatch:
     def refused(*arguments: object, **more: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "/the/place")
 
-    monkeypatch.setattr("gradus.catalogue.papers", refused)
+    monkeypatch.setattr("gradus.cli.show.papers", refused)
     assert main(["papers"]) == 2
     said = capfd.readouterr().err
     assert said == "gradus: the system refused at /the/place: Permission denied; check the permissions, or name another place\n"

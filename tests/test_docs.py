@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from gradus.cli import build_parser, main, split_fields, split_task
-from gradus.overrides import override, override_all
-from gradus.recipe import get
-from gradus.registry import recipe
+from gradus.cli.main import build_parser, main, split_fields, split_task
+from gradus.recipe.core import get
+from gradus.recipe.overrides import override, override_all
+from gradus.recipe.registry import recipe
 from gradus.sandbox import missing
 from gradus.types import UserError
 from tests.small_model import save_small_model

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gradus.cli import main
+from gradus.cli.main import main
 from gradus.lab.folder import RunFolder
-from gradus.recipe_json import from_json
-from gradus.registry import recipe
+from gradus.recipe.registry import recipe
+from gradus.recipe.serialise import from_json
 from tests.small_model import save_small_model
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -19,19 +19,19 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from gradus.cli import main
+from gradus.cli.main import main
 from gradus.lab import checkpoints
 from gradus.lab.folder import RunFolder
-from gradus.objectives.averages import SequenceMean
+from gradus.objectives.aggregation import SequenceMean
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.functions import LocalFunction
-from gradus.rewards.pool import stop_workers
+from gradus.training.world import judged
 from gradus.types import Failed, FailureKind, UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import LogProb
 from gradus.types.tally import Tally
 from gradus.updates.minibatches import Minibatches
-from gradus.world import judged
+from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
 from tests.toy import toy_run, train_toy, trajectory
 
@@ -131,7 +131,7 @@ def test_failures_are_borne_up_to_the_share_that_is_allowed() -> None:
 
 def test_a_step_of_which_nothing_is_left_changes_nothing() -> None:
     start, run = (toy_run(grpo.but(reward=marks(*["no"] * 8)), steps=1, prompts=2, group=4, max_failed=1.0) for _ in range(2))
-    from gradus.run import go
+    from gradus.training.launch import go
 
     go(run)
     assert (run.metrics[0]["failed"], run.metrics[0]["reward"]) == (8, None)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import gradus
-from gradus.cli import build_parser, main, split_fields
-from gradus.overrides import override_all
-from gradus.registry import recipe
-from gradus.types.user_code import load_object
+from gradus.cli.main import build_parser, main, split_fields
+from gradus.recipe.overrides import override_all
+from gradus.recipe.registry import recipe
+from gradus.runtime.user_code import load_object
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -11,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.player import Learner
-from gradus.recipe import Recipe
-from gradus.run import Run, go
+from gradus.players.learner import Learner
+from gradus.recipe.core import Recipe
+from gradus.training.launch import go
+from gradus.training.run import Run
 from gradus.types import Context, Ended, Frozen, Group, Key, Outcome, Problem, Sampling, Trajectory, prompt_context, uniforms
 from gradus.types.batch import Batch, make_batch
 from gradus.types.parts import Task

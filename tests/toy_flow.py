@@ -9,16 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradus.policies.build import build_players
+from gradus.players.build import build_players
 from gradus.policies.flow import FlowModel
 from gradus.policies.flow_network import FlowConfig
-from gradus.recipe import Recipe
-from gradus.rollouts.samplers import Drawing
-from gradus.run import Run, go
-from gradus.tasks.flow_2d import flow_2d
+from gradus.recipe.core import Recipe
+from gradus.tasks.flow.flow_2d import flow_2d
+from gradus.training.launch import go
+from gradus.training.run import Run
+from gradus.training.world import Ask
 from gradus.types import Context, Key, Problem, Request, Sampling, prompt_context
+from gradus.types.samplers import Drawing
 from gradus.updates.optimizers import AdamW
-from gradus.world import Ask
 
 SMALL = FlowConfig(width=8, depth=2, frequencies=2)
 

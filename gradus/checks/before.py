@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from gradus.checks import data, judging, machine, template
 from gradus.checks.findings import Finding, collected, counted, guarded, passed
 from gradus.checks.learning import of_learning
-from gradus.tasks.files import BadRow
+from gradus.tasks.data.files import BadRow
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
 
 if TYPE_CHECKING:
-    from gradus.api import Plan
-    from gradus.recipe import Recipe
-    from gradus.run import Run
+    from gradus.recipe.core import Recipe
+    from gradus.training.plan import Plan
+    from gradus.training.run import Run
 
 ROWS = 2000  # problems of a file whose reference answers are judged
 DRAWN = 32  # problems of a generator, and prompts that go through the template
@@ -56,7 +56,7 @@ def check(
     collected("sandbox", found, machine.of_sandbox(task, plan.recipe))
     _policy(plan, task, problems, samples, folder, found)
     if step and passed(found):
-        from gradus.systems.prediction import predict
+        from gradus.checks.memory_prediction import predict
 
         done = guarded("memory", found, lambda: predict(plan.recipe, task, plan.model, seed=plan.seed, device=plan.device))
         collected("memory", found, machine.of_step(done) if done is not None else ())
@@ -67,7 +67,7 @@ def check(
 
 def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: Path, found: list[Finding]) -> None:
     """What needs the model. One thing wrong does not hide another: the template is tried whether recipe, reward and model fit or not."""
-    from gradus.policies.build import load_policy
+    from gradus.players.build import load_policy
 
     run = _run(plan, task, found)
     wrong = not passed([f for f in found if f.check in ("fit", "reward")])
@@ -99,9 +99,9 @@ def about(recipe: Recipe) -> str:
 
 def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | None:
     """The task, its files read row by row first; bad rows are left out of it, so that the rest can be checked."""
-    from gradus import registry
-    from gradus.api import load_task
-    from gradus.tasks.loaders import open_tables
+    from gradus.recipe import registry
+    from gradus.tasks.data.loaders import open_tables
+    from gradus.training.plan import load_task
 
     options = dict(plan.task_options)
     bad: list[BadRow] = []
@@ -134,9 +134,10 @@ def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | No
 
 def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
     """The run that the plan would start, built piece by piece, so that one thing wrong does not hide another; None where one is."""
-    from gradus.fit import check_fit
-    from gradus.policies.build import build_players
-    from gradus.run import Run, judgeable
+    from gradus.players.build import build_players
+    from gradus.recipe.compatibility import check_fit
+    from gradus.training.launch import judgeable
+    from gradus.training.run import Run
 
     def fits() -> bool:
         check_fit(plan.recipe, task)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gradus.checks.findings import Finding, counted
-from gradus.fit import check_problems
-from gradus.tasks.files import BadRow, Table, each_row
-from gradus.tasks.rows import Checked, check_rows
+from gradus.recipe.compatibility import check_problems
+from gradus.tasks.data.files import BadRow, Table, each_row
+from gradus.tasks.data.rows import Checked, check_rows
 from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Source, Task
 
@@ -82,7 +82,7 @@ def _oddities(table: Table, checked: Checked, place: str) -> Iterator[Finding]:
 
 def quarantine(path: Path, rows: Sequence[BadRow]) -> None:
     """Writes bad rows as JSON lines: file, place, field, reason, text. Raises UserError for another ending, or a file that is there already."""
-    from gradus.lab.durable import write
+    from gradus.lab.atomic_files import write
 
     if path.suffix != ".jsonl":
         raise UserError(f'--quarantine is "{path}"; name a file that ends in .jsonl')
@@ -124,8 +124,8 @@ def _spread(source: Source, level: int | None, most: int) -> list[Problem]:
 
 def files_of(spec: str, options: Mapping[str, str], named: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:
     """The files and data sets that a task is made of, each with the options that it is read with."""
-    from gradus.tasks.loaders import is_data
-    from gradus.tasks.mixture import split_weights
+    from gradus.tasks.data.loaders import is_data
+    from gradus.tasks.data.mixture import split_weights
 
     if is_data(spec, named):
         return [(spec, options)]

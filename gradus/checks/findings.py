@@ -26,8 +26,8 @@ class Finding:
 
 def of_error(check: str, error: Exception, verdict: Verdict = "wrong") -> Finding:
     """The finding of an error whose sentence ends in what to do, after its last semicolon or full stop."""
+    from gradus.runtime.user_code import blamed
     from gradus.types import UserError
-    from gradus.types.user_code import blamed
 
     text = str(error) if isinstance(error, UserError) else blamed(error)
     if text is None:

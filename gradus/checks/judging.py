@@ -11,8 +11,8 @@ import numpy as np
 from gradus.checks.findings import Finding, counted
 from gradus.checks.machine import sandboxes_of
 from gradus.checks.template import answers_of
-from gradus.rollouts.given import told
-from gradus.rollouts.names import trajectory_name
+from gradus.rollouts.demonstrations import told
+from gradus.rollouts.ids import trajectory_name
 from gradus.types import Context, Failed, FailureKind, Group, Outcome, Problem, Request, Trajectory
 from gradus.types.parts import Task
 

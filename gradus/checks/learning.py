@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 from gradus.checks.findings import Finding
 from gradus.credit.groups import GroupRelative, LeaveOneOut
-from gradus.fit import objectives_of
-from gradus.recipe import Recipe
+from gradus.recipe.compatibility import objectives_of
+from gradus.recipe.core import Recipe
+from gradus.types.frozen import value_fields
 
 COMPARING = (GroupRelative, LeaveOneOut)
 """Credit rules that give zeros to a group of one, and to one whose rewards are equal."""
@@ -34,5 +35,5 @@ def _parts(part: Any) -> Iterator[Any]:
     """A part and those within it."""
     if is_dataclass(part):
         yield part
-        for field in fields(part):
+        for field in value_fields(part):
             yield from _parts(getattr(part, field.name))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 from gradus.checks.findings import Finding
+from gradus.types.frozen import value_fields
 
 TOKEN = 16  # bytes of a sampled token in the stored rollouts: token, log-probability, version, advantage; compressed text is little beside
 GB = 1e9
@@ -58,7 +59,7 @@ def _checkpoint(player: Any) -> int:
 
 def of_memory(run: Any, device: str) -> Iterator[Finding]:
     """Whether gradients and moments fit into what is free once the models are loaded; what an update holds besides depends on its batch."""
-    from gradus.systems.memory import free_memory
+    from gradus.runtime.memory import free_memory
     from gradus.types.guards import bytes_of
 
     asked = run.recipe.setting.memory
@@ -120,7 +121,7 @@ def sandboxes_of(part: Any, depth: int = 8) -> Iterator[Any]:
     if isinstance(part, Sandbox):
         yield part
     elif depth and is_dataclass(part) and not isinstance(part, type):
-        for field in fields(part):
+        for field in value_fields(part):
             yield from sandboxes_of(getattr(part, field.name), depth - 1)
     elif depth and isinstance(part, Mapping):
         for value in part.values():

@@ -11,7 +11,7 @@ from gradus.checks.learning import of_learning
 from gradus.rewards.functions import Function
 
 if TYPE_CHECKING:
-    from gradus.run import Run
+    from gradus.training.run import Run
 
 BAD_ROWS = "bad_rows.jsonl"  # in the run's folder: the rows that were left out
 

@@ -59,7 +59,7 @@ def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class GAE:
-    """PPO's advantages from a critic's values. A KL penalty in the reward is put round it: `Penalised(GAE())`."""
+    """PPO's advantages from a critic's values. A KL penalty in the reward is put round it: `KLPenalty(GAE())`."""
 
     gamma: float = 1.0
     lam: float = 0.95

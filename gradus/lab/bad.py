@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradus.lab.durable import PARTIAL, encode, remove, room, sync, write
+from gradus.lab.atomic_files import PARTIAL, encode, remove, room, sync, write
 
 if TYPE_CHECKING:
     from gradus.updates.diagnosis import Diagnosis

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradus.lab.durable import PARTIAL, aside, encode, remove, room, sync, write
+from gradus.lab.atomic_files import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.types import UserError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradus.lab import checkpoints, rollouts
+from gradus.lab.atomic_files import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.lab.checkpoints import Checkpoint
-from gradus.lab.durable import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.lab.provenance import now
 from gradus.types import Group, Trajectory, UserError
 

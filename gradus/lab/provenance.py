@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gradus.lab.checkpoints import digest
-from gradus.types.cores import usable_cores
+from gradus.runtime.cores import usable_cores
 
 PACKAGES = ("gradus", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "sympy")
 

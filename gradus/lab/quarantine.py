@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradus.lab.columns import plain_json
+from gradus.lab.arrow import plain_json
 from gradus.types import Failed, Trajectory
 
 LONGEST = 16_384

@@ -9,8 +9,8 @@ from string import Template
 from typing import Any
 
 from gradus.lab import rollouts
+from gradus.lab.atomic_files import room, write
 from gradus.lab.curves import Series, chart
-from gradus.lab.durable import room, write
 from gradus.lab.folder import ROLLOUTS, RunFolder
 from gradus.lab.live import duration
 from gradus.types import Failed, Group, Outcome, Problem, Trajectory

@@ -1,6 +1,6 @@
 """Every rollout of a run on disk: one Arrow file a step, and every hundred steps, counted from 0, folded into one Parquet file.
 
-`rollouts/step-000123.arrow`, `rollouts/steps-000000-000099.parquet`: one row a step (see `gradus.lab.columns`). Where both hold a step,
+`rollouts/step-000123.arrow`, `rollouts/steps-000000-000099.parquet`: one row a step (see `gradus.lab.arrow`). Where both hold a step,
 the Parquet file is whole and the Arrow file is what an interrupted fold has left.
 """
 
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradus.lab import columns
-from gradus.lab.durable import PARTIAL, aside, remove, sync, write
+from gradus.lab import arrow
+from gradus.lab.atomic_files import PARTIAL, aside, remove, sync, write
 from gradus.types import Group, UserError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _MANY = re.compile(r"steps-(\d{6,})-\d{6,}\.parquet")
 def append(folder: Path, step: int, groups: Sequence[Group]) -> None:
     """Stores the rollouts of a step, and folds the hundred that it completes. Equal groups give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder, step, columns.encode(step, groups))
+    _write(folder, step, arrow.encode(step, groups))
     if step % FOLDED == FOLDED - 1:
         _fold(folder, _first(step))
 
@@ -42,7 +42,7 @@ def scan(folder: Path, wanted: Collection[int] | None = None) -> Iterator[tuple[
             continue
         for step in sorted(step for step in ones if _first(step) == start):
             if wanted is None or step in wanted:
-                yield from columns.decode(_open(ones[step]))
+                yield from arrow.decode(_open(ones[step]))
 
 
 def read(folder: Path, steps: Collection[int] | None = None) -> list[tuple[int, Group]]:
@@ -69,7 +69,7 @@ def cut_back(folder: Path, step: int) -> None:
     for start, path in folds.items():
         if start < step < start + FOLDED:
             for number, groups in _scan_fold(path, range(start, step)):
-                _write(folder, number, columns.encode(number, groups))
+                _write(folder, number, arrow.encode(number, groups))
         if start + FOLDED > step:
             path.unlink()
     for number, path in ones.items():
@@ -99,7 +99,7 @@ def _fault(path: Path, number: int) -> str:
     """Why the file of a step, or of the hundred that begins with it, is none; '' where it is one."""
     try:
         one = _ONE.fullmatch(path.name) is not None
-        steps = [step for step, _ in columns.decode(_open(path))] if one else _steps(path)
+        steps = [step for step, _ in arrow.decode(_open(path))] if one else _steps(path)
     except UserError as error:
         return str(error).partition(": delete")[0]
     except Exception as error:  # whatever bytes may lead a reader to
@@ -180,7 +180,7 @@ def _scan_fold(path: Path, wanted: Collection[int] | None) -> Iterator[tuple[int
         with pq.ParquetFile(path) as file:
             for row, step in enumerate(file.read(columns=["step"]).column("step").to_pylist()):
                 if wanted is None or step in wanted:
-                    yield from columns.decode(file.read_row_group(row))
+                    yield from arrow.decode(file.read_row_group(row))
     except (pa.ArrowInvalid, OSError) as error:
         raise _unreadable(path, error) from error
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradus.lab.durable import PARTIAL
+from gradus.lab.atomic_files import PARTIAL
 from gradus.types import Ended, Group, Message, Problem, Trajectory, UserError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Steps = Iterable[tuple[int, Sequence[Group]]]
 Row = dict[str, Any]
+FORMS = ("model", "sft", "preference", "rollouts")  # what a run is exported as
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradus.lab.columns import plain_json
+from gradus.lab.arrow import plain_json
 from gradus.types import Group, Trajectory
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradus.objectives.terms import Policy, Term, Weight
+from gradus.objectives.terms import PolicyGradient, Term, Weight
 from gradus.types import Frozen
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
@@ -40,7 +40,7 @@ class MaskedImportance:
 
 def correctable(terms: Mapping[str, Term] | None) -> bool:
     """Whether a term of the objective can be corrected, or corrects itself by a ratio to the behaviour or a weight of its own."""
-    return any(isinstance(term, Policy) for term in (terms or {}).values())
+    return any(isinstance(term, PolicyGradient) for term in (terms or {}).values())
 
 
 def corrected(terms: Mapping[str, Any], weight: Weight) -> Frozen[Any]:
@@ -52,5 +52,5 @@ def corrected(terms: Mapping[str, Any], weight: Weight) -> Frozen[Any]:
 
 
 def _lacks(term: Any) -> bool:
-    own = isinstance(term, Policy) and term.source == "policy" and term.weight is None
+    own = isinstance(term, PolicyGradient) and term.source == "policy" and term.weight is None
     return own and getattr(term.ratio, "against", "behaviour") == "old"

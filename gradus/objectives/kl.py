@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from gradus.objectives.averages import Average, SequenceMean
+from gradus.objectives.aggregation import Average, SequenceMean
 from gradus.types.batch import Batch
 from gradus.types.signals import LogProb, LogProbs, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from gradus.objectives.averages import Average, SequenceMean
+from gradus.objectives.aggregation import Average, SequenceMean
 from gradus.objectives.preference import members, preference_losses
 from gradus.objectives.scores import MeanLogProb, Score
 from gradus.types.batch import Batch, Counts, segment_sum

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor
 
-from gradus.objectives.averages import Average, SequenceMean, TokenMean
+from gradus.objectives.aggregation import Average, SequenceMean, TokenMean
 from gradus.objectives.ratios import Ratio, TokenRatio
 from gradus.objectives.trust import Clip, Trust
 from gradus.types import UserError
@@ -55,7 +55,7 @@ class TruncatedImportance:
 
 
 @dataclass(frozen=True)
-class Policy:
+class PolicyGradient:
     """The policy-gradient term, four choices: which ratio, how it is trusted, a weight, how actions are averaged."""
 
     ratio: Ratio = TokenRatio()

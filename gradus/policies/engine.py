@@ -18,8 +18,8 @@ from gradus.policies.blocks import cover
 from gradus.policies.compiled import CompiledCache, Shared, fits
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
-from gradus.policies.draws import Settings, choose
-from gradus.systems.memory import free_memory
+from gradus.policies.token_sampling import Settings, choose
+from gradus.runtime.memory import free_memory
 from gradus.types import Ended, Sampling, UserError, uniforms
 
 CACHE_SHARE = 0.5  # of the memory that is free: a cache takes fewer slots rather than more

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from gradus.policies.flow_network import FlowConfig, Velocity
 from gradus.policies.flow_steps import draw, matching_pairs, transition_logprob
-from gradus.rollouts.samplers import Drawing
 from gradus.types import Context, Frozen, Key, UserError, unknown
 from gradus.types import signals as s
+from gradus.types.samplers import Drawing
 from gradus.types.signals import Want
 
 KIND = "gradus_flow"

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from gradus.policies.flow_network import Velocity
-from gradus.rollouts.samplers import Step
 from gradus.types import Key, uniforms
+from gradus.types.samplers import Step
 from gradus.types.tally import check_same_shape
 
 BLOCK = 64  # rows of every forward pass while drawing: a row's bits depend on the shape of the product that it is part of

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.adapter import Foreign, load_foreign
 from gradus.policies.config import Unsupported, end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
@@ -27,6 +26,7 @@ from gradus.policies.pack import forward, pack
 from gradus.policies.quantised import Bits
 from gradus.policies.rows import take_rows
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
+from gradus.policies.transformers_model import Foreign, load_foreign
 from gradus.types import Context, Key, Message, Sampling, UserError
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gradus.policies.sharing import families
+from gradus.policies.prefix_sharing import families
 from gradus.types import Context
 
 

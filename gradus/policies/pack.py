@@ -22,8 +22,8 @@ from gradus.policies.config import Rule
 from gradus.policies.decoder import Decoder, Layer, Rotation
 from gradus.policies.fused import compiled
 from gradus.policies.packed_attention import Spans, packed_attention
+from gradus.policies.prefix_sharing import families
 from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
-from gradus.policies.sharing import families
 from gradus.types import Context, UserError
 
 _WASTE, _FREE = 1.2, 128  # lengths are padded alike while that costs at most this many times the rows, or this many more

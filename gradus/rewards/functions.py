@@ -16,16 +16,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from gradus.rewards.blame import Asker, about, judged
-from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, own, required
 from gradus.rewards.combine import Combines
-from gradus.rewards.pool import Pool, pool_of
-from gradus.rewards.round import Limits, overtime
-from gradus.rewards.worker import Answer
 from gradus.types import Failed, FailureKind, Frozen, Group, Key, Outcome, Trajectory, UserError
 from gradus.types.parts import Judgement, Reward, RewardFunction, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
+from gradus.workers.call_queue import Limits, overtime
+from gradus.workers.isolate_failures import Asker, about, judged
+from gradus.workers.pool import Pool, pool_of
+from gradus.workers.trl_signature import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, own, required
+from gradus.workers.worker import Answer
 
 T = TypeVar("T")
 

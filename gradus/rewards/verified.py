@@ -9,19 +9,19 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar
 
-from gradus.rewards.calling import failure_of, outcome
 from gradus.rewards.combine import Combines
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.functions import check_limits, in_pool
-from gradus.rewards.interrupted import one_by_one
-from gradus.rewards.pool import Pool, pool_of
-from gradus.rewards.round import Limits, Question
+from gradus.runtime.user_code import Located
 from gradus.types import Failed, Frozen, Group, Outcome, Problem, Trajectory, UserError
 from gradus.types.packing import packed
 from gradus.types.parts import Judgement, OfSeveral, Signals, Task, Together, Verify, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
-from gradus.types.user_code import Located
+from gradus.workers.call_queue import Limits, Question
+from gradus.workers.in_process import one_by_one
+from gradus.workers.pool import Pool, pool_of
+from gradus.workers.trl_signature import failure_of, outcome
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradus.rollouts.asking import started, stepped
-from gradus.rollouts.names import group_name, trajectory_name
+from gradus.rollouts.environment_calls import started, stepped
+from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening, recalled
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World

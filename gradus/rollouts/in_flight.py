@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gradus.rollouts.acting import Acting
-from gradus.rollouts.kept import answer_of, begun_answer, flat_prompt, kept_answer, kept_request, request_of
-from gradus.rollouts.names import group_name
-from gradus.rollouts.single import one_turn
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.ids import group_name
+from gradus.rollouts.serialise import answer_of, begun_answer, flat_prompt, kept_answer, kept_request, request_of
+from gradus.rollouts.single_turn import one_turn
 from gradus.types import Context, Ended, Group, Request, UserError, prompt_context
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
@@ -46,8 +46,8 @@ class InFlight:
         check_ranges(self, parts="[1, inf)")
 
     @property
-    def test(self) -> Acting:
-        return Acting()
+    def test(self) -> Auto:
+        return Auto()
 
     def start(self) -> dict[str, Any]:
         return {"flights": []}

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from gradus.runtime.cores import usable_cores
 from gradus.sandbox import bubblewrap
 from gradus.sandbox.process import Program, Settings, Started, nursery, started
 from gradus.sandbox.records import Isolation, Limits, Ran, SandboxError, checked_name
 from gradus.types import UserError
-from gradus.types.cores import usable_cores
 from gradus.types.ranges import check_ranges
 
 KINDS = 4  # of settings for which interpreters wait; those of the settings used longest ago end first

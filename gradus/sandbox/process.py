@@ -20,8 +20,8 @@ from functools import cache
 from pathlib import Path
 
 from gradus.sandbox import bubblewrap
-from gradus.sandbox.allowance import environment, resources
 from gradus.sandbox.records import PROGRAM, End, Isolation, Limits, Ran, SandboxError
+from gradus.sandbox.resource_limits import environment, resources
 from gradus.sandbox.seccomp import filter_for
 from gradus.sandbox.usage import Tree, ended_first
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradus.rollouts.acting import Acting
-from gradus.tasks.final_answer import answered
+from gradus.rollouts.auto import Auto
+from gradus.tasks.data.final_answer import answered
 from gradus.types import Group, Problem, Request, Trajectory
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
@@ -22,7 +22,7 @@ class BestOf:
     """
 
     count: int = 8
-    rollout: Any = Acting()
+    rollout: Any = Auto()
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")
@@ -45,7 +45,7 @@ class Majority:
     """
 
     count: int = 8
-    rollout: Any = Acting()
+    rollout: Any = Auto()
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")

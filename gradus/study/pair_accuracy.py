@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradus.selection.filters import without_failures
-from gradus.study.evaluation import held_out_requests
+from gradus.study.held_out import held_out_requests
 from gradus.study.summary import mean
 from gradus.types import Group
 from gradus.types.parts import Reward, Task

@@ -16,16 +16,16 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from gradus.recipe import Recipe, Setting
-from gradus.recipe_json import from_json
+from gradus.recipe.core import Recipe, Setting
+from gradus.recipe.serialise import from_json
+from gradus.runtime.memory import limited
 from gradus.systems.channel import Channel, Closed, join, leave
-from gradus.systems.errands import contexts_from, samples_message, samples_wanted, wants_from
-from gradus.systems.memory import limited
+from gradus.systems.messages import contexts_from, samples_message, samples_wanted, wants_from
 from gradus.types import Frozen, Key, UserError
 from gradus.types.parts import Task
 from gradus.types.players import Player
+from gradus.updates.forward_backward import backward
 from gradus.updates.optimizers import AdamW
-from gradus.updates.passes import backward
 
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
 
@@ -40,7 +40,7 @@ class Worker:
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
         """Builds the players. Their weights are those of their folders until the first `weights`."""
-        from gradus.policies.build import build_players
+        from gradus.players.build import build_players
 
         players = {
             name: Player(model=from_json(spec["model"]), objective=Frozen() if spec["learns"] else None)

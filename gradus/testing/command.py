@@ -29,7 +29,7 @@ def contract(options: argparse.Namespace) -> int:
     only = listed(options.only) or None
     task: Task | str = options.task
     if given:
-        from gradus.api import load_task
+        from gradus.training.plan import load_task
 
         task = load_task(options.task, given)
     reports: list[Report] = []

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any
 
+from gradus.runtime.user_code import line_of
 from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
 from gradus.testing.subject import Effort, Subject, Texts, allowed, content, environment_of, subject_of
 from gradus.testing.watched import Limits, watch
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Environment, Task, Turn
-from gradus.types.user_code import line_of
 
 PLAYED = 12  # hostile actions an episode at most
 NONSENSE = ("", "nonsense", "?", "-1", "0", "a b c")

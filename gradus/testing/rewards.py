@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from gradus.rewards.calling import accepted, arguments_of, check_columns, columns_of, outcomes, required
+from gradus.runtime.user_code import load_object, split_spec
 from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
 from gradus.testing.subject import Effort, Subject, Texts, no_outcome, plain, subject_of
 from gradus.testing.tasks import NOTHING
 from gradus.testing.watched import Call, Limits, watch
 from gradus.types import Failed, Problem, Trajectory, UserError
 from gradus.types.parts import RewardFunction, Task
-from gradus.types.user_code import load_object, split_spec
+from gradus.workers.trl_signature import accepted, arguments_of, check_columns, columns_of, outcomes, required
 
 Answer = tuple[Problem, str]
 BATCH = 8

@@ -111,7 +111,7 @@ class Subject:
 def subject_of(task: Task | str, **more: Any) -> Subject:
     """The subject that a task or its name means. Raises UserError for a name that is not known, what is no task, and levels that it lacks."""
     if isinstance(task, str):
-        from gradus.api import load_task
+        from gradus.training.plan import load_task
 
         subject = Subject(load_task(task), task, **more)
     elif isinstance(task, Task):
@@ -143,14 +143,14 @@ def said(problem: Problem) -> str:
 
 def content(problem: Problem) -> str:
     """A problem as text, equal for equal problems, whatever their ids."""
-    from gradus.lab.columns import plain_json
+    from gradus.lab.arrow import plain_json
 
     return plain_json([problem.text, problem.messages, problem.answer, problem.meta])
 
 
 def stored(problem: Problem) -> Problem:
     """A problem as it comes back from a run's folder: lists for tuples, text for what JSON does not know."""
-    from gradus.lab.columns import plain_json
+    from gradus.lab.arrow import plain_json
 
     return replace(problem, answer=json.loads(plain_json(problem.answer)), meta=Frozen(json.loads(plain_json(problem.meta))))
 

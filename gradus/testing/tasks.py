@@ -13,13 +13,13 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from gradus.runtime.user_code import raised
 from gradus.testing.environments import RULES as ENVIRONMENT_RULES
 from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
 from gradus.testing.subject import Effort, Subject, Texts, allowed, content, full, no_outcome, plain, said, stored, subject_of
 from gradus.testing.watched import Call, Limits, watch
 from gradus.types import Problem, UserError
 from gradus.types.parts import Task
-from gradus.types.user_code import raised
 
 DRAWING = 20.0  # seconds of processor time that drawing the problems of one level may take
 NOTHING = ("", " ", "\n", "?", "I do not know.", "No idea")  # what answers nothing

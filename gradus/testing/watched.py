@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from gradus.runtime.user_code import raised_in
 from gradus.types import UserError, unknown
-from gradus.types.user_code import raised_in
 
 T = TypeVar("T")
 

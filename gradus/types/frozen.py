@@ -1,8 +1,9 @@
-"""A mapping that cannot change: hashable by content, ordered as written, equal to any mapping with the same items."""
+"""Frozen values: a mapping that cannot change (hashable by content, ordered as written), and the fields that make up a part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import Field, fields
 from typing import Any, TypeVar
 
 V = TypeVar("V")
@@ -41,3 +42,8 @@ class Frozen(Mapping[str, V]):
     def replace(self, **changes: V | None) -> Frozen[V]:
         merged = {**self._items, **changes}
         return Frozen({k: v for k, v in merged.items() if v is not None})
+
+
+def value_fields(part: Any) -> list[Field[Any]]:
+    """The fields of a dataclass, or an instance, that make up its value. A field that takes no part in comparison is not one of them."""
+    return [field for field in fields(part) if field.compare]

@@ -18,7 +18,7 @@ from gradus.types import Context, Frozen, Group, Key, Trajectory
 from gradus.types.batch import Batch
 from gradus.types.signals import Want
 from gradus.types.tally import Tally
-from gradus.updates.passes import backward, passes
+from gradus.updates.forward_backward import backward, passes
 
 AROUND = 3  # actions on either side that are shown
 LOGPROBS = "log-probabilities as sampled"

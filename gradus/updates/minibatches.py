@@ -22,7 +22,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import Want
 from gradus.types.tally import Tally, merge
 from gradus.updates.diagnosis import broken_losses, of_update
-from gradus.updates.passes import carry, passes
+from gradus.updates.forward_backward import carry, passes
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally
 from gradus.updates.diagnosis import broken_losses, of_update
+from gradus.updates.forward_backward import carry
 from gradus.updates.minibatches import Minibatches, forward, gradient
-from gradus.updates.passes import carry
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, *, iterations: int, tolerance: float = 1e-10) -> Tensor:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from benchmarks.tiny_table import row, within
-from gradus.study.exam import Exam
+from gradus.study.evaluate import Exam
 from gradus.study.passk import Interval
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from gradus.cli import main
-from gradus.rewards.pool import stop_workers
+from gradus.cli.main import main
+from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
 
 ROWS = "".join(json.dumps({"prompt": f"{n}+1=", "answer": str(n + 1)}) + "\n" for n in range(30))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gradus.api import load_task
 from gradus.checks.data import bad_rows_of, files_of, of_rows, of_task, quarantine, some_problems
-from gradus.tasks.files import BadRow, read_table
+from gradus.tasks.data.files import BadRow, read_table
+from gradus.training.plan import load_task
 from gradus.types import UserError
 
 BAD = '{"prompt": "a", "answer": 1}\n{"prompt": "b"\n{"prompt": 4}\n{"prompt": "c", "answer": 2}\n'

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
-from gradus.api import load_task
 from gradus.checks.data import some_problems
 from gradus.checks.judging import of_references, of_reward, of_samples, of_verifier
-from gradus.recipe import Recipe
-from gradus.registry import recipe
+from gradus.recipe.core import Recipe
+from gradus.recipe.registry import recipe
 from gradus.rewards.functions import LocalFunction
-from gradus.run import Run, prepare
-from gradus.tasks.unit_tests import UnitTests
+from gradus.tasks.code.unit_tests import UnitTests
 from gradus.testing.report import RAISING
+from gradus.training.launch import prepare
+from gradus.training.plan import load_task
+from gradus.training.run import Run
 from gradus.types import Outcome, Problem, UserError
 from gradus.types.parts import Task
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gradus.api import plan
 from gradus.checks import findings
 from gradus.checks.before import check
 from gradus.checks.learning import of_learning
-from gradus.cli import main
-from gradus.recipe import Recipe
-from gradus.registry import recipe, recipe_modules
+from gradus.cli.main import main
+from gradus.recipe.core import Recipe
+from gradus.recipe.registry import recipe, recipe_modules
+from gradus.training.plan import plan
 
 
 @pytest.mark.parametrize(

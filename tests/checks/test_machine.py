@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from gradus.api import load_task
 from gradus.checks import machine
 from gradus.checks.machine import disk_needed, learning, of_disk, of_memory, of_sandbox, of_step, sandboxes_of, size, weights
-from gradus.registry import recipe
-from gradus.run import Run, prepare
+from gradus.checks.memory_prediction import Prediction
+from gradus.recipe.registry import recipe
 from gradus.sandbox import Isolation, Ran, Sandbox
 from gradus.sandbox.records import End
-from gradus.systems.prediction import Prediction
+from gradus.training.launch import prepare
+from gradus.training.plan import load_task
+from gradus.training.run import Run
 from gradus.types import Frozen
 
 
@@ -54,7 +55,7 @@ def test_the_disk(run: Run, free: int, verdict: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("free", "verdict"), [(10**6, "wrong"), (10**9, "ok"), (None, "not checked")])
 def test_memory(run: Run, free: int | None, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradus.systems.memory.free_memory", lambda device: free)
+    monkeypatch.setattr("gradus.runtime.memory.free_memory", lambda device: free)
     (found,) = of_memory(run, "cpu")
     assert found.verdict == verdict
     assert bool(found.remedy) == (verdict == "wrong")

@@ -9,7 +9,7 @@ import pytest
 
 from gradus import train
 from gradus.checks.start import BAD_ROWS
-from gradus.cli import main
+from gradus.cli.main import main
 
 ROWS = "".join(json.dumps({"prompt": f"{n}+1=", "answer": str(n + 1)}) + "\n" for n in range(20))
 SHORT = {"setting__prompts": 2, "setting__group": 2, "setting__max_tokens": 4, "study": None}

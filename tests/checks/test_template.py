@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from gradus.api import load_task
 from gradus.checks.template import answers_of, of_template
 from gradus.policies.lm import LanguageModel
 from gradus.policies.tiny import folder
-from gradus.tasks.rows import Columns, problem_of
+from gradus.tasks.data.rows import Columns, problem_of
+from gradus.training.plan import load_task
 from gradus.types import Frozen, Key, Problem
 from tests.small_model import save_small_model
 

@@ -18,8 +18,8 @@ from gradus.credit.groups import (
     group_relative,
     leave_one_out,
 )
-from gradus.overrides import override_all
-from gradus.registry import recipe
+from gradus.recipe.overrides import override_all
+from gradus.recipe.registry import recipe
 from tests.toy import advantages, group
 
 REWARDS = st.lists(st.integers(-100, 100).map(lambda n: n / 4), min_size=2, max_size=8)  # quarters: exact in binary

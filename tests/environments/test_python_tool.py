@@ -11,7 +11,7 @@ from gradus.sandbox import End, Limits, Ran, Sandbox
 from gradus.types import Failed, Key, Problem, UserError
 from gradus.types.parts import Turn
 from tests.sandbox.isolated import isolated
-from tests.tasks.test_unit_tests import Facts
+from tests.tasks.code.test_unit_tests import Facts
 
 PROBLEM = Problem("p", "python_tool", messages=({"role": "user", "content": "2 to the power 10?"},), answer="1024")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gradus.lab import checkpoints
-from gradus.lab.durable import PARTIAL
+from gradus.lab.atomic_files import PARTIAL
 from gradus.lab.folder import RunFolder
 from gradus.types import UserError
 from tests.faults.traced import Fault, possible, traced

@@ -11,8 +11,8 @@ import torch
 
 from gradus import api
 from gradus.papers.bases.grpo import grpo
-from gradus.policies.player import Learner
-from gradus.run import Run
+from gradus.players.learner import Learner
+from gradus.training.run import Run
 from gradus.types import Key
 
 PLAIN = grpo.but(objective__kl=None, players__reference=None)

@@ -15,9 +15,10 @@ from torch import Tensor
 import gradus
 from gradus import api
 from gradus.credit.groups import GroupRelative
-from gradus.policies.player import Learner
+from gradus.players.learner import Learner
 from gradus.rewards.functions import LocalFunction
-from gradus.run import Run, go
+from gradus.training.launch import go
+from gradus.training.run import Run
 from gradus.types import Key, UserError
 from gradus.types.guards import Guard
 from gradus.types.parts import Credited

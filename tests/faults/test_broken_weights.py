@@ -10,8 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from gradus.policies.player import Learner
-from gradus.run import Run, go
+from gradus.players.learner import Learner
+from gradus.training.launch import go
+from gradus.training.run import Run
 from tests.faults.small_runs import PLAIN, Said, poison, start
 from tests.toy import BigramPolicy, toy_run
 

@@ -11,7 +11,7 @@ from tests.faults.training import same, whole_up_to, words
 MOMENTS = [
     ("gradus.policies.lm:LanguageModel.act", "4", "after"),  # answers are there that nobody has judged
     ("gradus.rewards.verified:Verified.score", "3", "before"),
-    ("gradus.policies.player:Learner.move", "1", "after"),  # weights have moved, and nothing says so
+    ("gradus.players.learner:Learner.move", "1", "after"),  # weights have moved, and nothing says so
     ("gradus.lab.rollouts:append", "1", "after"),  # rollouts are stored, the line of metrics is not
     ("gradus.lab.folder:RunFolder.append_metrics", "1", "after"),
     ("gradus.lab.rollouts:cut_back", "0", "after"),  # rollouts are cut back, metrics are not

@@ -20,14 +20,14 @@ import gradus.credit
 import gradus.papers
 import gradus.selection
 from benchmarks.rewards import measure
-from gradus.cli import main
+from gradus.cli.main import main
 from gradus.credit.groups import BatchRelative
 from gradus.lab.folder import RunFolder
-from gradus.loop import merged, with_credit
-from gradus.rewards.pool import stop_workers
 from gradus.selection.filters import without_failures
+from gradus.training.loop import merged, with_credit
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, Key, Trajectory
 from gradus.types.batch import make_batch
+from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
 from tests.toy import trajectory
 
@@ -117,10 +117,10 @@ def test_there_are_rules_and_filters() -> None:
         "LeaveOneOut",
         "BatchRelative",
         "ProbeBaseline",
-        "ToGo",
+        "RewardToGo",
         "GAE",
-        "Penalised",
-        "Bounded",
+        "KLPenalty",
+        "Clipped",
     }
     assert {type(f).__name__ for f in FILTERS} >= {"Informative", "Mixed", "Best", "BestAndWorst", "MeanReward", "Everything"}
 
@@ -141,7 +141,7 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
     assert rule.assign(without_failures([groups[2]]), seen) == []  # nothing is left of the step
 
 
-WITHIN = {"GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Bounded", "Penalised"}
+WITHIN = {"GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty"}
 """Rules that compare an answer with the others of its group; BatchRelative does so by its baseline. The rest compare with more, or with nothing."""
 
 

@@ -15,7 +15,8 @@ import torch
 from gradus import api
 from gradus.papers.bases.grpo import grpo
 from gradus.policies.lm import LanguageModel
-from gradus.run import Run, go
+from gradus.training.launch import go
+from gradus.training.run import Run
 from gradus.types import UserError
 from gradus.updates import minibatches
 from tests.faults.small_runs import Killed, files, start

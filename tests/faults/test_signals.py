@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.forked import Forked, Process
 from tests.faults.training import same, steps_done, whole_up_to, words
-from tests.rewards.processes import gone, needs_proc, running
+from tests.workers.processes import gone, needs_proc, running
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def until(there: Path, process: Process, log: Path) -> None:
 # in sampling; in the evaluation of a boundary; when the update has begun; within a save
 PLACES = [
     ("gradus.policies.lm:LanguageModel.act", 4, "SIGTERM", "saving", 143),
-    ("gradus.study.evaluation:accuracy", 2, "SIGINT", "saving", 130),
+    ("gradus.study.held_out:accuracy", 2, "SIGINT", "saving", 130),
     ("gradus.updates.minibatches:Minibatches.update", 3, "SIGTERM", "finishing", 143),
     ("gradus.lab.checkpoints:_commit", 1, "SIGHUP", "finishing", 129),
 ]

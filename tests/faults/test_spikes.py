@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from gradus import api
-from gradus.policies.player import Learner
-from gradus.recipe import Setting
-from gradus.run import Run, go
+from gradus.players.learner import Learner
+from gradus.recipe.core import Setting
+from gradus.training.launch import go
+from gradus.training.run import Run
 from gradus.types import Key
 from gradus.types.guards import Guard
 from gradus.types.players import Player

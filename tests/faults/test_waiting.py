@@ -10,10 +10,10 @@ import pytest
 
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.functions import Function, LocalFunction
-from gradus.rewards.pool import pool_of, stop_workers
 from gradus.types import UserError
-from tests.rewards.processes import gone, needs_proc, running
+from gradus.workers.pool import pool_of, stop_workers
 from tests.toy import train_toy
+from tests.workers.processes import gone, needs_proc, running
 
 REPORT = (
     r"nothing has come for \d+s, so the run ends; it waited for: {} \(.*problem toy/.*\)\. Mend what hangs and go on with gradus resume"

@@ -36,7 +36,7 @@ def wrapped(where: str, around: Callable[[Callable[..., Any]], Callable[..., Any
 
 def killed_at(where: str, call: str, after: str, *arguments: str) -> int:
     """Trains in a process that kills itself at the `call`-th call of a function, counted from 0: before it, or after it."""
-    from gradus.cli import main
+    from gradus.cli.main import main
 
     left = [int(call)]
 
@@ -58,7 +58,7 @@ def killed_at(where: str, call: str, after: str, *arguments: str) -> int:
 
 def waiting_in(where: str, call: str, mark: str, *arguments: str) -> int:
     """Trains in a process that, at the `call`-th call of a function, writes the file `mark` and waits until it is gone, ten minutes at most."""
-    from gradus.cli import main
+    from gradus.cli.main import main
 
     left = [int(call)]
 
@@ -80,7 +80,7 @@ def waiting_in(where: str, call: str, mark: str, *arguments: str) -> int:
 
 def jumping_clock(*arguments: str) -> int:
     """Trains in a process whose date jumps by years, forth and back, whenever it is asked for."""
-    from gradus.cli import main
+    from gradus.cli.main import main
 
     asked = [0]
 

@@ -8,13 +8,13 @@ import sys
 import numpy as np
 import torch
 
-from gradus.objectives.averages import SequenceMean
+from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.ratios import SequenceRatio
-from gradus.objectives.terms import Policy
+from gradus.objectives.terms import PolicyGradient
+from gradus.players.learner import Learner
 from gradus.policies.lm import LanguageModel
-from gradus.policies.player import Learner
-from gradus.recipe import Setting
-from gradus.systems.memory import limited, status
+from gradus.recipe.core import Setting
+from gradus.runtime.memory import limited, status
 from gradus.types import Context, Group, Key, Problem, Trajectory, prompt_context
 from gradus.types.batch import Batch, make_batch
 from gradus.types.players import Player
@@ -50,7 +50,7 @@ def made(sequences: int, length: int) -> Batch:
 
 def main(model: str) -> None:
     torch.set_num_threads(1)
-    batch, terms = made(512, 100), {"policy": Policy(ratio=SequenceRatio(), average=SequenceMean())}
+    batch, terms = made(512, 100), {"policy": PolicyGradient(ratio=SequenceRatio(), average=SequenceMean())}
     player = Learner("policy", Player(objective=terms), LanguageModel.load(model), AdamW(), Setting(micro_tokens=65536))
 
     def grads() -> list[torch.Tensor]:

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from gradus.policies.build import build_players
-from gradus.policies.player import Learner
-from gradus.recipe import Recipe, Setting
+from gradus.players.build import build_players
+from gradus.players.learner import Learner
+from gradus.recipe.core import Recipe, Setting
 from gradus.systems.channel import leave
-from gradus.systems.parallel import Crew, _started, begin
+from gradus.systems.leader import Crew, _started, begin
 from gradus.types import Frozen, Key
 from gradus.types.batch import Batch
 from gradus.types.parts import Task

@@ -16,13 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.adapter import Foreign
 from gradus.policies.config import DecoderConfig
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import ValueHead
 from gradus.policies.lm import LanguageModel
 from gradus.policies.rows import take_rows
-from gradus.rollouts.mismatched import STREAM
+from gradus.policies.transformers_model import Foreign
+from gradus.rollouts.mismatched_prompts import STREAM
 from gradus.types import Context, Frozen, Key
 from gradus.types.batch import Batch
 from gradus.types.signals import EntropyOf, LogProb, Value, Want

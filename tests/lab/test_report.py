@@ -42,7 +42,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    recipe = {"recipe": {"part": "gradus.recipe:Recipe", "key": "grpo", "about": "a method", "credit": {"part": "a.b:Rule", "scale": 2}}}
+    recipe = {"recipe": {"part": "gradus.recipe.core:Recipe", "key": "grpo", "about": "a method", "credit": {"part": "a.b:Rule", "scale": 2}}}
     return RunFolder.create(
         tmp_path / "run", {**recipe, "task": "arithmetic"}, {"command": ["gradus", "train"], "data": {"a.jsonl": {"bytes": 3}}}
     )
@@ -121,7 +121,7 @@ def test_what_a_model_wrote_is_text(run: RunFolder, group: Callable, strange: Ca
 
 def test_flat_by_hand() -> None:
     document = {
-        "part": "gradus.recipe:Recipe",
+        "part": "gradus.recipe.core:Recipe",
         "objective": {"map": {"policy": {"part": "x:Policy", "high": 0.2, "none": None}}},
         "requires": {"set": ["a", "b"]},
         "rule": {"function": {"file": "my.py", "name": "score", "sha256": "0"}},

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gradus.lab.training_data import collect, demonstrations, preferences, write_rows, write_tables
-from gradus.tasks.loaders import load_task_file
+from gradus.tasks.data.loaders import load_task_file
 from gradus.types import Context, Ended, Failed, Frozen, Group, Key, Problem, Trajectory, UserError, prompt_context
 
 QUESTION = ({"role": "user", "content": "1 + 1 = "},)

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from gradus.fit import check_correction
 from gradus.objectives.corrections import MaskedImportance, corrected, masked_importance
 from gradus.objectives.ratios import Probability, SequenceRatio, TokenRatio
-from gradus.objectives.terms import EntropyBonus, Policy, TruncatedImportance
-from gradus.registry import recipe
+from gradus.objectives.terms import EntropyBonus, PolicyGradient, TruncatedImportance
+from gradus.recipe.compatibility import check_correction
+from gradus.recipe.registry import recipe
 from gradus.types import UserError
 
 
@@ -25,12 +25,12 @@ def test_masked_importance_by_hand() -> None:
 def test_only_what_compares_with_the_start_of_the_update_is_weighted() -> None:
     weight = MaskedImportance()
     terms = {
-        "token": Policy(),
-        "sequence": Policy(ratio=SequenceRatio()),
-        "behaviour": Policy(ratio=TokenRatio(against="behaviour")),
-        "probability": Policy(ratio=Probability()),
-        "own": Policy(weight=TruncatedImportance(3.0)),
-        "given": Policy(source="expert"),
+        "token": PolicyGradient(),
+        "sequence": PolicyGradient(ratio=SequenceRatio()),
+        "behaviour": PolicyGradient(ratio=TokenRatio(against="behaviour")),
+        "probability": PolicyGradient(ratio=Probability()),
+        "own": PolicyGradient(weight=TruncatedImportance(3.0)),
+        "given": PolicyGradient(source="expert"),
         "entropy": EntropyBonus(),
     }
     found = corrected(terms, weight)

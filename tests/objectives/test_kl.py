@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import SequenceMean, TokenMean
+from gradus.objectives.aggregation import SequenceMean, TokenMean
 from gradus.objectives.kl import KL, kl_estimate
-from gradus.overrides import override_all
-from gradus.registry import recipe
+from gradus.recipe.overrides import override_all
+from gradus.recipe.registry import recipe
 from gradus.types.signals import LogProb, LogProbs
 from tests.toy import batch, group, toy_run, train_toy
 
@@ -85,7 +85,7 @@ PLACES = {
     "loss": lambda estimator: [("objective.kl.estimator", estimator), ("objective.kl.coefficient", "0.1")],
     "reward": lambda estimator: [
         ("objective.kl", "none"),
-        ("credit", "Penalised"),
+        ("credit", "KLPenalty"),
         ("credit.estimator", estimator),
         ("credit.coefficient", "0.1"),
     ],

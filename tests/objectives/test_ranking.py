@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import ContextMean, GroupMean, SequenceMean, TokenMean
+from gradus.objectives.aggregation import ContextMean, GroupMean, SequenceMean, TokenMean
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking, best_of, last_values, ordered_pairs, ranking_losses
 from gradus.objectives.terms import evaluate
 from gradus.types import UserError

@@ -9,8 +9,8 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
-from gradus.overrides import override_all
-from gradus.registry import recipe
+from gradus.recipe.overrides import override_all
+from gradus.recipe.registry import recipe
 from gradus.types import UserError
 from tests.toy import batch, group
 

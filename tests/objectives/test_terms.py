@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import SequenceSum, TokenMean
+from gradus.objectives.aggregation import SequenceSum, TokenMean
 from gradus.objectives.ratios import SequenceRatio, TokenRatio
 from gradus.objectives.terms import (
     EntropyBonus,
     Imitation,
-    Policy,
+    PolicyGradient,
     TruncatedImportance,
     ValueLoss,
     evaluate,
@@ -38,7 +38,7 @@ def test_the_policy_term_by_hand():
     # before the first move the ratio is one: loss -(2 * 1 - 1 * 2)/2 by sequence sum; its gradient is -A / N a token
     made = batch(group(1, 0, lengths=[1, 2]), advantages=[2.0, -1.0])
     logprobs = numbers(-1, -2, -3).requires_grad_()
-    loss, metrics = Policy(trust=Unclipped(), average=SequenceSum()).loss({LogProb(): logprobs}, made)
+    loss, metrics = PolicyGradient(trust=Unclipped(), average=SequenceSum()).loss({LogProb(): logprobs}, made)
     assert loss.item() == 0.0
     loss.backward()
     assert_close(logprobs.grad, numbers(-1, 0.5, 0.5))
@@ -47,14 +47,14 @@ def test_the_policy_term_by_hand():
 
 def test_after_a_move_the_ratio_is_against_the_start_of_the_update():
     made = replace(batch(group(1, lengths=[2]), advantages=[1.0]), old={LogProb(): numbers(-1, -1)})
-    loss, _ = Policy(trust=Unclipped(), average=TokenMean()).loss({LogProb(): numbers(math.log(2) - 1, -1)}, made)
+    loss, _ = PolicyGradient(trust=Unclipped(), average=TokenMean()).loss({LogProb(): numbers(math.log(2) - 1, -1)}, made)
     assert_close(loss.item(), -1.5)  # ratios 2 and 1
 
 
 def test_weights_of_trajectories_and_of_actions_multiply_the_loss():
     made = batch(group(1, lengths=[2]), advantages=[1.0])
     made = replace(made, weight=numbers(1, 3), behaviour_logprobs=numbers(-1 - math.log(4), -1 + math.log(2)))
-    term = Policy(trust=Unclipped(), average=TokenMean(), weight=TruncatedImportance(cap=2.0), coefficient=10.0)
+    term = PolicyGradient(trust=Unclipped(), average=TokenMean(), weight=TruncatedImportance(cap=2.0), coefficient=10.0)
     loss, _ = term.loss({LogProb(): numbers(-1, -1)}, made)
     assert_close(loss.item(), -10 * (1 * 2 + 3 * 0.5) / 2)  # old / behaviour = 4, held at 2, and 1/2
 
@@ -91,7 +91,7 @@ def test_each_term_reads_its_own_source():
     # 1 policy token with A = 1, 2 expert tokens of log-probability -3 in the same group: -1 and +3
     expert = trajectory([2, 2], name="e", source="expert")
     made = batch(Group("g", (group(1, lengths=[1]).trajectories[0], expert)))
-    terms = {"policy": Policy(average=TokenMean()), "imitation": Imitation(coefficient=0.5)}
+    terms = {"policy": PolicyGradient(average=TokenMean()), "imitation": Imitation(coefficient=0.5)}
     logprobs = numbers(-1, -3, -3).requires_grad_()
     loss, metrics = evaluate(terms, {LogProb(): logprobs}, made)
     assert_close(loss.item(), -1 + 0.5 * 3)
@@ -106,11 +106,11 @@ def test_a_source_that_is_absent_contributes_nothing():
 
 
 def test_what_is_read_is_the_union():
-    terms = {"policy": Policy(), "again": Policy(), "entropy": EntropyBonus(), "value": ValueLoss()}
+    terms = {"policy": PolicyGradient(), "again": PolicyGradient(), "entropy": EntropyBonus(), "value": ValueLoss()}
     assert wants_of(terms) == (LogProb(), EntropyOf(), Value())
     assert needs_of(terms) == (Values(player="critic"),)
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [(TokenRatio(), True), (SequenceRatio(), False)])
 def test_an_objective_is_separable_where_all_terms_are(ratio, expected):
-    assert separable({"entropy": EntropyBonus(), "policy": Policy(ratio=ratio)}) is expected
+    assert separable({"entropy": EntropyBonus(), "policy": PolicyGradient(ratio=ratio)}) is expected

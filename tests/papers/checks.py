@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch.testing import assert_close
 
-from gradus.recipe import Recipe
-from gradus.stored_state import join, split
+from gradus.recipe.core import Recipe
+from gradus.training.state_format import join, split
 from gradus.updates.minibatches import Minibatches
 from tests.toy import gradients, train_toy
 

@@ -12,8 +12,8 @@ import torch
 from gradus.policies.flow import BUILT_IN, FlowModel
 from gradus.policies.flow_network import FlowConfig
 from gradus.policies.flow_steps import matching_pairs
-from gradus.rollouts.samplers import Drawing, Ode, Sde
 from gradus.types import Key, UserError
+from gradus.types.samplers import Drawing, Ode, Sde
 from gradus.types.signals import EntropyOf, LogProb, MatchingError, MatchingTime, MatchingVelocity, Velocity
 from tests.toy_flow import SMALL, ask, same, small
 

@@ -69,8 +69,8 @@ def test_places_are_read_in_few_sizes():
 
 def test_only_cuda_has_them():
     from gradus import load_recipe
-    from gradus.api import load_task
-    from gradus.policies.build import load_policy
+    from gradus.players.build import load_policy
+    from gradus.training.plan import load_task
 
     with pytest.raises(UserError, match="captures CUDA graphs, but the device is cpu; leave it off"):
         load_policy(None, load_task("arithmetic"), load_recipe("grpo").but(setting__graphs=True), "cpu")

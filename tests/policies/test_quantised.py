@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import gradus
 from gradus import load_recipe
-from gradus.policies.build import build_players, follow
+from gradus.players.build import build_players, follow
 from gradus.policies.lm import LanguageModel
 from gradus.policies.lora import LoRA, adapt, adapters, merged
 from gradus.policies.quantised import BLOCK, Quantised

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gradus import registry
-from gradus.api import load_task
-from gradus.policies import build
-from gradus.policies.build import build_players
+from gradus.players import build
+from gradus.players.build import build_players
 from gradus.policies.config import decoder_config
 from gradus.policies.loading import read_weights
 from gradus.policies.tiny import MADE_FOR, SOLVES, beyond, folder, folder_for
+from gradus.recipe import registry
+from gradus.training.plan import load_task
 from gradus.types import Key, UserError
 
 SPECIAL = ["<pad>", "<unk>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>"]

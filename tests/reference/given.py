@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from gradus.rollouts.mismatched import STREAM
+from gradus.rollouts.mismatched_prompts import STREAM
 from gradus.types import Context, Frozen, Group, Problem, Trajectory, prompt_context
 from gradus.types.batch import Batch, make_batch
 from gradus.types.signals import LogProb, LogProbs, MatchedVelocity, MatchingError, Prediction, Signal, Values

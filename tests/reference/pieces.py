@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gradus.objectives.averages import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.corrections import MaskedImportance
-from gradus.objectives.matching import Robust, Weighted
+from gradus.objectives.flow_matching import Robust, Weighted
 from gradus.objectives.preference import Logistic, Squared
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gradus.objectives.flow_kl import TransitionKL
+from gradus.objectives.flow_matching import MatchedPolicy, VelocityGap
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.kl import KL
-from gradus.objectives.matching import MatchedPolicy, VelocityGap
 from gradus.objectives.preference import Preference
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
-from gradus.objectives.terms import EntropyBonus, Imitation, Policy, ValueLoss
-from gradus.objectives.transitions import TransitionKL
+from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, ValueLoss
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.rewards.prime import Outcome
 from tests.reference.given import Row
@@ -38,7 +38,7 @@ from tests.reference.pieces import (
 )
 
 
-def policy(part: Policy, rows: list[Row], now: Any, at: Any) -> float:
+def policy(part: PolicyGradient, rows: list[Row], now: Any, at: Any) -> float:
     places = [i for i, r in enumerate(rows) if r.source == part.source]
     ratio, trust = RATIOS[type(part.ratio)], TRUSTS[type(part.trust)]
     moving, still = ([ratio(part.ratio, rows, i, x["LogProb"], at["LogProb"]) for i in places] for x in (now, at))
@@ -181,7 +181,7 @@ def transition_kl(part: TransitionKL, rows: list[Row], now: Any, at: Any) -> flo
 
 
 TERMS: Mapping[type, Callable[..., float]] = {
-    Policy: policy,
+    PolicyGradient: policy,
     KL: kl_term,
     EntropyBonus: entropy_bonus,
     ValueLoss: value_loss,

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradus.credit.bounded import Bounded
+from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
-from gradus.credit.penalty import Penalised, kl_costs
-from gradus.credit.to_go import ToGo
+from gradus.credit.kl_penalty import KLPenalty, kl_costs
+from gradus.credit.reward_to_go import RewardToGo
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.rewards.prime import ImplicitProcess
 from gradus.types import Context, Frozen, Group, Problem, Trajectory, prompt_context
@@ -195,7 +195,7 @@ def length_adaptive(rule: LengthAdaptiveGAE, given: list[list[Sample]]) -> list[
     return whitened(rows) if rule.whitened else rows
 
 
-def to_go(rule: ToGo, given: list[list[Sample]]) -> list[list[Answer]]:
+def to_go(rule: RewardToGo, given: list[list[Sample]]) -> list[list[Answer]]:
     rows = []
     for members in given:
         rewards = rewards_of(members)
@@ -209,14 +209,14 @@ def to_go(rule: ToGo, given: list[list[Sample]]) -> list[list[Answer]]:
     return whitened(rows) if rule.whitened else rows
 
 
-def bounded(rule: Bounded, given: list[list[Sample]]) -> list[list[Answer]]:
+def bounded(rule: Clipped, given: list[list[Sample]]) -> list[list[Answer]]:
     def held(a: float) -> float:
         return min(max(a, -rule.limit), rule.limit) / rule.limit * rule.scale
 
     return [[[held(a) for a in row] for row in members] for members in RULES[type(rule.rule)](rule.rule, given)]
 
 
-def penalised(rule: Penalised, given: list[list[Sample]]) -> list[list[Answer]]:
+def penalised(rule: KLPenalty, given: list[list[Sample]]) -> list[list[Answer]]:
     paid = []
     for members in given:
         row = []
@@ -281,9 +281,9 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Constant: lambda rule, given: spread(given, [[1.0] * len(m) for m in given]),
     GAE: gae,
     LengthAdaptiveGAE: length_adaptive,
-    ToGo: to_go,
-    Bounded: bounded,
-    Penalised: penalised,
+    RewardToGo: to_go,
+    Clipped: bounded,
+    KLPenalty: penalised,
     AnchorStates: anchor_states,
     ImplicitProcess: implicit_process,
 }

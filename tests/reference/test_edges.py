@@ -12,9 +12,9 @@ from torch.testing import assert_close
 
 from gradus.credit.gae import whiten
 from gradus.credit.groups import batch_relative, group_relative
-from gradus.credit.penalty import Penalised
-from gradus.credit.to_go import ToGo
-from gradus.objectives.averages import ContextMean
+from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.reward_to_go import RewardToGo
+from gradus.objectives.aggregation import ContextMean
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.preference import Preference
@@ -89,8 +89,8 @@ def test_a_penalty_falls_at_the_actions_of_every_context():
     """Of four contexts and of several lengths, each with costs of its own."""
     given = samples(3)
     given[0][1] = replace(given[0][1], cuts=(1, 2, 1, 1))
-    rule = Penalised(ToGo(0.9), 0.3, "k1")
-    for row, other in zip(rule.assign(*records(given)), RULES[Penalised](rule, given), strict=True):
+    rule = KLPenalty(RewardToGo(0.9), 0.3, "k1")
+    for row, other in zip(rule.assign(*records(given)), RULES[KLPenalty](rule, given), strict=True):
         for credited, answer in zip(row, other, strict=True):
             np.testing.assert_allclose(credited.advantages, answer, rtol=1e-10, atol=1e-12)
 

@@ -8,8 +8,7 @@ from gradus.rewards.combine import Combines, Product, Sum, add, check_reward, mu
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import Entropy, LogProbs
-
-from .judged import score, task, trajectory
+from tests.rewards.judged import score, task, trajectory
 
 NA = NOT_APPLICABLE
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from gradus.rewards.environment import EnvironmentReturn, invalid_actions
+from gradus.training.world import judged
 from gradus.types import NOT_APPLICABLE, Context, Failed, Frozen, Group, Problem, Trajectory, UserError
 from gradus.types.parts import Judgement
-from gradus.world import judged
 from tests.scripted import played
 
 

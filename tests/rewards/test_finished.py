@@ -7,8 +7,7 @@ import pytest
 from gradus.rewards.finished import Finished
 from gradus.rewards.verified import Verified
 from gradus.types import Ended
-
-from .judged import score, trajectory
+from tests.rewards.judged import score, trajectory
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from gradus.rewards.functions import Function, LocalFunction, reward_from
-from gradus.rewards.pool import pool_of, stop_workers
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Problem, UserError
-
-from .judged import groups, rewards, score, task, trajectory, waiting
+from gradus.workers.pool import pool_of, stop_workers
+from tests.rewards.judged import groups, rewards, score, task, trajectory, waiting
 
 CODE = '''
 import asyncio, os, sys, time

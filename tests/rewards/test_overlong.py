@@ -2,8 +2,7 @@ import pytest
 
 from gradus.rewards.overlong import Overlong, overlong_penalty
 from gradus.types import UserError
-
-from .judged import score, trajectory
+from tests.rewards.judged import score, trajectory
 
 
 @pytest.mark.parametrize(

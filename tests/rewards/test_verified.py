@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from gradus.rewards.overlong import Overlong
-from gradus.rewards.pool import stop_workers
 from gradus.rewards.verified import Verified, verdict, verdicts
-from gradus.tasks.mixture import MixtureVerify
-from gradus.tasks.python_file import load_python_task
+from gradus.tasks.data.mixture import MixtureVerify
+from gradus.tasks.data.python_file import load_python_task
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, UserError
-
-from .judged import score, task, trajectory
+from gradus.workers.pool import stop_workers
+from tests.rewards.judged import score, task, trajectory
 
 
 def judged(verify):

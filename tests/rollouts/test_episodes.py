@@ -12,7 +12,7 @@ import pytest
 
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.turns import state_hash
-from gradus.tasks.frozen_lake import frozen_lake
+from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.types import Ended, Failed, FailureKind, Group, Key, Problem, Request, Trajectory, UserError
 from gradus.types.parts import Task, Turn
 from tests.scripted import OTHER_A, scripted_world, shown, turn_of

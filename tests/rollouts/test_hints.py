@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gradus.rollouts.hints import Hint, hinted, ladder
-from gradus.tasks.countdown import countdown
+from gradus.tasks.puzzles.countdown import countdown
 from gradus.types import Frozen, Key, Problem, Request, UserError
 
 KINDS = ("knowledge", "planning", "solution")

@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gradus.environments.frozen_lake import FrozenLake
 from gradus.papers.bases.reinforce import reinforce
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.rollouts.in_flight import InFlight
+from gradus.tasks.games.lake_environment import FrozenLake
 from gradus.types import Ended, Key, Request, Sampling, UserError
 from tests.papers.checks import stored
 from tests.scripted import scripted_world
@@ -71,7 +71,7 @@ def test_a_step_without_a_finished_group_moves_nothing():
 
 def test_in_one_part_it_is_sampling_in_one_go():
     requests = [Request(p, count=3) for p in TOY.source.draw(range(3), None, Key())]
-    plain = asyncio.run(Acting().run(requests, toy_run(FLYING).at(0)[1]))
+    plain = asyncio.run(Auto().run(requests, toy_run(FLYING).at(0)[1]))
     rollout = InFlight(parts=1)
     groups, state = asyncio.run(rollout.run(requests, toy_run(FLYING).at(0)[1], rollout.start()))
     assert state == {"flights": []}
@@ -149,4 +149,4 @@ def test_a_task_of_many_turns_is_refused():
 
 
 def test_evaluation_answers_in_one_go():
-    assert isinstance(InFlight().test, Acting)
+    assert isinstance(InFlight().test, Auto)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gradus.papers.bases.best_of_n import best_of_n
-from gradus.rollouts.single import Single
+from gradus.rollouts.single_turn import SingleTurn
 from gradus.search.best_of import BestOf, Majority, best, elected
 from gradus.types import Failed, Key, Problem, Request, UserError
 from tests.toy import TOY, group, toy_run, trajectory
@@ -23,7 +23,7 @@ def test_each_answer_is_the_best_of_samples_of_its_own():
     world = toy_run(best_of_n).at(0)[1]
     problems = TOY.source.draw([0, 1, 2], None, Key())
     searched = asyncio.run(BestOf(4).run([Request(p, count=2) for p in problems], world))
-    every = asyncio.run(Single().run([Request(p, count=8) for p in problems], world))
+    every = asyncio.run(SingleTurn().run([Request(p, count=8) for p in problems], world))
     for ours, all_ in zip(searched, every, strict=True):
         halves = all_.trajectories[:4], all_.trajectories[4:]
         assert [t.value for t in ours.trajectories] == [max(t.value for t in half) for half in halves]
@@ -34,13 +34,13 @@ def test_one_problem_one_answer():
     world = toy_run(best_of_n).at(0)[1]
     problem = Problem("p", "toy", text="a", answer="b")
     answer = asyncio.run(BestOf(16).solve(problem, world))
-    assert answer.value == max(t.value for t in asyncio.run(Single().run([Request(problem, count=16)], world))[0].trajectories)
+    assert answer.value == max(t.value for t in asyncio.run(SingleTurn().run([Request(problem, count=16)], world))[0].trajectories)
 
 
 def test_of_one_it_is_the_policy():
     world = toy_run(best_of_n).at(0)[1]
     request = [Request(TOY.source.draw([5], None, Key())[0], count=3)]
-    ours, plain = (asyncio.run(r.run(request, world))[0] for r in (BestOf(1), Single()))
+    ours, plain = (asyncio.run(r.run(request, world))[0] for r in (BestOf(1), SingleTurn()))
     assert [t.completion for t in ours.trajectories] == [t.completion for t in plain.trajectories]
 
 
@@ -59,7 +59,7 @@ def test_the_majority_is_chosen_without_reward():
     world = toy_run(best_of_n).at(0)[1]
     request = Request(Problem("p", "toy", text="a", answer="b"), count=3)
     ours = asyncio.run(Majority(5).run([request], world))[0].trajectories
-    every = asyncio.run(Single().run([Request(request.problem, count=15)], world))[0].trajectories
+    every = asyncio.run(SingleTurn().run([Request(request.problem, count=15)], world))[0].trajectories
     assert [t.id for t in ours] == [elected(every[i : i + 5]).id for i in (0, 5, 10)]
     assert asyncio.run(Majority(5).solve(request.problem, world)).id == ours[0].id
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.api import load_task
-from gradus.cli import main
+from gradus.cli.main import main
 from gradus.study.leakage import Check, as_json, grams, leakage, of_task, problems_of, prompt, table, tokens
+from gradus.training.plan import load_task
 from gradus.types import Key, Problem, UserError
 
 STORY = "A farmer has twelve cows and sells three of them on Monday, then buys five goats and two hens; how many animals are there now on the farm?"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradus.environments.frozen_lake import FrozenLake, Walk
 from gradus.tasks.demonstrations import demonstrated
+from gradus.tasks.games.lake_environment import FrozenLake, Walk
 from gradus.types import Key
 
 

@@ -5,11 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from gradus.tasks.arithmetic import arithmetic, running_sum
-from gradus.tasks.countdown import countdown
 from gradus.tasks.generated import HELD_OUT_SHARE, Draft, Generated, is_held_out
-from gradus.tasks.knights_knaves import knights_knaves
-from gradus.tasks.string_ops import string_ops
+from gradus.tasks.maths.arithmetic import arithmetic
+from gradus.tasks.maths.running_sum import running_sum
+from gradus.tasks.puzzles.countdown import countdown
+from gradus.tasks.puzzles.knights_knaves import knights_knaves
+from gradus.tasks.text.string_ops import string_ops
 from gradus.types import Key, UserError
 
 TASKS = (arithmetic(), running_sum(), countdown(), string_ops(), knights_knaves())

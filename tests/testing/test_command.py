@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from gradus.cli import main
+from gradus.cli.main import main
 from gradus.testing.command import levels_of, listed
 from gradus.types import UserError
 
 FEW = ("--problems", "3", "--texts", "60", "--levels", "1,2")
 BROKEN = """
 from dataclasses import replace
-from gradus.tasks.arithmetic import arithmetic
+from gradus.tasks.maths.arithmetic import arithmetic
 def task(level: int = 2):
     return replace(arithmetic(level), verify=lambda problem, text: float("=" in text))
 """

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gradus.registry import TASKS
+from gradus.recipe.registry import task_modules
 from gradus.sandbox import missing
-from gradus.tasks.mathematics import reward
+from gradus.tasks.maths.mathematics import reward
 from gradus.testing import Effort, check_environment, check_reward, check_task
 
 LEVELS = {"sudoku": (1, 2), "zebra": (1, 2), "sat": (1, 3), "graphs": (1, 3), "proofs": (1, 3), "code": (1,), "python_tool": (1,)}
 """Those that are tried of tasks that draw slowly."""
-HERE = [name for name in TASKS if name != "gsm8k" and (missing() is None or name not in ("code", "python_tool"))]
+HERE = [name for name in task_modules() if name != "gsm8k" and (missing() is None or name not in ("code", "python_tool"))]
 
 
 def effort(name: str) -> Effort:
@@ -27,13 +27,13 @@ def effort(name: str) -> Effort:
 
 @pytest.mark.parametrize("name", HERE)
 def test_every_task_keeps_its_contract(name: str) -> None:
-    from gradus.registry import task_maker
+    from gradus.recipe.registry import task_maker
 
     check_task(task_maker(name)(), effort=effort(name), strict=True)
 
 
 def test_gsm8k_keeps_it_on_rows_of_its_form(tmp_path: Path) -> None:
-    from gradus.tasks.gsm8k import gsm8k
+    from gradus.tasks.data.gsm8k import gsm8k
 
     for side in ("train", "test"):
         rows = [{"question": f"{side}: {i} and {i}?", "answer": f"{i}+{i}={2 * i}\n#### {2 * i}"} for i in range(1, 9)]
@@ -68,7 +68,7 @@ def test_environments_keep_it_when_they_are_named() -> None:
 def test_other_processes_draw_the_same() -> None:
     """Of every task, in two processes whose hashes of text differ."""
     code = (
-        "import sys; from gradus.registry import task_maker; from gradus.testing.tasks import digests; from gradus.testing.subject import *\n"
+        "import sys; from gradus.recipe.registry import task_maker; from gradus.testing.tasks import digests; from gradus.testing.subject import *\n"
         "for name in sys.argv[1:]: print(digests(Subject(task_maker(name)(), effort=Effort(problems=2, levels=(1,) if name != 'running_sum' else (4,)))))"
     )
     told = [

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from gradus.overrides import override_all
-from gradus.registry import recipe
+from gradus.recipe.overrides import override_all
+from gradus.recipe.registry import recipe
 from gradus.types import UserError
 from gradus.types.guards import Agreement, Guard, bytes_of
 

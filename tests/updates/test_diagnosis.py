@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gradus.objectives.terms import Policy
+from gradus.objectives.terms import PolicyGradient
 from gradus.types import Frozen, Key
 from gradus.types.batch import Batch
 from gradus.types.signals import LogProb
@@ -69,10 +69,10 @@ def test_a_gradient_that_overflows_is_told_as_such() -> None:
     """Every number is finite, their sum of squares is not: 1e200 squared."""
     made = three()
     made = replace(made, weight=made.weight * 1e200)
-    found = of_update("policy", BigramPolicy(Key(3)), made, {"policy": Policy()}, 100, Key())
+    found = of_update("policy", BigramPolicy(Key(3)), made, {"policy": PolicyGradient()}, 100, Key())
     assert found.tensor == "norm of the gradient (it overflows: no single number does)"
     assert str(found) == "policy's norm of the gradient (it overflows: no single number does) is not finite"
-    named = of_update("policy", BigramPolicy(Key(3)), made, {"policy": Policy()}, 100, Key(), ("gradient of a", "b", "c"))
+    named = of_update("policy", BigramPolicy(Key(3)), made, {"policy": PolicyGradient()}, 100, Key(), ("gradient of a", "b", "c"))
     assert named.tensor == "gradient of a and 2 more (which no sequence brings about when it is repeated)"
     assert {"advantages", "rows of LogProb", "slope of the loss by rows of LogProb"} <= named.rows.keys()
 
@@ -81,7 +81,7 @@ def test_old_rows_are_looked_at_too() -> None:
     made = three()
     rows = torch.zeros_like(made.weight)
     rows[4] = float("nan")
-    found = of_update("policy", BigramPolicy(Key(3)), replace(made, old={LogProb(): rows}), {"policy": Policy()}, 100, Key())
+    found = of_update("policy", BigramPolicy(Key(3)), replace(made, old={LogProb(): rows}), {"policy": PolicyGradient()}, 100, Key())
     assert (found.tensor, found.action) == ("rows of LogProb at the start", 0)
 
 

@@ -11,9 +11,9 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.ratios import SequenceRatio, TokenRatio
-from gradus.objectives.terms import EntropyBonus, Imitation, Policy
-from gradus.policies.player import Learner
-from gradus.recipe import Setting
+from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient
+from gradus.players.learner import Learner
+from gradus.recipe.core import Setting
 from gradus.types import Key
 from gradus.types.players import Player
 from gradus.types.signals import EntropyOf, LogProb
@@ -56,8 +56,8 @@ def test_the_unit_is_what_any_term_needs():
     class Comparing(Imitation):
         unit: ClassVar[str] = "group"
 
-    assert unit_of({"a": Policy()}) == "trajectory"
-    assert unit_of({"a": Policy(), "b": Comparing()}) == "group"
+    assert unit_of({"a": PolicyGradient()}) == "trajectory"
+    assert unit_of({"a": PolicyGradient(), "b": Comparing()}) == "group"
 
 
 @pytest.mark.parametrize("micro", [1, 2, 7])
@@ -77,7 +77,7 @@ class Backwards(BigramPolicy):
 
 @pytest.mark.parametrize(
     "terms",
-    [{"policy": Policy(), "entropy": EntropyBonus()}, {"policy": Policy(ratio=SequenceRatio()), "entropy": EntropyBonus()}],
+    [{"policy": PolicyGradient(), "entropy": EntropyBonus()}, {"policy": PolicyGradient(ratio=SequenceRatio()), "entropy": EntropyBonus()}],
     ids=["separable", "coupled"],
 )
 @pytest.mark.parametrize(
@@ -92,24 +92,24 @@ def test_gradients_and_metrics_do_not_depend_on_the_cut(terms, policy):
 
 
 def test_both_ways_to_the_gradient_agree():
-    class Coupled(Policy):
+    class Coupled(PolicyGradient):
         separable: ClassVar[bool] = False  # type: ignore[assignment]
 
     policies = BigramPolicy(Key(3)), BigramPolicy(Key(3))
-    for policy, term in zip(policies, (Policy(), Coupled()), strict=True):
+    for policy, term in zip(policies, (PolicyGradient(), Coupled()), strict=True):
         gradient(policy, several(), {"policy": term}, 0, Key())
     assert_close(policies[1].network.logits.grad, policies[0].network.logits.grad, rtol=0, atol=1e-14)
 
 
 def test_epochs_times_count_moves_and_losses_are_means():
-    player, seen = learner({"policy": Policy()}), []
+    player, seen = learner({"policy": PolicyGradient()}), []
     player.move = lambda step: seen.append(step) or {"grad_norm": float(len(seen)), "learning_rate": 0.1, "skipped": 0.0}
     metrics = Minibatches(epochs=2, count=3).update(player, several(), 5, Key())
     assert seen == [5] * 6
     assert metrics["grad_norm"] == 3.5  # of 1 .. 6
     player.policy.network.zero_grad()
     single = [
-        gradient(player.policy, p, {"policy": Policy()}, 0, Key())["loss/policy"].mean for p in minibatches(several(), 1, "group", Key())
+        gradient(player.policy, p, {"policy": PolicyGradient()}, 0, Key())["loss/policy"].mean for p in minibatches(several(), 1, "group", Key())
     ]
     once = Minibatches().update(player, several(), 5, Key())
     assert once["loss/policy"] == pytest.approx(single[0])
@@ -119,7 +119,7 @@ def test_one_move_compares_with_nothing_and_several_with_the_start():
     seen = []
 
     @dataclass(frozen=True)
-    class Watching(Policy):
+    class Watching(PolicyGradient):
         def loss(self, outputs, batch):
             seen.append(None if batch.old_logprobs is None else (outputs[LogProb()].detach() - batch.old_logprobs).abs().max().item())
             return super().loss(outputs, batch)
@@ -133,7 +133,7 @@ def test_one_move_compares_with_nothing_and_several_with_the_start():
 
 
 def test_players_move_every_nth_step_and_are_named_in_the_metrics():
-    players = {"policy": learner({"policy": Policy()}), "other": learner({"policy": Policy()}, every=2)}
+    players = {"policy": learner({"policy": PolicyGradient()}), "other": learner({"policy": PolicyGradient()}, every=2)}
     batches = {name: several() for name in players}
     for step in range(3):
         metrics = Minibatches().apply(players, batches, step, Key())
@@ -143,7 +143,7 @@ def test_players_move_every_nth_step_and_are_named_in_the_metrics():
 
 
 def test_a_batch_without_actions_moves_nobody():
-    player = learner({"policy": Policy()})
+    player = learner({"policy": PolicyGradient()})
     empty = batch(group(1).but(trajectories=(trajectory([1], trained=False),)))
     assert Minibatches().apply({"policy": player}, {"policy": empty}, 0, Key()) == {}
     assert player.updates == 0
@@ -152,13 +152,13 @@ def test_a_batch_without_actions_moves_nobody():
 def test_a_batch_that_no_term_reads_gives_no_gradient_however_it_is_cut():
     given = batch(group(1).but(trajectories=(trajectory([1, 2], source="teacher"),)))
     for ratio in (TokenRatio(), SequenceRatio()):  # a plain sum over actions, and one that is not
-        player = learner({"policy": Policy(ratio=ratio)})
+        player = learner({"policy": PolicyGradient(ratio=ratio)})
         assert gradient(player.policy, given, player.spec.objective, 100, Key()) == {}
         assert player.policy.network.logits.grad is None
 
 
 def test_the_learning_rate_told_is_that_of_the_moves_that_were_made():
-    player = learner({"policy": Policy()})
+    player = learner({"policy": PolicyGradient()})
     # four tokens in two trajectories, two minibatches: one of them is spoilt, so one move is made, at the rate 0.1
     half = batch(group(1, 0, lengths=[2, 2]), advantages=[np.inf, 1])
     seen = Minibatches(count=2).update(player, half, 0, Key())
@@ -166,7 +166,7 @@ def test_the_learning_rate_told_is_that_of_the_moves_that_were_made():
 
 
 def test_a_gradient_that_is_not_finite_moves_nothing_and_is_told():
-    player = learner({"policy": Policy()})
+    player = learner({"policy": PolicyGradient()})
     before = player.policy.network.logits.detach().clone()
     spoilt = batch(group(1, lengths=[2]), advantages=[np.inf])
     assert Minibatches().update(player, spoilt, 0, Key())["skipped"] == 1.0

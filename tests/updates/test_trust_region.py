@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import TokenMean
-from gradus.objectives.terms import Policy
+from gradus.objectives.aggregation import TokenMean
+from gradus.objectives.terms import PolicyGradient
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.ppo import ppo
-from gradus.policies.player import Learner
-from gradus.recipe import Setting
+from gradus.players.learner import Learner
+from gradus.recipe.core import Setting
 from gradus.types import Key, UserError
 from gradus.types.players import Player
 from gradus.types.signals import LogProb
@@ -23,7 +23,7 @@ from gradus.updates.optimizers import AdamW
 from gradus.updates.trust_region import Surface, TrustRegion, conjugate_gradient, flat
 from tests.toy import VOCABULARY, BigramPolicy, batch, group, train_toy, trajectory
 
-TERMS = {"policy": Policy(trust=Unclipped(), average=TokenMean())}
+TERMS = {"policy": PolicyGradient(trust=Unclipped(), average=TokenMean())}
 
 
 def sampled(dtype=torch.float64, micro=None):
@@ -123,7 +123,7 @@ def test_a_step_that_never_holds_is_not_taken():
     player, made = sampled()
     start = flat(player.parameters)
 
-    class Worse(Policy):
+    class Worse(PolicyGradient):
         def loss(self, outputs, batch):
             total, metrics = super().loss(outputs, batch)
             return total * (1 if outputs[LogProb()].requires_grad else -1), metrics  # the search sees the opposite of the gradient

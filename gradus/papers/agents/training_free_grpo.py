@@ -19,8 +19,8 @@ first user message; at most 16 experiences, the oldest going first (`--rollout.m
 """
 
 from gradus.papers.bases.grpo import grpo
-from gradus.rollouts.extractors import Contrast
-from gradus.rollouts.library import Recalling
+from gradus.rollouts.experience_extractors import Contrast
+from gradus.rollouts.experience_library import Recalling
 
 training_free_grpo = grpo.derive(
     "training_free_grpo",

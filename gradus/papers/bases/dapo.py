@@ -13,12 +13,12 @@ Reference: Yu et al. (ByteDance Seed), DAPO: An Open-Source LLM Reinforcement Le
 code samples a whole batch again and throws the surplus away.
 """
 
-from gradus.objectives.averages import TokenMean
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.overlong import Overlong
 from gradus.rewards.verified import Verified
-from gradus.rollouts.refill import Refill
+from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.selection.filters import Mixed
 
 dapo = grpo.derive(
@@ -29,6 +29,6 @@ dapo = grpo.derive(
     objective__kl=None,
     players__reference=None,
     reward=Verified() + Overlong(),
-    rollout=Refill(),
+    rollout=DynamicSampling(),
     selection=Mixed(),
 )

@@ -14,7 +14,7 @@ pairs: Guo et al., arXiv:2402.04792. Ours: best and worst of the group as the pa
 from gradus.credit.groups import Constant
 from gradus.objectives.preference import Preference
 from gradus.papers.bases.reinforce import reinforce
-from gradus.rollouts.given import GivenPairs
+from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.selection.filters import BestAndWorst
 from gradus.types import Frozen
 from gradus.types.players import Copy, Player
@@ -22,7 +22,7 @@ from gradus.types.players import Copy, Player
 dpo = reinforce.derive(
     "dpo",
     "A logistic loss on pairs of a better and a worse answer, given or sampled, against the model at the start.",
-    rollout=GivenPairs(),
+    rollout=DemonstratedPairs(),
     selection=BestAndWorst(),
     credit=Constant(),
     objective=Frozen(sampled=Preference(beta=0.1), given=Preference(beta=0.1, source="expert")),

@@ -13,7 +13,7 @@ the limit on new tokens, 3,000 in its experiments (`--objective.policy.average.l
 """
 
 from gradus.credit.groups import GroupRelative
-from gradus.objectives.averages import ConstantLength
+from gradus.objectives.aggregation import ConstantLength
 from gradus.papers.bases.grpo import grpo
 
 dr_grpo = grpo.derive(

@@ -5,7 +5,7 @@ once; `epochs` passes in `count` mini-batches imitate them, loss = -(1 / number 
 How many problems a round has is scale: `--prompts`. A round without a right answer moves nothing.
 
 Fine-tuning goes on from the policy as it is. Beginning every round from the start model, so that the rounds improve the data alone, is
-`--update Restarted --players.start Player --players.start.model Copy --update.update.epochs 2 --update.update.count 4`; ten answers a
+`--update ResetWeights --players.start Player --players.start.model Copy --update.update.epochs 2 --update.update.count 4`; ten answers a
 problem at most: `--selection.count 10`.
 
 References: Anthony et al., Thinking Fast and Slow with Deep Learning and Tree Search, arXiv:1705.08439; for language models Havrilla et al.,
@@ -14,13 +14,13 @@ Singh et al., Beyond Human Data (ReST-EM), arXiv:2312.06585, algorithm 1. Ours: 
 """
 
 from gradus.papers.bases.rft import rft
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.updates.minibatches import Minibatches
 
 expert_iteration = rft.derive(
     "expert_iteration",
     "Rounds of sampling from the current policy and fine-tuning on its right and distinct answers.",
-    rollout=Acting(),
+    rollout=Auto(),
     players__policy=None,
     players__start=None,
     update=Minibatches(epochs=2, count=4),

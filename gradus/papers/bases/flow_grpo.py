@@ -19,17 +19,17 @@ without a shift, and all T steps are trained (the release leaves the last one ou
 the rate is that of the small built-in generator.
 """
 
-from gradus.objectives.transitions import TransitionKL
+from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
-from gradus.rollouts.generated import Generated
-from gradus.rollouts.samplers import Ode, Sde
+from gradus.rollouts.flow_sampling import FlowSampling
+from gradus.types.samplers import Ode, Sde
 
 flow_grpo = grpo.derive(
     "flow_grpo",
     "A flow generator samples by an SDE, so that every denoising step is an action with a Gaussian log-probability.",
     policy="flow",
-    rollout=Generated(Sde(steps=10, noise=0.7), keep="steps", at_test=Ode(40)),
+    rollout=FlowSampling(Sde(steps=10, noise=0.7), keep="steps", at_test=Ode(40)),
     objective__policy__trust=Clip(1e-4, 1e-4),
     objective__kl=TransitionKL(0.04),
     setting__learning_rate=1e-3,

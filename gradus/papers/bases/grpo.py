@@ -10,7 +10,7 @@ its outer iterations.
 """
 
 from gradus.credit.groups import GroupRelative
-from gradus.objectives.averages import SequenceMean
+from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.kl import KL
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce import reinforce

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from gradus.objectives.scores import LogRatio, Score, trajectory_sums
 from gradus.papers.bases.dpo import dpo
-from gradus.rollouts.given import GivenPairs
-from gradus.rollouts.mismatched import STREAM, Mismatched
+from gradus.rollouts.demonstrations import DemonstratedPairs
+from gradus.rollouts.mismatched_prompts import STREAM, MismatchedPrompts
 from gradus.selection.filters import Everything
 from gradus.types import Frozen, UserError
 from gradus.types.batch import Batch
@@ -70,7 +70,7 @@ class Prospect:
         ids = batch.trajectory.unique()
         scores = self.score.scores(outputs[LogProb()], batch).index_select(0, ids)
         if any(STREAM not in c.streams for c in batch.contexts):
-            raise UserError(f'the drift is read from the stream "{STREAM}", which this rollout does not write; set --rollout Mismatched')
+            raise UserError(f'the drift is read from the stream "{STREAM}", which this rollout does not write; set --rollout MismatchedPrompts')
         drift = trajectory_sums(batch.stream(STREAM), batch).index_select(0, ids).mean().clamp(min=0)
         wanted = torch.tensor([batch.trajectories[int(i)].value > self.above for i in ids])
         losses = prospect_losses(scores - drift, wanted, beta=self.beta, weights=(self.desirable, self.undesirable))
@@ -81,7 +81,7 @@ class Prospect:
 kto = dpo.derive(
     "kto",
     "Single answers, desirable or not, weighed against the policy's drift as a whole; no pairs.",
-    rollout=Mismatched(GivenPairs()),
+    rollout=MismatchedPrompts(DemonstratedPairs()),
     selection=Everything(),
     objective=Frozen(sampled=Prospect(), given=Prospect(source="expert")),
 )

@@ -14,19 +14,19 @@ over the policy's own tokens. Ours: Z counts the mini-batch, not each group. The
 out (`--objective.policy.trust Unclipped`).
 """
 
-from gradus.objectives.averages import Joint, TokenMean
+from gradus.objectives.aggregation import Joint, TokenMean
 from gradus.objectives.ratios import Probability
-from gradus.objectives.terms import EntropyBonus, Policy
+from gradus.objectives.terms import EntropyBonus, PolicyGradient
 from gradus.objectives.trust import Shaped
 from gradus.papers.bases.dr_grpo import dr_grpo
-from gradus.rollouts.guided import WithSolution
+from gradus.rollouts.mixed_policy import MixedPolicy
 
 luffy = dr_grpo.derive(
     "luffy",
     "A worked solution stands in every group beside the policy's own answers, with a shaped importance weight.",
-    rollout=WithSolution(),
+    rollout=MixedPolicy(),
     objective__policy__average=Joint(TokenMean()),
-    objective__expert=Policy(ratio=Probability(), trust=Shaped(0.1), average=Joint(TokenMean()), source="expert"),
+    objective__expert=PolicyGradient(ratio=Probability(), trust=Shaped(0.1), average=Joint(TokenMean()), source="expert"),
     objective__entropy=EntropyBonus(0.01),
     requires=frozenset({"solution"}),
 )

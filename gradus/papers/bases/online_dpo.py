@@ -11,13 +11,13 @@ several pairs a problem, and any reward in place of a language model that is ask
 """
 
 from gradus.papers.bases.dpo import dpo
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.selection.pairs import Consecutive
 
 online_dpo = dpo.derive(
     "online_dpo",
     "Pairs of two samples of the current policy, judged by the reward at every step.",
-    rollout=Acting(),
+    rollout=Auto(),
     selection=Consecutive(),
     objective__given=None,
 )

@@ -16,8 +16,8 @@ has the policy's learning rate, and its clipped loss follows the code released w
 """
 
 from gradus.credit.gae import GAE
-from gradus.credit.penalty import Penalised
-from gradus.objectives.averages import TokenMean
+from gradus.credit.kl_penalty import KLPenalty
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import ValueLoss
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce import reinforce
@@ -27,7 +27,7 @@ from gradus.types.players import Copy, Head, Player
 ppo = reinforce.derive(
     "ppo",
     "A critic's advantage for every token, a clipped ratio over several epochs, and a KL penalty in the reward.",
-    credit=Penalised(GAE(gamma=1.0, lam=0.95), 0.02, "k1"),
+    credit=KLPenalty(GAE(gamma=1.0, lam=0.95), 0.02, "k1"),
     objective__policy__trust=Clip(0.2, 0.2),
     objective__policy__average=TokenMean(),
     players__critic=Player(Head(of=Copy("policy")), objective=Frozen(value=ValueLoss(0.2)), learns_from="policy"),

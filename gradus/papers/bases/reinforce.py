@@ -7,16 +7,16 @@ Ours: the baseline (the paper leaves it open) and AdamW in place of plain gradie
 """
 
 from gradus.credit.groups import BatchBaseline
-from gradus.curricula.sweep import Sweep
-from gradus.objectives.averages import SequenceSum
-from gradus.objectives.terms import Policy
+from gradus.curricula.shuffled_epochs import ShuffledEpochs
+from gradus.objectives.aggregation import SequenceSum
+from gradus.objectives.terms import PolicyGradient
 from gradus.objectives.trust import Unclipped
-from gradus.recipe import Recipe
+from gradus.recipe.core import Recipe
 from gradus.rewards.verified import Verified
-from gradus.rollouts.acting import Acting
-from gradus.schedules.steady import Steady
+from gradus.rollouts.auto import Auto
+from gradus.schedules.constant import ConstantSchedule
 from gradus.selection.filters import Everything
-from gradus.study.evaluation import HeldOut
+from gradus.study.held_out import HeldOut
 from gradus.types import Frozen
 from gradus.updates.minibatches import Minibatches
 from gradus.updates.optimizers import AdamW
@@ -24,14 +24,14 @@ from gradus.updates.optimizers import AdamW
 reinforce = Recipe(
     key="reinforce",
     about="The policy gradient as it stands: every token weighed by the trajectory's reward less the batch's mean.",
-    curriculum=Sweep(),
-    rollout=Acting(),
+    curriculum=ShuffledEpochs(),
+    rollout=Auto(),
     reward=Verified(),
     selection=Everything(),
     credit=BatchBaseline(),
-    objective=Frozen(policy=Policy(trust=Unclipped(), average=SequenceSum())),
+    objective=Frozen(policy=PolicyGradient(trust=Unclipped(), average=SequenceSum())),
     optimizer=AdamW(),
     update=Minibatches(),
-    schedule=Steady(),
+    schedule=ConstantSchedule(),
     study=HeldOut(),
 )

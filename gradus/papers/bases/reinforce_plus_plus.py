@@ -8,15 +8,15 @@ do, which biases the group's normalisation. Where all rewards of a batch are equ
 one mini-batch follows a batch rho is 1 and the clip never binds.
 
 The variant with a baseline (k > 1 samples a problem) takes the group's mean from the reward before it normalises over the batch, and moves
-the KL into the loss, as k2: `--credit ToGo --credit.baseline group --objective.kl KL --objective.kl.estimator k2`.
+the KL into the loss, as k2: `--credit RewardToGo --credit.baseline group --objective.kl KL --objective.kl.estimator k2`.
 
 Reference: Hu et al., REINFORCE++: Stabilizing Critic-Free Policy Optimization with Global Normalization, arXiv:2501.03262 (version 9). Ours:
 the population's deviation, no epsilon, and 0.01 as the coefficient, that of the released code.
 """
 
-from gradus.credit.penalty import Penalised
-from gradus.credit.to_go import ToGo
-from gradus.objectives.averages import TokenMean
+from gradus.credit.kl_penalty import KLPenalty
+from gradus.credit.reward_to_go import RewardToGo
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce import reinforce
 from gradus.types.players import Copy, Player
@@ -24,7 +24,7 @@ from gradus.types.players import Copy, Player
 reinforce_plus_plus = reinforce.derive(
     "reinforce_plus_plus",
     "Returns with a KL penalty for every token, normalised over the whole batch in place of a critic; a clipped ratio.",
-    credit=Penalised(rule=ToGo(), coefficient=0.01, estimator="k1"),
+    credit=KLPenalty(rule=RewardToGo(), coefficient=0.01, estimator="k1"),
     objective__policy__trust=Clip(0.2, 0.2),
     objective__policy__average=TokenMean(),
     players__reference=Player(Copy("policy")),

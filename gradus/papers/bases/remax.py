@@ -13,11 +13,11 @@ reward the penalty is left out here, and the setting's group of samples shares o
 
 from gradus.credit.groups import ProbeBaseline
 from gradus.papers.bases.reinforce import reinforce
-from gradus.rollouts.greedy import WithGreedy
+from gradus.rollouts.greedy_baseline import WithGreedyBaseline
 
 remax = reinforce.derive(
     "remax",
     "The baseline of each sample is the reward of the greedy answer to the same problem.",
-    rollout=WithGreedy(),
+    rollout=WithGreedyBaseline(),
     credit=ProbeBaseline(),
 )

@@ -20,8 +20,8 @@ verifier; no shift of the scores afterwards.
 
 from gradus.objectives.ranking import BradleyTerry
 from gradus.papers.bases.dpo import dpo
-from gradus.rollouts.given import GivenPairs
-from gradus.rollouts.sampled_by import SampledBy
+from gradus.rollouts.behaviour_policy import BehaviourPolicy
+from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.selection.filters import Informative
 from gradus.study.pair_accuracy import PairAccuracy
 from gradus.types import Frozen
@@ -30,7 +30,7 @@ from gradus.types.players import Copy, Head, Player
 reward_model = dpo.derive(
     "reward_model",
     "A value head learns to score the better of two answers higher; the trained model can judge another run.",
-    rollout=SampledBy("sampler", GivenPairs()),
+    rollout=BehaviourPolicy("sampler", DemonstratedPairs()),
     selection=Informative(),
     objective=Frozen(sampled=BradleyTerry(), given=BradleyTerry(source="expert")),
     players=Frozen(policy=Player(Head(of=Copy("sampler")), learns_from="sampler"), sampler=Player()),

@@ -14,14 +14,14 @@ different texts.
 """
 
 from gradus.papers.bases.best_of_n import best_of_n
-from gradus.rollouts.sampled_by import SampledBy
-from gradus.selection.distinct import RightAndDistinct
+from gradus.rollouts.behaviour_policy import BehaviourPolicy
+from gradus.selection.deduplicate import RightAndDistinct
 from gradus.types.players import Copy, Player
 
 rft = best_of_n.derive(
     "rft",
     "The policy imitates all right and distinct answers of the model at the start.",
-    rollout=SampledBy("start"),
+    rollout=BehaviourPolicy("start"),
     selection=RightAndDistinct(pattern=r"\S+=\S+"),
     players__policy=Player(learns_from="start"),
     players__start=Player(Copy("policy")),

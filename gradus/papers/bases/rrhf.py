@@ -12,7 +12,7 @@ Ours: the answers are the current policy's at every step (the paper samples befo
 problems with equal rewards.
 """
 
-from gradus.objectives.averages import SequenceSum
+from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.ranking import ImitationOfBest, Ranking
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.selection.filters import Informative

@@ -11,17 +11,17 @@ Ours: tokens of the whole batch count alike (averaging by solution: `objective.i
 """
 
 from gradus.credit.groups import Constant
-from gradus.curricula.sweep import Once
+from gradus.curricula.shuffled_epochs import Once
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.reinforce import reinforce
-from gradus.rollouts.given import Given
+from gradus.rollouts.demonstrations import Demonstrations
 from gradus.types import Frozen
 
 sft = reinforce.derive(
     "sft",
     "Maximum likelihood of worked solutions; nothing is sampled.",
     curriculum=Once(),
-    rollout=Given(),
+    rollout=Demonstrations(),
     credit=Constant(),
     objective=Frozen(imitation=Imitation()),
     requires=frozenset({"solution"}),

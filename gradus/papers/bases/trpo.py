@@ -13,7 +13,7 @@ Ours: F is the empirical covariance of the scores (the paper's second estimator;
 KL is estimated in the same way, and the batch's mean reward is taken off the returns.
 """
 
-from gradus.objectives.averages import TokenMean
+from gradus.objectives.aggregation import TokenMean
 from gradus.papers.bases.reinforce import reinforce
 from gradus.updates.trust_region import TrustRegion
 

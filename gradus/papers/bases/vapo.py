@@ -18,7 +18,7 @@ from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.objectives.imitation import ImitateRight
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.ppo import ppo
-from gradus.schedules.first_steps import FirstSteps
+from gradus.schedules.warmup import Warmup
 from gradus.updates.minibatches import Minibatches
 from gradus.updates.only_players import OnlyPlayers
 
@@ -31,5 +31,5 @@ vapo = ppo.derive(
     players__critic__credit=GAE(lam=1.0, whitened=False),
     players__reference=None,
     update=Minibatches(epochs=1, count=16),
-    schedule=FirstSteps(50, OnlyPlayers(("critic",), update=None)),
+    schedule=Warmup(50, OnlyPlayers(("critic",), update=None)),
 )

@@ -30,7 +30,7 @@ import numpy as np
 from gradus.credit.gae import discounted
 from gradus.credit.groups import Scale, group_relative
 from gradus.credit.turns import turns_of
-from gradus.objectives.averages import ContextMean
+from gradus.objectives.aggregation import ContextMean
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.environment import EnvironmentReturn

@@ -19,13 +19,13 @@ continuous and stratified over (0, 1) for each sample (the release draws from it
 pairs of a sample stay the same in further updates on its batch, Euler steps in place of a higher-order solver, and std is the group's.
 """
 
-from gradus.credit.bounded import Bounded
+from gradus.credit.clipped import Clipped
 from gradus.credit.groups import GroupRelative
-from gradus.objectives.matching import MatchedPolicy, Robust, VelocityGap
+from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
-from gradus.rollouts.samplers import Ode
 from gradus.types.players import MovingAverage, Player
+from gradus.types.samplers import Ode
 
 awm = flow_grpo.derive(
     "awm",
@@ -33,7 +33,7 @@ awm = flow_grpo.derive(
     family="generation",
     rollout__sampler=Ode(14),
     rollout__keep="sample",
-    credit=Bounded(GroupRelative(), limit=5.0, scale=1.0),
+    credit=Clipped(GroupRelative(), limit=5.0, scale=1.0),
     objective__policy=MatchedPolicy(draws=6, likeness=Robust(0.25), trust=Clip(1.0, 1.0)),
     objective__kl=VelocityGap(0.001, "reference", draws=6),
     objective__proximal=VelocityGap(1.0, "average", draws=6),

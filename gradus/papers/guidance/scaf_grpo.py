@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gradus.papers.bases.grpo import grpo
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.rollouts.hints import Hint, hinted, ladder
 from gradus.types import Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import World
@@ -32,11 +32,11 @@ from gradus.types.parts import World
 class Scaffold:
     """Repairs groups without a right answer by the answer to the smallest hint that is enough."""
 
-    rollout: Any = Acting()  # gives one judged group a request
+    rollout: Any = Auto()  # gives one judged group a request
     exempt: float = 0.15  # share of training, from its start, without hints; 1: never any
     kinds: tuple[str, ...] = ("knowledge", "planning", "solution")  # from abstract to concrete
     form: str = "hint: {}"  # the line put under the prompt; {} is the hint
-    asks_right: ClassVar[str] = "Acting"  # what to take where no answer is marked as right
+    asks_right: ClassVar[str] = "Auto"  # what to take where no answer is marked as right
 
     def __post_init__(self) -> None:
         if not 0 <= self.exempt <= 1:

@@ -19,11 +19,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from gradus.objectives.averages import TokenMean
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.ratios import TokenRatio
 from gradus.objectives.trust import Clip, surrogate
 from gradus.papers.bases.grpo import grpo
-from gradus.rollouts.sampled_by import SampledBy
+from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.types.batch import Batch
 from gradus.types.players import Lagged, Player
 from gradus.types.ranges import check_ranges
@@ -98,7 +98,7 @@ m2po = grpo.derive(
     "m2po",
     "On stale data, only the few tokens that break a bound on the mean squared log-ratio are masked; nothing is clipped.",
     family="objectives",
-    rollout=SampledBy("generator"),
+    rollout=BehaviourPolicy("generator"),
     objective__policy__ratio=TokenRatio(against="behaviour"),
     objective__policy__trust=SecondMoment(tau=0.04),
     objective__policy__average=TokenMean(),

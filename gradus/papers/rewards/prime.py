@@ -28,7 +28,7 @@ from torch import Tensor
 
 from gradus.credit.gae import discounted, whiten
 from gradus.credit.groups import leave_one_out
-from gradus.objectives.averages import TokenMean
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.rloo import rloo
 from gradus.selection.filters import MeanReward

@@ -12,8 +12,8 @@ first chunk is an ordinary answer; with I = 1, no weight and the plain verifier 
 of the trace, which may reach back beyond the last chunk. More chunks in evaluation: `--rollout.at_test 16`.
 
 Reference: Aghajohari et al., The Markovian Thinker: Architecture-Agnostic Linear Scaling of Reasoning, arXiv:2510.06557: trace and
-objective of Delethink; C = 8192, m = C / 2, h = 100, I = 5, the defaults of `Chunks`, and the cap of 2 on the correction between engine
-and trainer. Ours: C = 48, m = 24, h = 0, I = 8, the scale of the built-in model and of the task running_sum (`--rollout Chunks` sets the
+objective of Delethink; C = 8192, m = C / 2, h = 100, I = 5, the defaults of `Chunked`, and the cap of 2 on the correction between engine
+and trainer. Ours: C = 48, m = 24, h = 0, I = 8, the scale of the built-in model and of the task running_sum (`--rollout Chunked` sets the
 paper's); PPO's clip of the base; the deviation of the base.
 """
 
@@ -21,13 +21,13 @@ from gradus.objectives.terms import TruncatedImportance
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.finished import Finished
 from gradus.rewards.verified import Verified
-from gradus.rollouts.chunks import Chunks
+from gradus.rollouts.chunked import Chunked
 
 delethink = grpo.derive(
     "delethink",
     "Thinking in chunks: at a chunk's end the context is reset to the question and the last tokens, so memory stays constant.",
     family="thinking",
-    rollout=Chunks(size=48, carry=24, head=0, limit=8),
+    rollout=Chunked(size=48, carry=24, head=0, limit=8),
     reward=Verified() * Finished(),
     objective__policy__weight=TruncatedImportance(cap=2.0),
     objective__kl=None,

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from gradus.fit import check_fit
 from gradus.papers.agents.training_free_grpo import training_free_grpo
 from gradus.papers.bases.grpo import grpo
-from gradus.recipe_json import from_json, to_json
-from gradus.rollouts.acting import Acting
-from gradus.rollouts.extractors import Written
-from gradus.rollouts.library import Add, edited
-from gradus.run import go
-from gradus.stored_state import join, split
-from gradus.study.evaluation import HeldOut
+from gradus.recipe.compatibility import check_fit
+from gradus.recipe.serialise import from_json, to_json
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.experience_extractors import Written
+from gradus.rollouts.experience_library import Add, edited
+from gradus.study.held_out import HeldOut
+from gradus.training.launch import go
+from gradus.training.state_format import join, split
 from gradus.types.signals import LogProb
 from tests.toy import TOY, toy_run, train_toy
 
@@ -121,7 +121,7 @@ def test_a_run_goes_on_with_the_library_that_it_had():
     run = toy_run(LETTERS, steps=4)
     run.step, run.memory.states = (
         2,
-        {"curriculum": {"part": "Sweep", "state": {"drawn": 8}}, "rollout": {"part": "Recalling", "state": {"library": seen[1][0]}}},
+        {"curriculum": {"part": "ShuffledEpochs", "state": {"drawn": 8}}, "rollout": {"part": "Recalling", "state": {"library": seen[1][0]}}},
     )
     go(run)
     assert library_of(run) == library_of(whole)
@@ -150,4 +150,4 @@ def test_it_is_stored_as_json():
     written = training_free_grpo.but(rollout__extractor=Written(player="writer"), rollout__most=None)
     assert from_json(to_json(training_free_grpo)) == training_free_grpo
     assert from_json(to_json(written)) == written
-    assert training_free_grpo.rollout.test.rollout == Acting()
+    assert training_free_grpo.rollout.test.rollout == Auto()

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from gradus.credit.groups import BatchBaseline, Constant
-from gradus.objectives.averages import TokenMean
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.papers.bases.reinforce import reinforce

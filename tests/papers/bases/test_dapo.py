@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.averages import SequenceMean
+from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.dapo import dapo
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.overlong import Overlong
 from gradus.rewards.verified import Verified
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
@@ -77,7 +77,7 @@ def test_the_penalty_moves_rewards_but_not_accuracy():
     # everything is right, lengths differ: rewards differ by the penalty alone, and no group is mixed
     seen = []
     task = replace(TOY, verify=lambda problem, completion: 1.0)
-    priced = dapo.but(reward__parts__overlong=Overlong(max_tokens=6, cache=4), rollout=Acting())
+    priced = dapo.but(reward__parts__overlong=Overlong(max_tokens=6, cache=4), rollout=Auto())
     run = train_toy(priced, task=task, watch=lambda run, metrics, groups: seen.append((metrics, groups)))
     for metrics, groups in seen:
         assert metrics["accuracy"] == 1.0
@@ -94,7 +94,7 @@ def test_without_its_differences_it_is_grpo():
         objective__kl=grpo.objective["kl"],
         players__reference=grpo.players["reference"],
         reward=Verified(),
-        rollout=Acting(),
+        rollout=Auto(),
         selection=Everything(),
     )
     ours, base = gradients(plain, micro=None, steps=2), gradients(grpo, micro=None, steps=2)

@@ -13,7 +13,7 @@ from gradus.credit.groups import BatchBaseline
 from gradus.objectives.terms import evaluate, separable
 from gradus.papers.bases.dpo import dpo
 from gradus.papers.bases.reinforce import reinforce
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs
@@ -111,7 +111,7 @@ def test_it_learns_from_its_own_pairs():
 
 def test_without_its_differences_it_is_reinforce():
     plain = dpo.but(
-        rollout=Acting(), selection=Everything(), credit=BatchBaseline(), objective=reinforce.objective, players__reference=None
+        rollout=Auto(), selection=Everything(), credit=BatchBaseline(), objective=reinforce.objective, players__reference=None
     )
     assert torch.equal(gradients(plain, micro=None)["policy"]["logits"], gradients(reinforce, micro=None)["policy"]["logits"])
 

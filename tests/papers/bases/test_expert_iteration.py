@@ -11,15 +11,15 @@ import torch
 
 from gradus.papers.bases.expert_iteration import expert_iteration
 from gradus.papers.bases.rft import rft
-from gradus.rollouts.sampled_by import SampledBy
+from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.types.players import Player
 from gradus.updates.minibatches import Minibatches
-from gradus.updates.restarted import Restarted
+from gradus.updates.reset_weights import ResetWeights
 from tests.papers.checks import check_cut, check_differs, check_learns, check_same
 from tests.papers.pairs import loss_and_slopes, seen_in, trained
 from tests.toy import TOY, group, toy_run, train_toy
 
-RESTARTED = expert_iteration.but(update=Restarted(expert_iteration.update), players__start=Player())
+RESTARTED = expert_iteration.but(update=ResetWeights(expert_iteration.update), players__start=Player())
 
 
 def test_loss_and_gradient_by_hand():
@@ -49,7 +49,7 @@ def test_a_round_without_a_right_answer_moves_nothing():
 
 def test_without_its_differences_it_is_rft():
     back = expert_iteration.but(
-        rollout=SampledBy("start"), players__policy=rft.players["policy"], players__start=rft.players["start"], update=Minibatches()
+        rollout=BehaviourPolicy("start"), players__policy=rft.players["policy"], players__start=rft.players["start"], update=Minibatches()
     )
     check_same(back, rft)
     check_differs(expert_iteration, rft)

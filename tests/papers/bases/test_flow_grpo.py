@@ -16,14 +16,14 @@ from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.papers.bases.grpo import grpo
-from gradus.recipe import changes
-from gradus.recipe_json import from_json, to_json
-from gradus.rollouts.samplers import Drawing, Ode, Sde
-from gradus.run import go, prepare
-from gradus.stored_state import join, split
-from gradus.tasks.flow_2d import flow_2d
+from gradus.recipe.core import changes
+from gradus.recipe.serialise import from_json, to_json
+from gradus.tasks.flow.flow_2d import flow_2d
+from gradus.training.launch import go, prepare
+from gradus.training.state_format import join, split
 from gradus.types import Group, Problem, Trajectory
 from gradus.types.batch import make_batch
+from gradus.types.samplers import Drawing, Ode, Sde
 from gradus.types.signals import LogProb, Prediction, Velocity
 from tests.toy import gradients
 from tests.toy_flow import ask, flow_run, small, train_flow, weights_after

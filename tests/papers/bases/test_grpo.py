@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from gradus.credit.groups import BatchBaseline, group_relative
-from gradus.objectives.averages import SequenceSum
+from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.grpo import grpo

@@ -15,7 +15,7 @@ from gradus.objectives.terms import evaluate
 from gradus.papers.bases.dpo import dpo
 from gradus.papers.bases.kto import kto, prospect_losses
 from gradus.papers.bases.reinforce import reinforce
-from gradus.rollouts.given import GivenPairs
+from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.types import UserError
 from gradus.types.signals import LogProb
 from tests.papers.checks import check_cut, check_differs, check_learns, check_same, weights
@@ -118,5 +118,5 @@ def test_a_weight_below_zero_is_refused():
 
 
 def test_a_rollout_that_does_not_read_the_drift_is_named():
-    with pytest.raises(UserError, match="set --rollout Mismatched"):
-        train_toy(kto.but(rollout=GivenPairs()), steps=1)
+    with pytest.raises(UserError, match="set --rollout MismatchedPrompts"):
+        train_toy(kto.but(rollout=DemonstratedPairs()), steps=1)

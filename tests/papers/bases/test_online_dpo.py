@@ -8,7 +8,7 @@ import pytest
 
 from gradus.papers.bases.dpo import dpo
 from gradus.papers.bases.online_dpo import online_dpo
-from gradus.rollouts.given import GivenPairs
+from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.selection.filters import BestAndWorst
 from tests.papers.checks import check_cut, check_differs, check_learns, check_same
 from tests.papers.pairs import PAIRS, loss_and_slopes, seen_in, trained
@@ -41,7 +41,7 @@ def test_given_pairs_are_not_looked_at():
 def test_of_two_samples_it_is_the_base_on_a_task_without_pairs():
     check_same(online_dpo, dpo, group=2)
     check_differs(online_dpo, dpo, group=4)
-    check_same(online_dpo.but(rollout=GivenPairs(), selection=BestAndWorst(), objective__given=dpo.objective["given"]), dpo, task=PAIRS)
+    check_same(online_dpo.but(rollout=DemonstratedPairs(), selection=BestAndWorst(), objective__given=dpo.objective["given"]), dpo, task=PAIRS)
 
 
 def test_gradient_does_not_depend_on_the_micro_batch():

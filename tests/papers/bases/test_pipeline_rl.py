@@ -14,9 +14,9 @@ from gradus.credit.groups import GroupRelative
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.pipeline_rl import pipeline_rl
 from gradus.papers.bases.reinforce import reinforce
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.rollouts.in_flight import InFlight
-from gradus.run import go
+from gradus.training.launch import go
 from gradus.types.signals import LogProb
 from tests.papers.checks import check_cut, check_differs, check_learns, check_same
 from tests.toy import advantages, batch, group, toy_run, train_toy
@@ -50,17 +50,17 @@ def test_weights_are_one_for_the_present_policy_alone():
 def test_without_its_differences_it_is_reinforce():
     back = pipeline_rl.but(rollout=reinforce.rollout, credit=reinforce.credit, objective=reinforce.objective)
     check_same(back, reinforce)
-    check_differs(pipeline_rl, pipeline_rl.but(rollout=Acting()))
+    check_differs(pipeline_rl, pipeline_rl.but(rollout=Auto()))
 
 
 def test_in_one_part_it_is_sampling_in_one_go():
-    check_same(pipeline_rl.but(rollout=InFlight(parts=1)), pipeline_rl.but(rollout=Acting()))
+    check_same(pipeline_rl.but(rollout=InFlight(parts=1)), pipeline_rl.but(rollout=Auto()))
 
 
 def test_on_its_own_samples_the_weight_is_one():
-    fresh = pipeline_rl.but(rollout=Acting(), objective=reinforce.objective)
+    fresh = pipeline_rl.but(rollout=Auto(), objective=reinforce.objective)
     assert fresh.credit == GroupRelative(scale="none")
-    ours, plain = (train_toy(r, steps=2).players["policy"].policy.network.logits for r in (pipeline_rl.but(rollout=Acting()), fresh))
+    ours, plain = (train_toy(r, steps=2).players["policy"].policy.network.logits for r in (pipeline_rl.but(rollout=Auto()), fresh))
     assert_close(ours, plain, rtol=0, atol=1e-5)  # behaviour log-probabilities are stored in float32
 
 

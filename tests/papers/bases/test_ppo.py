@@ -12,12 +12,12 @@ from torch.testing import assert_close
 
 from gradus.credit.gae import GAE, gae
 from gradus.credit.groups import BatchBaseline
-from gradus.objectives.averages import SequenceSum
+from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.reinforce import reinforce
-from gradus.run import go
+from gradus.training.launch import go
 from gradus.types.batch import make_batch
 from gradus.types.players import Copy, Player
 from gradus.types.signals import LogProb, LogProbs, Value, Values

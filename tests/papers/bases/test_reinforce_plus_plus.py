@@ -9,15 +9,15 @@ import pytest
 import torch
 
 from gradus.credit.groups import BatchBaseline
-from gradus.credit.to_go import ToGo
-from gradus.objectives.averages import SequenceSum
+from gradus.credit.reward_to_go import RewardToGo
+from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.kl import KL
 from gradus.objectives.trust import Unclipped
-from gradus.overrides import override_all
 from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
-from gradus.run import go
+from gradus.recipe.overrides import override_all
+from gradus.training.launch import go
 from gradus.types.signals import LogProbs
 from tests.papers.checks import check_cut, check_differs, check_learns, check_same
 from tests.toy import advantages, gradients, group, toy_run, train_toy
@@ -25,7 +25,7 @@ from tests.toy import advantages, gradients, group, toy_run, train_toy
 REFERENCE = LogProbs(player="reference")
 WITH_BASELINE = override_all(
     reinforce_plus_plus,
-    [("credit", "ToGo"), ("credit.baseline", "group"), ("objective.kl", "KL"), ("objective.kl.estimator", "k2")],
+    [("credit", "RewardToGo"), ("credit.baseline", "group"), ("objective.kl", "KL"), ("objective.kl.estimator", "k2")],
 )
 
 
@@ -45,7 +45,7 @@ def test_advantages_equal_plain_loops():
 
 
 def test_the_variant_with_a_baseline_is_said_by_fields():
-    assert WITH_BASELINE.credit == ToGo(baseline="group")
+    assert WITH_BASELINE.credit == RewardToGo(baseline="group")
     assert WITH_BASELINE.objective["kl"] == KL(estimator="k2")
     # groups 1 0 and 1 1: centred .5 -.5 0 0 over tokens of equal number, deviation sqrt(1/8)
     found = advantages(WITH_BASELINE.credit, group(1, 0), group(1, 1, key="b"))
@@ -62,7 +62,7 @@ def test_without_its_differences_it_is_reinforce():
     )
     check_same(plain, reinforce)
     check_differs(reinforce_plus_plus, reinforce)
-    check_differs(reinforce_plus_plus, reinforce_plus_plus.but(credit=ToGo()))
+    check_differs(reinforce_plus_plus, reinforce_plus_plus.but(credit=RewardToGo()))
 
 
 def test_it_is_ppo_with_a_critic_that_says_nothing():

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.papers.bases.rft import rft
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Best
 from gradus.types.players import Player
 from tests.papers.checks import check_cut, check_differs, check_same, weights
@@ -67,12 +67,12 @@ def test_answers_are_those_of_the_start_model_at_every_step():
 
 
 def test_without_its_differences_it_is_best_of_n():
-    check_same(rft.but(rollout=Acting(), selection=Best(1), players__policy=None, players__start=None), best_of_n)
+    check_same(rft.but(rollout=Auto(), selection=Best(1), players__policy=None, players__start=None), best_of_n)
     check_differs(rft, best_of_n)
 
 
 def test_with_the_policy_as_sampler_it_is_best_of_n_over_all_right_answers():
-    ours = rft.but(rollout=Acting(), players__policy=Player())
+    ours = rft.but(rollout=Auto(), players__policy=Player())
     check_same(ours, best_of_n.but(selection=rft.selection))
 
 
@@ -86,7 +86,7 @@ def test_the_policys_own_answers_get_better():
         world = run.at(99)[1]
 
         async def answers():
-            return await Acting().run(await world.more(32), world)
+            return await Auto().run(await world.more(32), world)
 
         return np.mean([t.value for g in asyncio.run(answers()) for t in g.trajectories])
 

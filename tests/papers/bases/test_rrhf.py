@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gradus.objectives.averages import TokenMean
+from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.papers.bases.rrhf import rrhf

@@ -11,12 +11,12 @@ import torch
 from torch.testing import assert_close
 
 from gradus.credit.groups import BatchBaseline
-from gradus.curricula.sweep import Sweep
-from gradus.objectives.averages import SequenceMean
+from gradus.curricula.shuffled_epochs import ShuffledEpochs
+from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.sft import sft
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.types import Frozen, Group, Key, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
@@ -72,7 +72,7 @@ def test_nothing_is_sampled_and_likelihood_rises():
 
 
 def test_without_its_differences_it_is_reinforce():
-    plain = sft.but(curriculum=Sweep(), rollout=Acting(), credit=BatchBaseline(), objective=reinforce.objective)
+    plain = sft.but(curriculum=ShuffledEpochs(), rollout=Auto(), credit=BatchBaseline(), objective=reinforce.objective)
     assert torch.equal(gradients(plain, micro=None)["policy"]["logits"], gradients(reinforce, micro=None)["policy"]["logits"])
 
 
@@ -92,7 +92,7 @@ def test_a_problem_without_solution_is_named():
 
 
 def test_a_task_without_solutions_does_not_fit():
-    from gradus.fit import check_fit
+    from gradus.recipe.compatibility import check_fit
 
     with pytest.raises(UserError, match="needs problems with solution"):
         check_fit(sft, replace(TOY, provides=frozenset()))

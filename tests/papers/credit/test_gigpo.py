@@ -13,15 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from gradus.environments.frozen_lake import FrozenLake
-from gradus.objectives.averages import SequenceMean
+from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.credit.gigpo import AnchorStates, by_state, gigpo
-from gradus.recipe_json import from_json, to_json
+from gradus.recipe.serialise import from_json, to_json
 from gradus.rewards.verified import Verified
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
+from gradus.tasks.games.lake_environment import FrozenLake
 from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.batch import make_batch
 from gradus.types.parts import Task, Turn
@@ -195,7 +195,7 @@ def test_without_the_second_comparison_it_is_grpo():
     plain = gigpo.but(
         credit__omega=0.0,
         credit__scale="population",
-        rollout=Acting(),
+        rollout=Auto(),
         reward=Verified(),
         objective__policy__average=SequenceMean(),
         objective__kl=grpo.objective["kl"],

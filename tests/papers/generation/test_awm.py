@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.matching import MatchedPolicy, Robust, Weighted
+from gradus.objectives.flow_matching import MatchedPolicy, Robust, Weighted
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
@@ -18,13 +18,13 @@ from gradus.policies import flow
 from gradus.policies.flow import FlowModel
 from gradus.policies.flow_network import FlowConfig
 from gradus.policies.flow_steps import matching_pairs
-from gradus.recipe import changes
-from gradus.recipe_json import from_json, to_json
-from gradus.rollouts.samplers import Drawing, Ode, Sde
-from gradus.run import go, prepare
-from gradus.tasks.flow_2d import flow_2d
+from gradus.recipe.core import changes
+from gradus.recipe.serialise import from_json, to_json
+from gradus.tasks.flow.flow_2d import flow_2d
+from gradus.training.launch import go, prepare
 from gradus.types import Context, Frozen, Group, Problem, Trajectory
 from gradus.types.batch import make_batch
+from gradus.types.samplers import Drawing, Ode, Sde
 from gradus.types.signals import MatchedVelocity, MatchingError, MatchingTime, MatchingVelocity
 from tests.toy import advantages, group
 from tests.toy_flow import ask, small, train_flow, weights_after

@@ -13,10 +13,10 @@ from torch.testing import assert_close
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.guidance.scaf_grpo import Scaffold, scaf_grpo
-from gradus.recipe_json import from_json, to_json
+from gradus.recipe.serialise import from_json, to_json
 from gradus.rewards.verified import Verified
-from gradus.rollouts.acting import Acting
-from gradus.tasks.countdown import countdown
+from gradus.rollouts.auto import Auto
+from gradus.tasks.puzzles.countdown import countdown
 from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
@@ -165,7 +165,7 @@ def test_gradient_does_not_depend_on_the_micro_batch(micro):
 
 
 def test_evaluation_sees_no_hint():
-    assert scaf_grpo.rollout.test == Acting()
+    assert scaf_grpo.rollout.test == Auto()
 
 
 @pytest.mark.parametrize("fields", [{"exempt": -0.1}, {"exempt": 1.5}, {"form": "hint"}])

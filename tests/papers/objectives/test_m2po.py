@@ -15,7 +15,7 @@ from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Unclipped, clipped_surrogate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip, harmful, m2po, second_moment_cap, within_second_moment
-from gradus.rollouts.acting import Acting
+from gradus.rollouts.auto import Auto
 from gradus.types.batch import make_batch
 from gradus.types.players import Lagged, Player
 from gradus.types.signals import LogProb
@@ -139,7 +139,7 @@ def test_data_is_as_stale_as_the_lag_says():
 
 
 def test_the_policy_learns_from_the_generator_and_is_what_evaluation_asks():
-    assert isinstance(m2po.rollout.test, Acting)
+    assert isinstance(m2po.rollout.test, Auto)
     seen = []
     train_toy(m2po, steps=60, prompts=8, group=8, watch=lambda run, metrics, groups: seen.append(metrics["reward"]))
     assert np.mean(seen[-10:]) > np.mean(seen[:5]) + 0.15
@@ -147,7 +147,7 @@ def test_the_policy_learns_from_the_generator_and_is_what_evaluation_asks():
 
 def test_without_its_differences_it_is_grpo():
     plain = m2po.but(
-        rollout=Acting(),
+        rollout=Auto(),
         objective=grpo.objective,
         players__policy=None,
         players__generator=None,

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from gradus.credit.gae import whiten
 from gradus.credit.groups import LeaveOneOut
-from gradus.objectives.averages import SequenceSum
+from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.rloo import rloo

@@ -14,17 +14,17 @@ from torch.testing import assert_close
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.thinking.delethink import delethink
-from gradus.recipe_json import from_json, to_json
-from gradus.registry import task_maker
+from gradus.recipe.registry import task_maker
+from gradus.recipe.serialise import from_json, to_json
 from gradus.rewards.verified import Verified
-from gradus.rollouts.chunks import Chunks
+from gradus.rollouts.chunked import Chunked
 from gradus.types import Ended, Group, Key, Problem, Request, prompt_context
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
 from tests.scripted import scripted_world
 from tests.toy import gradients, toy_run, train_toy, trajectory
 
-SHORT = delethink.but(rollout=Chunks(size=3, carry=2, head=1, limit=4))
+SHORT = delethink.but(rollout=Chunked(size=3, carry=2, head=1, limit=4))
 
 
 def chunked(lengths, advantage, *, name="t", behaviour=0.0):
@@ -87,7 +87,7 @@ def test_all_chunks_share_the_advantage_of_the_trace():
 
 
 def test_one_chunk_without_correction_is_grpo():
-    plain = delethink.but(rollout=Chunks(size=6, carry=3, head=0, limit=1), reward=Verified(), objective__policy__weight=None)
+    plain = delethink.but(rollout=Chunked(size=6, carry=3, head=0, limit=1), reward=Verified(), objective__policy__weight=None)
     base = grpo.but(objective__kl=None, players__reference=None)
     ours, theirs = (gradients(r, micro=None, steps=2, max_tokens=6)["policy"]["logits"] for r in (plain, base))
     assert torch.equal(ours, theirs)

@@ -1,0 +1,236 @@
+"""What a run will take of its device's memory: one step is really done, with the longest prompts, and answers as long as they may become."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gradus.recipe.compatibility import check_problems
+from gradus.recipe.core import Recipe
+from gradus.runtime.memory import free_memory, status
+from gradus.training.launch import go, prepare, without_engines
+from gradus.training.run import Run, sampling_of
+from gradus.types import Group, Key, Problem, UserError
+from gradus.types.guards import Agreement, Guard, bytes_of
+from gradus.types.parts import Judgement, Signals, Source, Task, World
+from gradus.types.signals import Signal
+
+if TYPE_CHECKING:
+    from gradus.training.plan import Plan
+
+LOOKED_AT = 256  # problems among which the longest are looked for
+CLEAR = Path("/proc/self/clear_refs")
+
+
+@dataclass(frozen=True)
+class Alternating:
+    """Every other answer is right, so that something is learned from any of them."""
+
+    needs: tuple[Signal, ...] = ()
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        return [[Judgement(v := float(i % 2 == 0), {"verified": v}) for i in range(len(g.trajectories))] for g in groups]
+
+
+@dataclass(frozen=True, eq=False)
+class Longest:
+    """The problems of a source, those with the longest prompts and solutions first."""
+
+    problems: tuple[Problem, ...]
+    size: None = None
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        count = len(self.problems)
+        return [replace(self.problems[i % count], id=f"{self.problems[i % count].id}/{i // count}") for i in indices]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Bytes that a run takes, and what to do where that is too much. The peaks hold all that the process holds, weights included."""
+
+    longest_prompt: int  # tokens
+    longest_answer: int
+    answers: int  # a step
+    weights: int  # of all players, gradients left out
+    optimizer: int  # moments and float32 masters
+    rollout: int | None  # the peak while answers are sampled and judged; None where the system does not say
+    update: int | None  # the peak while weights are moved
+    allowed: int | None  # by --memory, or what the process has and what is free
+    micro_tokens: int | None  # what the micro-batch had to be split to; None: it fits as it is
+    refused: str | None  # why not even that was enough
+    advice: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        return self.refused is None
+
+
+def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed: int = 0, device: str = "cpu") -> Prediction:
+    """One step of the recipe with its longest batch. Takes as long as such a step. Raises UserError where recipe, task and model do not fit."""
+    check_problems(task)
+    sampling = sampling_of(recipe, task)
+    whole = without_engines(recipe).but(
+        reward=Alternating(), study=None, setting__steps=1, setting__guard=Guard(), setting__agreement=Agreement(every=0)
+    )
+    run = prepare(whole, replace(task, sampling=replace(task.sampling, stops=())), model, seed=seed, device=device)
+    prompts = lengthen(run)
+    allowed = bytes_of(recipe.setting.memory) if recipe.setting.memory is not None else _available(device)
+    peaks: dict[str, int | None] = {"rollout": None, "update": None}
+    _clear(device)
+
+    def before_update() -> None:
+        peaks["rollout"] = _peak(device)
+        _clear(device)
+
+    run.must_finish = before_update  # type: ignore[method-assign]
+    run.on_step = lambda *_: peaks.update(update=_peak(device))
+    refused = None
+    try:
+        go(run)
+    except UserError as error:
+        if "memory ran out" not in str(error):
+            raise
+        refused = str(error)
+    split = min(p.micro_tokens for p in run.players.values())
+    found = Prediction(
+        longest_prompt=prompts,
+        longest_answer=sampling.max_tokens if task.policy == "lm" else 0,
+        answers=recipe.setting.prompts * recipe.setting.group,
+        weights=_bytes(p for player in run.players.values() for p in player.policy.network.parameters()),
+        optimizer=sum(_optimizer(player) for player in run.players.values() if player.learns),
+        rollout=peaks["rollout"],
+        update=peaks["update"],
+        allowed=allowed,
+        micro_tokens=split if split < recipe.setting.micro_tokens else None,
+        refused=refused,
+        advice=(),
+    )
+    return replace(found, advice=advice(found, recipe))
+
+
+def lengthen(run: Run) -> int:
+    """Makes every answer as long as it may become and puts the longest prompts first; the tokens of the longest one."""
+    if run.task.policy != "lm":
+        return 0
+    for player in run.players.values():
+        policy = player.policy
+        if is_dataclass(policy) and "end_tokens" in {f.name for f in fields(policy)}:
+            player.policy = replace(policy, end_tokens=())  # type: ignore[type-var]
+    source: Source = run.task.source
+    count = LOOKED_AT if source.size is None else min(source.size, LOOKED_AT)
+    problems = source.draw(list(range(count)), run.task.level, Key(run.seed).fold("problems"))
+    policy = run.players["policy"].policy
+
+    def length(problem: Problem) -> int:
+        return len(policy.tokens(problem.text if problem.text is not None else problem.messages))
+
+    def solution(problem: Problem) -> int:
+        text = problem.meta.get("solution")
+        return len(policy.completion_tokens(text)) if isinstance(text, str) else 0
+
+    order = sorted(problems, key=lambda p: -(length(p) + solution(p)))
+    run.task = replace(run.task, source=Longest(tuple(order)))
+    return max(map(length, order))
+
+
+def advice(found: Prediction, recipe: Recipe) -> tuple[str, ...]:
+    """Which fields to lower, the one that helps most first; none where the step fits in nine tenths of what is allowed."""
+    peak = max((p for p in (found.rollout, found.update) if p is not None), default=None)
+    tight = found.refused is not None or (peak is not None and found.allowed is not None and peak > 0.9 * found.allowed)
+    out = []
+    if found.micro_tokens is not None:
+        out.append(f"--micro_tokens {found.micro_tokens} spares the first attempts, which ran out of memory")
+    if not tight:
+        return tuple(out)
+    fixed = found.weights + found.optimizer
+    if found.allowed is not None and fixed > 0.5 * found.allowed:
+        out.append("--players.policy.model Adapter trains few weights: most of the optimiser's memory, and of the gradients', is saved")
+    if not recipe.setting.recompute:
+        out.append("--recompute true keeps less of the forward pass, for more time")
+    sequence = found.longest_prompt + found.longest_answer
+    if recipe.setting.micro_tokens > sequence > 0 and found.micro_tokens is None:
+        out.append(f"--micro_tokens {max(sequence, recipe.setting.micro_tokens // 2)} evaluates fewer sequences at a time")
+    out.append(
+        f"--max_tokens below {found.longest_answer} shortens the longest sequence" if found.longest_answer else "--prompts or --group"
+    )
+    return tuple(out)
+
+
+def told(found: Prediction) -> str:
+    """The prediction as lines for people."""
+    lines = [
+        f"longest   prompt of {found.longest_prompt} tokens, answer of {found.longest_answer}; {found.answers} answers a step",
+        f"held      weights {_size(found.weights)}, optimiser {_size(found.optimizer)}",
+        f"peaks     {_size(found.rollout)} while sampling, {_size(found.update)} in the update, all of the process included",
+        f"allowed   {_size(found.allowed)}",
+        "judged    no reward is asked, every other answer counts as right: what rewards and verifiers take comes on top",
+    ]
+    if found.refused is not None:
+        lines.append(f"does not fit: {found.refused}")
+    elif found.micro_tokens is not None:
+        lines.append(f"fits, its micro-batch split from the planned size to {found.micro_tokens} tokens")
+    else:
+        lines.append("fits")
+    return "\n".join([*lines, *(f"  {text}" for text in found.advice)])
+
+
+def command(planned: Plan, *, as_json: bool) -> int:
+    """Predicts the memory of a planned run and prints it. Returns the exit code: 1 where it does not fit."""
+    from gradus.training.plan import load_task
+
+    task = load_task(planned.task, dict(planned.task_options))
+    found = predict(planned.recipe, task, planned.model, seed=planned.seed, device=planned.device)
+    print(json.dumps(plain(found), indent=1) if as_json else told(found))
+    return int(not found.fits)
+
+
+def plain(found: Prediction) -> Mapping[str, Any]:
+    return {f.name: getattr(found, f.name) for f in fields(found)} | {"fits": found.fits}
+
+
+def _size(count: int | None) -> str:
+    if count is None:
+        return "unknown"
+    return f"{count / 1e9:.2f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+def _bytes(tensors: Any) -> int:
+    """Bytes of tensors, those in the same memory counted once."""
+    return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
+
+
+def _optimizer(player: Any) -> int:
+    states = [t for state in player.optimizer.state.values() for t in state.values() if isinstance(t, torch.Tensor)]
+    return _bytes([*states, *(player.masters if player.masters is not player.parameters else ())])
+
+
+def _available(device: str) -> int | None:
+    free = free_memory(device)
+    if torch.device(device).type == "cuda":
+        return None if free is None else free + torch.cuda.memory_allocated(device)
+    used = status("RssAnon")
+    return None if free is None or used is None else free + used
+
+
+def _peak(device: str) -> int | None:
+    """The most that was held since `_clear`."""
+    if torch.device(device).type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    peak, now, private = status("VmHWM"), status("VmRSS"), status("RssAnon")
+    return None if peak is None or now is None or private is None else peak - (now - private)  # less the files that are mapped
+
+
+def _clear(device: str) -> None:
+    """Lets the peak begin at what is held now, where the system can."""
+    if torch.device(device).type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    try:
+        CLEAR.write_text("5")
+    except OSError:  # then the peak is that since the process began, which is no less
+        return

@@ -1,0 +1,249 @@
+"""`gradus chat`: a conversation with a model, or with the best model of a run, through the library's own engine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from gradus.lab.live import printable
+from gradus.types import Context, Ended, Failed, Key, Message, NotApplicable, Outcome, Problem, Sampling, UserError, prompt_context, unknown
+from gradus.types.parts import Task
+
+FIRST_PIECE = 8  # tokens
+
+HELP = {
+    "/reset": "forget what was said",
+    "/system TEXT": "set the system message (none without TEXT) and forget what was said",
+    "/temperature X": "0 is greedy",
+    "/problem N": "the N-th held-out problem of the task that was named with --task",
+    "/help": "this list",
+    "/quit": "leave, as the end of the input does",
+}
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation as it stands: what was said, and how answers are drawn. Equal seeds and equal words give equal answers."""
+
+    sampling: Sampling
+    key: Key = Key(0)
+    system: str | None = None
+    messages: tuple[Message, ...] = ()
+    task: Task | None = None
+
+    def said(self, role: str, content: str) -> Talk:
+        return replace(self, messages=(*self.messages, {"role": role, "content": content}))
+
+    @property
+    def prompt(self) -> tuple[Message, ...]:
+        """All messages, the system's first."""
+        return (*([{"role": "system", "content": self.system}] if self.system else []), *self.messages)
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """One sample wanted of the model."""
+
+    parent: Context
+    at: int
+    sampling: Sampling
+    key: Key
+    version: int = 0
+
+
+def load(model_or_run: str | None, *, task: str | None = None, device: str = "cpu", precision: str = "float32") -> Any:
+    """The model of a folder, or the best (else the final, else the newest) of a run; without one the built-in model for the task.
+
+    Raises UserError where that is no language model.
+    """
+    from gradus.players.build import DTYPES, check_device
+    from gradus.policies.lm import LanguageModel
+    from gradus.policies.tiny import folder_for
+    from gradus.runtime.threads import use_threads
+    from gradus.training.plan import model_of
+
+    check_device(device)
+    if precision not in DTYPES:
+        raise unknown("precision", precision, DTYPES)
+    found = model_of(model_or_run, "best") or str(folder_for(task))
+    model = LanguageModel.load(found, dtype=DTYPES[precision], device=device)
+    use_threads(sum(p.numel() for p in model.network.parameters()))
+    return model
+
+
+def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:
+    """The answer as it grows, each time the whole text so far; without `streamed`, and where stop strings end it, once at its end.
+
+    It is drawn in pieces of 8, 16, 32, ... tokens: every piece reads what stands before it once more, so doubling them keeps that to
+    about the price of reading the answer twice. A token's draw hangs on its position alone, and so not on the pieces.
+    """
+    parent = prompt_context(model.tokens(prompt))
+    tokens = np.zeros(0, np.int32)
+    size = FIRST_PIECE if streamed and not sampling.stops else sampling.max_tokens
+    while True:
+        piece = min(size, sampling.max_tokens - len(tokens))
+        before = prompt_context(np.concatenate([parent.tokens, tokens]))
+        (found,) = model.act([Asked(before, len(before.tokens), replace(sampling, max_tokens=piece), key)])
+        tokens = np.concatenate([tokens, found.tokens])
+        done = found.ended is not Ended.LENGTH or len(tokens) >= sampling.max_tokens
+        text = str(model.text(tokens))
+        yield text if done else text.rstrip("\ufffd")  # a letter that is cut in two comes with the next piece
+        if done:
+            return
+        size *= 2
+
+
+def problem_of(task: Task, number: int) -> Problem:
+    """A held-out problem by its number, from 0. Raises UserError for one that is not there, or a task that is not a question with an answer."""
+    if task.policy != "lm" or task.environment is not None:
+        raise UserError(f"task {task.name} is no question with one answer, so there is nothing to chat about; leave --task out")
+    size = task.held_out.size
+    if number < 0 or (size is not None and number >= size):
+        raise UserError(f"problem {number} is not there: {task.name} has the held-out problems 0 to {'...' if size is None else size - 1}")
+    (problem,) = task.held_out.draw([number], task.level, Key(0).fold("held out"))
+    return problem
+
+
+def verdict(outcome: Outcome) -> str:
+    """What the verifier says, in words."""
+    if isinstance(outcome, Failed):
+        return f"not judged: {outcome.reason}"
+    if isinstance(outcome, NotApplicable):
+        return "not judged: the verifier does not apply"
+    return f"{'right' if outcome >= 1 else 'wrong' if outcome <= 0 else 'partly right'} ({outcome:g})"
+
+
+def chat(model: Any, talk: Talk, lines: Iterable[str], out: TextIO, *, streamed: bool = False) -> Talk:
+    """Answers every line until the lines end or say /quit; lines that begin with a slash are commands. Returns the conversation as it ended."""
+    for line in lines:
+        words = line.strip()
+        if words == "/quit":
+            break
+        try:
+            if words.startswith("/"):
+                talk = command(model, talk, words, out, streamed=streamed)
+            elif words:
+                talk = reply(model, talk.said("user", words), out, streamed=streamed)
+        except UserError as error:
+            print(printable(str(error)), file=out)
+    return talk
+
+
+def command(model: Any, talk: Talk, words: str, out: TextIO, *, streamed: bool = False) -> Talk:
+    """The conversation after a command. Raises UserError for an unknown one, or a value that does not fit."""
+    name, _, value = words.partition(" ")
+    value = value.strip()
+    if name == "/help":
+        print("\n".join(f"  {form:<16} {what}" for form, what in HELP.items()), file=out)
+        return talk
+    if name == "/reset":
+        return replace(talk, messages=())
+    if name == "/system":
+        return replace(talk, messages=(), system=value or None)
+    if name == "/temperature":
+        return replace(talk, sampling=replace(talk.sampling, temperature=number(value, float, name)))
+    if name == "/problem":
+        return ask_problem(model, talk, number(value, int, name), out, streamed=streamed)
+    raise unknown("command", name, [form.split()[0] for form in HELP])
+
+
+def number(text: str, kind: Callable[[str], Any], name: str) -> Any:
+    """A number that was typed. Raises UserError for what is none."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise UserError(f'{name} wants a number, not "{text}"') from None
+
+
+def reply(model: Any, talk: Talk, out: TextIO, *, streamed: bool = False) -> Talk:
+    """Asks the model for the next message and shows it; Ctrl-C cuts it short."""
+    text = show(answer(model, talk.prompt, talk.sampling, talk.key.fold(len(talk.messages)), streamed=streamed), out)
+    return talk.said("assistant", text)
+
+
+def show(growing: Iterator[str], out: TextIO) -> str:
+    """Writes a text as it grows, and a line break; the text as it ended."""
+    text = ""
+    try:
+        for longer in growing:
+            out.write(printable(longer[len(text) :]))
+            out.flush()
+            text = longer
+    except KeyboardInterrupt:
+        out.write(" (cut)")
+    out.write("\n")
+    return text
+
+
+def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: bool = False) -> Talk:
+    """Puts a held-out problem to the model and shows the verdict; the conversation begins with it. Raises UserError without a task."""
+    task = talk.task
+    if task is None:
+        raise UserError("no task was named, so there are no problems; start with: gradus chat MODEL --task T")
+    problem = problem_of(task, number)
+    prompt: str | tuple[Message, ...] = problem.text or ()
+    talk = replace(talk, system=task.system, messages=problem.messages)
+    print(printable(f"problem {number}: {problem.question}"), file=out)
+    text = show(answer(model, prompt or talk.prompt, talk.sampling, talk.key.fold("problem", number), streamed=streamed), out)
+    if task.verify is not None:
+        told = f", expected {problem.answer}" if isinstance(problem.answer, (str, int, float)) else ""
+        print(printable(f"verdict: {verdict(task.verify(problem, text))}{told}"), file=out)
+    # a raw text is no message, so a conversation cannot go on from it
+    return replace(talk, messages=()) if prompt else talk.said("assistant", text)
+
+
+def typed(source: TextIO, *, at_terminal: bool) -> Iterator[str]:
+    """The lines that are typed, or those of a file or a pipe."""
+    if not at_terminal:
+        yield from source
+        return
+    import readline  # noqa: F401 - input() edits lines once this is loaded
+
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            print()
+            return
+
+
+def run(
+    model_or_run: str | None,
+    *,
+    task: str | None = None,
+    problem: int | None = None,
+    system: str | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    precision: str = "float32",
+) -> None:
+    """Chats at the terminal, or over a pipe: a line in, an answer out. Without a task answers have at most 512 tokens at temperature 0.7."""
+    from gradus.training.plan import check_seed, load_task
+
+    check_seed(seed)
+    made = load_task(task) if task is not None else None
+    if problem is not None and made is None:
+        raise UserError("--problem is a number within a task; name the task with --task")
+    if made is not None and made.policy != "lm":
+        raise UserError(f"task {made.name} is for a generator, not for a model that writes; chat about a task of text (gradus tasks lists them)")
+    if made is not None and problem is not None:
+        problem_of(made, problem)  # before the model is loaded
+    sampling = made.sampling if made is not None else Sampling(temperature=0.7, max_tokens=512)
+    given: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
+    sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
+    model = load(model_or_run, task=task, device=device, precision=precision)
+    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    talk = Talk(sampling, Key(seed).fold("chat"), system or (made.system if made is not None else None), task=made)
+    if at_terminal:
+        name = "the built-in tiny model" if model_or_run in (None, "tiny") else Path(str(model_or_run)).name
+        print("\n".join([*([model.note] if model.note else []), f"{name}; /help lists the commands, /quit leaves"]))
+    if problem is not None:
+        talk = ask_problem(model, talk, problem, sys.stdout, streamed=at_terminal)
+    chat(model, talk, typed(sys.stdin, at_terminal=at_terminal), sys.stdout, streamed=at_terminal)

@@ -1,0 +1,133 @@
+"""What `gradus cite` prints: the paper that a recipe follows, read from the reference in its docstring, and Gradus itself.
+
+A recipe's docstring has a paragraph `Reference: AUTHORS, TITLE, arXiv:NUMBER, ...` (or `References:`; or `TITLE, VENUE, YEAR`). Its first
+entry, up to a semicolon, is the paper; every further arXiv number in the paragraph is a work that it builds upon.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradus.types.errors import UserError
+
+ABOUT = "Gradus: reinforcement learning for language models, every published method as a short recipe over shared parts"
+
+_PARAGRAPH = re.compile(r"^References?:\s+(.+?)(?:\n\s*\n|\Z)", re.M | re.S)
+_ON_ARXIV = re.compile(r"(?P<authors>[^,;]+), (?P<title>[^;]+?), arXiv:(?P<arxiv>\d{4}\.\d{4,5})")
+_ELSEWHERE = re.compile(r"(?P<authors>[^,;]+), (?P<title>[^;]+?), (?:(?P<venue>[^;]+?),? )?(?P<year>(?:19|20)\d\d)\b")
+_NUMBER = re.compile(r"(?<![\d.])\d{4}\.\d{5}(?!\d)")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A paper. `arxiv`: its number, or None where `venue` says where it appeared; `further`: arXiv numbers of works that it builds upon."""
+
+    authors: str
+    title: str
+    year: int
+    arxiv: str | None = None
+    venue: str = ""
+    further: tuple[str, ...] = ()
+
+
+def read_reference(docstring: str) -> Reference | None:
+    """The reference of a docstring; None where it has none of the form above.
+
+    >>> read_reference("X.\\n\\nReference: Doe et al., On Steps, arXiv:2401.00001, eq. 2; Roe, arXiv:2302.00002.")
+    Reference(authors='Doe et al.', title='On Steps', year=2024, arxiv='2401.00001', venue='', further=('2302.00002',))
+    """
+    paragraph = _PARAGRAPH.search(docstring)
+    if paragraph is None:
+        return None
+    text = " ".join(paragraph[1].split())
+    first = text.partition(";")[0]
+    found = _ON_ARXIV.match(first) or _ELSEWHERE.match(first)
+    if found is None:
+        return None
+    paper = found.groupdict()
+    number = paper.get("arxiv")
+    year = 2000 + int(number[:2]) if number else int(paper["year"])
+    further = tuple(n for n in dict.fromkeys(_NUMBER.findall(text)) if n != number)
+    return Reference(paper["authors"], paper["title"], year, number, paper.get("venue") or "", further)
+
+
+def reference_of(name: str) -> tuple[str, Reference | None]:
+    """The key of the recipe and the reference of the file that it stands in, read without importing it. Raises: UserError for an unknown one."""
+    from gradus.recipe import registry
+    from gradus.runtime.user_code import split_spec
+    from gradus.types import unknown
+
+    if ".py" in name:
+        path, key = split_spec(name, "recipe")
+        return key, read_reference(_docstring(path))
+    modules = registry.recipe_modules()
+    if name not in modules:
+        raise unknown("recipe", name, modules, "List them with: gradus papers")
+    spec = importlib.util.find_spec(modules[name].partition(":")[0])
+    if spec is None or spec.origin is None:
+        raise UserError(f'recipe "{name}" is offered by {modules[name]}, which is not there; install its package again')
+    return name, read_reference(_docstring(Path(spec.origin)))
+
+
+def _docstring(path: Path) -> str:
+    try:
+        return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read as Python ({error}); mend the file") from None
+
+
+def cite(name: str | None = None, *, bibtex: bool = False) -> str:
+    """The references of a recipe and of Gradus; without a name, of Gradus alone. Raises: UserError for an unknown recipe."""
+    if name is None:
+        return gradus_bibtex() if bibtex else gradus_text()
+    key, reference = reference_of(name)
+    if bibtex:
+        return "\n\n".join([*([paper_bibtex(key, reference)] if reference is not None else []), gradus_bibtex()])
+    lines = [f"{key}: {paper_text(reference)}" if reference is not None else f"{key}: its file names no paper (Reference: ...)"]
+    if reference is not None and reference.further:
+        lines.append(f"it builds upon: {', '.join(f'arXiv:{number}' for number in reference.further)}")
+    return "\n".join([*lines, f"trained with: {gradus_text()}"])
+
+
+def paper_text(paper: Reference) -> str:
+    """One line: authors, title, where, year."""
+    where = f"arXiv:{paper.arxiv}, {paper.year}. https://arxiv.org/abs/{paper.arxiv}"
+    return f"{paper.authors}, {paper.title}, {where if paper.arxiv else ', '.join(filter(None, [paper.venue, f'{paper.year}.']))}"
+
+
+def gradus_text() -> str:
+    from gradus import __version__
+
+    return f"{ABOUT}, version {__version__}."
+
+
+def paper_bibtex(key: str, paper: Reference) -> str:
+    """A BibTeX entry. Of several authors the docstring names the first, so the entry ends in `and others`."""
+    bare = re.sub(r"\s*\(.*?\)", "", paper.authors)
+    authors = re.sub(r" et al\.?$", " and others", bare).replace(" & ", " and ")
+    name = re.sub(r"\W+", "", authors.split()[0].lower())
+    fields = {"title": f"{{{_escaped(paper.title)}}}", "author": _escaped(authors), "year": str(paper.year)}
+    if paper.arxiv:
+        fields |= {"eprint": paper.arxiv, "archivePrefix": "arXiv", "url": f"https://arxiv.org/abs/{paper.arxiv}"}
+    elif paper.venue:
+        fields["howpublished"] = _escaped(paper.venue)
+    return _entry("misc", f"{name}{paper.year}{re.sub(r'[^a-z0-9]', '', key.lower())}", fields)
+
+
+def gradus_bibtex() -> str:
+    from gradus import __version__
+
+    fields = {"title": f"{{{ABOUT}}}", "author": "{The Gradus developers}", "version": __version__, "note": f"Version {__version__}"}
+    return _entry("software", "gradus", fields)
+
+
+def _entry(kind: str, key: str, fields: dict[str, str]) -> str:
+    return "\n".join([f"@{kind}{{{key},", *(f"  {name} = {{{value}}}," for name, value in fields.items()), "}"])
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([&%$#_])", r"\\\1", text)

@@ -1,0 +1,206 @@
+"""`gradus doctor`: what this machine offers, what is installed, and what would slow a run down or stop it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gradus.runtime.cores import usable_cores
+
+GB = 1e9
+ENOUGH_DISK, ENOUGH_MEMORY = 5 * GB, 2 * GB  # bytes below which a run is likely to end early
+
+FOR_DEVELOPERS = ("dev", "docs", "bench", "benchmarks")  # extras that a user does not need
+PURPOSE: Mapping[str, str] = {
+    "bm25s": "the search of the task search_qa",
+    "datasets": "--task OWNER/NAME, and saved data sets",
+    "peft": "checks that saved adapters load elsewhere",
+    "gymnasium": "environments of Gymnasium",
+    "math-verify": "a second opinion on mathematical answers",
+    "tensorboard": "metrics on TensorBoard",
+    "trackio": "metrics on trackio",
+    "wandb": "metrics on Weights & Biases",
+    "vllm": "sampling on a GPU by vLLM",
+    "bitsandbytes": "weights of 8 and 4 bits under an adapter",
+    "ray": "runs on several machines",
+    "diffusers": "image generators",
+}
+
+
+def examine() -> dict[str, Any]:
+    """All that is found, as plain values: system, processor, memory and disk in bytes, devices, packages, warnings."""
+    import torch
+
+    from gradus.policies.kernels import generation
+
+    found: dict[str, Any] = {
+        "system": {
+            "name": platform.platform(),
+            "python": platform.python_version(),
+            "locks": importlib.util.find_spec("fcntl") is not None,
+        },
+        "processor": {
+            "cores": os.cpu_count() or 1,
+            "usable": usable_cores(),
+            "threads": torch.get_num_threads(),
+            "kernels": generation(),
+            "environment": {name: os.environ[name] for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS") if name in os.environ},
+        },
+        "memory": memory(),
+        "disk": {"folder": str(Path.cwd()), "free": shutil.disk_usage(Path.cwd()).free},
+        "devices": devices(),
+        "nvidia": shutil.which("nvidia-smi") is not None,
+        "packages": packages(),
+        "sandbox": sandbox(),
+    }
+    return {**found, "warnings": warnings(found)}
+
+
+def sandbox() -> dict[str, Any]:
+    """What isolates model-written code, and why it does not where it cannot (None: it can)."""
+    from gradus.sandbox import missing
+
+    return {"isolation": "bubblewrap", "missing": missing()}
+
+
+def memory() -> dict[str, int | None]:
+    """Bytes in all and free to take, within the limits of the container; None where the system does not say."""
+    from gradus.runtime.memory import free_memory
+
+    lines: dict[str, str] = dict(re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.M))
+    if "MemTotal" in lines:
+        limit = _read("/sys/fs/cgroup/memory.max").strip()
+        total = int(lines["MemTotal"]) * 1024
+        return {"total": min(total, int(limit)) if limit.isdigit() else total, "free": free_memory()}
+    if hasattr(os, "sysconf"):  # macOS
+        return {"total": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "free": None}
+    return {"total": None, "free": None}
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def devices() -> list[dict[str, Any]]:
+    """What --device may name: its memory in bytes (None: shared with the processor), and whether it computes in bfloat16 (None: not known)."""
+    import torch
+
+    flags = _read("/proc/cpuinfo")
+    found: list[dict[str, Any]] = [
+        {
+            "device": "cpu",
+            "name": torch.backends.cpu.get_cpu_capability(),
+            "memory": None,
+            "bfloat16": None if not flags else bool(re.search(r"\b(avx512_bf16|amx_bf16|bf16)\b", flags)),
+        }
+    ]
+    for index in range(torch.cuda.device_count()):
+        about = torch.cuda.get_device_properties(index)
+        wide = (about.major, about.minor) >= (8, 0) or torch.version.hip is not None
+        found.append({"device": f"cuda:{index}", "name": about.name, "memory": about.total_memory, "bfloat16": wide})
+    if torch.backends.mps.is_available():
+        found.append({"device": "mps", "name": platform.processor() or "Apple GPU", "memory": None, "bfloat16": _mps_bfloat16()})
+    return found
+
+
+def _mps_bfloat16() -> bool:
+    import torch
+
+    try:
+        torch.ones(1, dtype=torch.bfloat16, device="mps").sum().item()
+    except (RuntimeError, TypeError):  # systems before macOS 14
+        return False
+    return True
+
+
+def packages() -> list[dict[str, Any]]:
+    """Every package that Gradus needs or can use: its version (None: missing), whether it is needed, and what it is for."""
+    found = []
+    try:
+        needs = importlib.metadata.requires("gradus") or []
+    except importlib.metadata.PackageNotFoundError:  # run from its sources, uninstalled
+        needs = []
+    for line in needs:
+        name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        if extra is not None and extra[1] in FOR_DEVELOPERS:
+            continue
+        needed = extra is None
+        about = "needed" if needed else PURPOSE.get(name.lower(), f"extra {extra[1]}" if extra else "")
+        found.append({"name": name, "version": _version(name), "needed": needed, "for": about})
+    return sorted({p["name"]: p for p in reversed(found)}.values(), key=lambda p: (not p["needed"], p["name"]))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def warnings(found: Mapping[str, Any]) -> list[str]:
+    """What would slow a run down or stop it, each with what to do."""
+    cores, threads = found["processor"]["usable"], found["processor"]["threads"]
+    free, disk = found["memory"]["free"], found["disk"]["free"]
+    missing = [p["name"] for p in found["packages"] if p["needed"] and p["version"] is None]
+    cuda = any(d["device"].startswith("cuda") for d in found["devices"])
+    checks = (
+        (threads > cores, f"PyTorch takes {threads} threads, but only {cores} cores are usable: set OMP_NUM_THREADS={cores}"),
+        (free is not None and free < ENOUGH_MEMORY, f"only {_size(free)} of memory are free: end other programs, or train a smaller model"),
+        (
+            found["processor"].get("kernels", "") is None,
+            "the compiled kernels are missing, so the CPU takes about twice as long: install a C compiler (Debian: apt install gcc), then Gradus again",
+        ),
+        (disk < ENOUGH_DISK, f"only {_size(disk)} are free in {found['disk']['folder']}: a run keeps checkpoints and every rollout"),
+        (not found["system"]["locks"], "this system has no POSIX file locks, which runs on disk need: use WSL 2 on Windows"),
+        (found["nvidia"] and not cuda, "there is an NVIDIA driver, but this PyTorch does not use it: install a CUDA build of torch"),
+        (
+            any(d["device"] == "mps" for d in found["devices"]),
+            "--device mps has not been tried (tokens are drawn on the CPU for it, since it lacks double precision): train on the CPU",
+        ),
+        (bool(missing), f"needed packages are missing: {', '.join(missing)}; install them with: pip install {' '.join(missing)}"),
+    )
+    return [text for wrong, text in checks if wrong]
+
+
+def _size(count: int | None) -> str:
+    return "unknown" if count is None else f"{count / GB:.1f} GB"
+
+
+def told_of(found: Mapping[str, Any]) -> str:
+    """The findings as lines for people."""
+    from gradus import __version__
+
+    chip, room = found["processor"], found["memory"]
+    words = {True: "yes", False: "no", None: "unknown"}
+    set_ = ", ".join(f"{name}={value}" for name, value in chip["environment"].items()) or "OMP_NUM_THREADS not set"
+    lines = [
+        f"gradus {__version__}, Python {found['system']['python']} at {sys.prefix}",
+        f"system     {found['system']['name']}",
+        f"processor  {chip['usable']} of {chip['cores']} cores usable; PyTorch takes {chip['threads']} threads ({set_})",
+        f"kernels    {'compiled for ' + chip['kernels'] if chip.get('kernels') else 'none; PyTorch alone'}",
+        f"memory     {_size(room['total'])}, {_size(room['free'])} free",
+        f"disk       {_size(found['disk']['free'])} free in {found['disk']['folder']}",
+        f"sandbox    {found['sandbox']['missing'] or found['sandbox']['isolation'] + ' isolates model-written code'}",
+        "devices",
+    ]
+    for device in found["devices"]:
+        size = f", {_size(device['memory'])}" if device["memory"] is not None else ""
+        lines.append(f"  {device['device']:<8} {device['name']}{size}, bfloat16 in hardware: {words[device['bfloat16']]}")
+    lines.append("packages")
+    for package in found["packages"]:
+        state = package["version"] or f"missing; pip install {package['name']}"
+        lines.append(f"  {package['name']:<14} {state:<38} {package['for']}")
+    lines += ["warnings", *(f"  {text}" for text in found["warnings"] or ["none"])]
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,0 +1,361 @@
+"""`gradus explain`: where the value of a field comes from, what it means, and what it may be."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import textwrap
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from gradus.cli.source_lines import comment_of, place_of_change, place_of_field, shown
+from gradus.recipe import registry
+from gradus.recipe.core import Recipe, get, own
+from gradus.recipe.overrides import annotation, check_first, choices, declared, full_path, parts_like, read
+from gradus.runtime.user_code import load_object
+from gradus.types import UserError, unknown
+from gradus.types.frozen import value_fields
+from gradus.types.ranges import declared_range
+
+_ABSENT = object()
+SEAMS: Mapping[str, str] = {
+    "players": "everything with weights, by name: the policy, its reference, a critic",
+    "curriculum": "which problems come next, and how many answers to each",
+    "rollout": "how answers are made",
+    "environment": "the world in which the policy acts over many turns; none: the task's",
+    "reward": "what an answer is worth",
+    "selection": "which groups of answers are trained on",
+    "credit": "how much better than expected every token was",
+    "objective": "the terms of the loss, by name",
+    "optimizer": "how a gradient moves weights, of every player that has none of its own",
+    "update": "how often and in which pieces a step's answers are learned from",
+    "schedule": "what changes over training",
+    "search": "how the trained policy is used at test time; none: one answer",
+    "system": "nothing reads it in this version",
+    "study": "what is measured on held-out problems while training",
+    "setting": "the scale of the run, apart from the method",
+    "requires": "what problems must bring",
+}
+"""What stands at each place of a recipe."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One place that set the value: `source` in words, `place` as file:line ('' where there is none)."""
+
+    source: str
+    value: Any
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A field of a recipe: its value, the places that set it (the last one is in force), what it means and what it may be."""
+
+    path: str
+    value: Any
+    chain: tuple[str, ...]  # the recipes from the first base on
+    origins: tuple[Origin, ...]
+    meaning: str
+    kind: str  # the declared type, as the source has it
+    allowed: str  # the interval, the choices or the parts that fit; '' where all of the type are
+    fields: tuple[tuple[str, Any], ...] = ()  # of a part
+
+
+def asked(
+    field: str, recipe_or_run: str, given: Sequence[tuple[str, str]], task: str, task_options: Mapping[str, str], **options: Any
+) -> Explanation:
+    """What `gradus explain` was asked: an option of a task, of a run or of `gradus train`, or a field of a recipe under these options."""
+    from gradus.lab.folder import is_run
+
+    if field.startswith("task."):
+        return explain_task_option(field, task, task_options)
+    if is_run(Path(recipe_or_run)):
+        return explain_run(recipe_or_run, field)
+    recipe = registry.recipe(recipe_or_run)
+    return explain_option(field, recipe) or explain(field, recipe, stages_of(recipe_or_run, given, **options))
+
+
+def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
+    """Explains the field at a dotted path (a field of the setting may be named alone).
+
+    Args: recipe: as the registry has it; stages: what was done to it afterwards, in order, as (source, place, the recipe then): a profile,
+    options, a run's file.
+    Raises: UserError for a path that neither the last recipe nor one before it has, naming the nearest.
+    """
+    final = stages[-1][2] if stages else recipe
+    path = full_path(final, path)
+    check_first(final, path, "field", [name.lstrip("-") for name in train_options()])
+    links = chain(recipe)
+    parent, _, name = path.rpartition(".")
+    origins = _changes(path, links, stages)
+    try:
+        value = get(own(final, path), path)
+    except UserError:
+        if not origins:
+            raise
+        return Explanation(path, None, tuple(link.key for link in links), tuple(origins), _gone(final, path, links), "", "")
+    holder = get(own(final, path), parent) if parent else final
+    default = _default(holder, name)
+    told = [o for o in origins if o.place or default is None or o.value != default.value]
+    return Explanation(
+        path=path,
+        value=value,
+        chain=tuple(link.key for link in links),
+        origins=tuple([default, *told] if default is not None else told),
+        meaning=meaning(holder, name, value),
+        kind=_kind(holder, name),
+        allowed=_allowed(holder, name, value),
+        fields=tuple((f.name, getattr(value, f.name)) for f in value_fields(value)) if _is_part(value) else (),
+    )
+
+
+def chain(recipe: Recipe) -> list[Recipe]:
+    """The recipe and those that it is derived from, the first base first. A base that the registry does not know ends the chain."""
+    found = [recipe]
+    while (base := found[0].base) is not None and base in registry.recipe_modules() and base not in [link.key for link in found]:
+        found.insert(0, registry.recipe(base))
+    return found
+
+
+def _gone(final: Recipe, path: str, links: Sequence[Recipe]) -> str:
+    """A sentence for a path that recipes before the last one have: what is missing, and the part that would bring it back."""
+    missing = next(p for p in _above(path) if _at(final, p) is _ABSENT)
+    part = next((p for link in reversed(links) if (p := _at(link, missing)) is not _ABSENT), None)
+    return f"recipe {final.key} has no {missing}; --{missing} {type(part).__name__ if _is_part(part) else part} would set one"
+
+
+def _above(path: str) -> list[str]:
+    """The paths that lead to a path, the shortest first, itself last."""
+    parts = path.split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+def _default(holder: Any, name: str) -> Origin | None:
+    """The default of the class that holds the field, where it has one."""
+    if not is_dataclass(holder) or isinstance(holder, Recipe):
+        return None
+    field = next(f for f in value_fields(holder) if f.name == name)
+    made = field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+    return None if made is dataclasses.MISSING else Origin(f"default of {type(holder).__name__}", made, place_of_field(type(holder), name))
+
+
+def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str, Recipe]]) -> list[Origin]:
+    """Every recipe of the chain and every later stage that gave the field another value than it had before.
+
+    Where the part that holds it became one of another class, what was set before that went with the old part.
+    """
+    before, parent = _ABSENT, path.rpartition(".")[0]
+    found: list[Origin] = []
+    held: type = object
+    steps = [(link.key, place_of_change(link.key, path), link) for link in links] + list(stages)
+    for source, place, link in steps:
+        value, holder = _at(link, path), type(_at(link, parent)) if parent else Recipe
+        if value is not _ABSENT and holder is not held:
+            before, found, held = _ABSENT, [], holder
+        if value is _ABSENT and before is not _ABSENT:
+            found.append(Origin(f"{source} (takes it away)", None, place))
+        elif value is not before and not (type(value) is type(before) and value == before):
+            found.append(Origin(source, value, place))
+        before = value
+    return found
+
+
+def _at(recipe: Recipe, path: str) -> Any:
+    try:
+        return get(own(recipe, path), path)
+    except UserError:
+        return _ABSENT
+
+
+def meaning(holder: Any, name: str, value: Any) -> str:
+    """What a field is for: its comment, else a sentence of its class's docstring that names it, else what its part says, else its class."""
+    if isinstance(holder, Recipe) and name in SEAMS:
+        return SEAMS[name]
+    if is_dataclass(holder) and (comment := comment_of(type(holder), name)):
+        return comment
+    doc = inspect.getdoc(holder) or "" if is_dataclass(holder) else ""
+    if named := _sentences(doc, name):
+        return named
+    if _is_part(value):
+        return (inspect.getdoc(value) or type(value).__name__).partition("\n")[0]
+    return doc.partition("\n")[0]
+
+
+def _sentences(doc: str, name: str) -> str:
+    """The sentences of a docstring that name something."""
+    return " ".join(s for s in re.split(r"(?<=\.)\s+", " ".join(doc.split())) if re.search(rf"\b{re.escape(name)}\b", s))
+
+
+def _is_part(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _kind(holder: Any, name: str) -> str:
+    """The declared type as the source has it; for an entry of a mapping and a seam of the recipe, that it is a part."""
+    written = next((f.type for f in value_fields(holder) if f.name == name), "Any") if is_dataclass(holder) else "Any"
+    return "a part" if written == "Any" else str(getattr(written, "__name__", written))
+
+
+def _allowed(holder: Any, name: str, value: Any) -> str:
+    """The values that the field takes, where they are fewer than those of its type."""
+    declared = annotation(holder, name) if is_dataclass(holder) else Any
+    options = choices(declared)
+    literals = [v for c in options if typing.get_origin(c) is typing.Literal for v in typing.get_args(c)]
+    if literals:
+        return ", ".join(map(str, literals))
+    if is_dataclass(holder) and (interval := declared_range(type(holder), name)):
+        return interval
+    if bool in options:
+        return "true, false"
+    alike = [value] if _is_part(value) else [c for c in options if isinstance(c, type) and getattr(c, "_is_protocol", False)]
+    return ", ".join(parts_like(*alike)) if alike else ""
+
+
+def stages_of(
+    recipe: str,
+    given: Sequence[tuple[str, str]],
+    *,
+    model: str | None = None,
+    reward: str | None = None,
+    profile: str | None = None,
+    steps: int | None = None,
+) -> list[tuple[str, str, Recipe]]:
+    """What the options of `gradus train` do to a recipe, one after the other."""
+    from gradus.recipe.overrides import override_all
+    from gradus.training.plan import plan
+
+    start = registry.recipe(recipe)
+    scaled = plan(recipe, model=model, profile=profile).recipe
+    judged = plan(recipe, model=model, profile=profile, reward=reward).recipe
+    planned = plan(recipe, model=model, profile=profile, reward=reward, steps=steps).recipe
+    typed = " ".join(f"--{name} {text}" for name, text in given)
+    named = f"--profile {profile}" if profile is not None else "profile small, for --model names a model of your own"
+    stages = [(named, scaled), (f"--reward {reward}", judged), (f"--steps {steps}", planned), (typed, override_all(planned, given))]
+    before, found = start, []
+    for source, after in stages:
+        if after != before:
+            found.append((source, "", after))
+        before = after
+    return found
+
+
+def explain_run(folder: str | Path, path: str) -> Explanation:
+    """Explains a field of a run: what its command set, then what its stored recipe has beyond that."""
+    from gradus.lab.folder import RECIPE, RunFolder
+    from gradus.training.plan import plan_of
+
+    opened = RunFolder.open(folder)
+    stored = plan_of(opened).recipe
+    words = opened.provenance().get("command", [])
+    found = _typed(words[1:]) if len(words) > 2 and words[1] == "train" else None
+    if found is None or found[0].key != stored.key:
+        known = stored.key in registry.recipe_modules()
+        found = (registry.recipe(stored.key) if known else stored), []
+    return explain(path, found[0], [*found[1], ("the run's file", str(opened.path / RECIPE), stored)])
+
+
+def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]] | None:
+    """The recipe and the stages of a command that was typed; None for one that this version does not take."""
+    from gradus.cli.parser import build_parser, split_fields
+
+    parser, commands = build_parser()
+    try:
+        known, given = split_fields(words, commands["train"])
+        options = parser.parse_args(known)
+        given = [(name, text) for name, text in given if not name.startswith("task.")]
+        how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps")}
+        return registry.recipe(options.recipe), stages_of(options.recipe, given, **how)
+    except UserError:
+        return None
+
+
+def train_options() -> dict[str, Any]:
+    """The options of `gradus train` by name, dashes included."""
+    from gradus.cli.parser import build_parser
+
+    return {name: a for a in build_parser()[1]["train"]._actions if a.dest != "help" for name in a.option_strings}
+
+
+def explain_option(name: str, recipe: Recipe) -> Explanation | None:
+    """Explains an option of `gradus train` that is no field of the recipe; None where there is none, or it is a field too."""
+    if hasattr(recipe, name) or hasattr(recipe.setting, name):
+        return None
+    action = train_options().get(f"--{name}")
+    if action is None:
+        return None
+    kind = getattr(action.type, "__name__", "text")
+    origins = (Origin("default of gradus train", action.default),)
+    return Explanation(f"--{name}", action.default, (), origins, action.help or "see: gradus train --help", kind, "")
+
+
+def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Explanation:
+    """Explains an option of a task, `task.level`. Raises UserError for an option that the task does not have, or one that has no default."""
+    from gradus.tasks.data.loaders import load_task_file, options_of
+    from gradus.training.plan import TASKS, load_task
+
+    name = path.removeprefix("task.")
+    known = options_of(task, TASKS)
+    taken = {n: p for n, p in known.items() if p.default is not p.empty}
+    maker = TASKS.get(task) or (load_object(task, "task") if ".py:" in task else load_task_file)
+    place = f"{shown(str(inspect.getsourcefile(maker)))}:{inspect.getsourcelines(maker)[1]}" if known else ""
+    if name in taken:
+        doc, default = inspect.getdoc(maker) or "", taken[name].default
+        origins = [Origin(f"default of task {task}", default, place)]
+        if name in given:
+            origins.append(Origin(f"--{path} {given[name]}", read(given[name], *declared(taken[name]), path)))
+        about, kind = _sentences(doc, name) or doc.partition("\n")[0], inspect.formatannotation(taken[name].annotation)
+        return Explanation(path, origins[-1].value, (), tuple(origins), about, kind, "")
+    made = load_task(task)
+    try:
+        before, after = get(made, name), get(load_task(task, given), name)
+    except UserError:
+        raise unknown("option", f"--{path}", [f"--task.{n}" for n in taken], f"Of the task {task}") from None
+    parent, _, last = name.rpartition(".")
+    holder = get(made, parent) if parent else made
+    origins = [Origin(f"set by task {task}", before, place)] + ([Origin(f"--{path} {given[name]}", after)] if name in given else [])
+    return Explanation(path, after, (), tuple(origins), meaning(holder, last, before), _kind(holder, last), "")
+
+
+def as_json(found: Explanation) -> dict[str, Any]:
+    """The explanation as plain values; parts as the text that `gradus show` prints."""
+    from gradus.cli.show import brief
+
+    def plain(value: Any) -> Any:
+        return value if value is None or isinstance(value, bool | int | float | str) else brief(value)
+
+    return {
+        **{name: getattr(found, name) for name in ("path", "meaning", "kind", "allowed")},
+        "value": plain(found.value),
+        "recipes": list(found.chain),
+        "origins": [{"source": o.source, "value": plain(o.value), "place": o.place} for o in found.origins],
+        "fields": {name: plain(value) for name, value in found.fields},
+    }
+
+
+def told(found: Explanation) -> str:
+    """The explanation as lines for people."""
+    from gradus.cli.show import brief
+
+    lines = [f"{found.path} = {brief(found.value)}", "", "set by"]
+    rows = [(o.source, "none" if o.value is None else brief(o.value), o.place) for o in found.origins]
+    widths = [max([len(row[i]) for row in rows], default=0) for i in range(2)]
+    for index, (source, value, place) in enumerate(rows):
+        mark = "->" if index == len(rows) - 1 else "  "
+        lines.append(f"  {mark} {source:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {place}".rstrip())
+    if not rows:
+        lines.append("     nothing: it is empty from the first recipe on")
+    if len(found.chain) > 1:
+        lines.append(f"     (recipes: {' > '.join(found.chain)})")
+    rest = [("meaning", found.meaning), ("type", found.kind), ("allowed", found.allowed)]
+    rest += [("fields", ", ".join(f"{name}={brief(value)}" for name, value in found.fields))]
+    for title, text in rest:
+        if text:
+            lines += textwrap.wrap(text, 118, initial_indent=f"{title:<9}", subsequent_indent=" " * 9, break_on_hyphens=False)
+    option = found.path.removeprefix("--").removeprefix("setting.")
+    python = "" if found.path.startswith(("--", "task.")) else f" on the command line, {found.path.replace('.', '__')}=VALUE in Python"
+    return "\n".join([*lines, *([f"{'set it':<9}--{option} VALUE{python}"] if found.kind else [])])

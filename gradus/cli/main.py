@@ -1,0 +1,340 @@
+"""The command line. Nothing heavy is imported before a command needs it, so that help and listings come at once."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradus.cli.exit import carry_out, stopped_early
+from gradus.cli.parser import COMMANDS, OTHER_WORDS, WITH_FIELDS, beside, build_parser, planned_of, split_fields, split_task
+
+REFUSED = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some of your quota",
+    errno.EACCES: "check the permissions, or name another place",
+    errno.EPERM: "check the permissions, or name another place",
+    errno.EROFS: "name another place",
+}
+"""What the system may refuse, with what to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command. Returns the exit code: 0, 2 for what the user can mend, 130 where the user stopped it, and those of a run that was ended."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another
+    try:
+        return run(words)
+    except KeyboardInterrupt:
+        print(stopped_early(words), file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        sentence = told(error)
+        if sentence is None:
+            raise
+        from gradus.lab.live import printable
+
+        print(f"gradus: {printable(sentence)}", file=sys.stderr)
+        return int(getattr(error, "code", 2))
+
+
+def told(error: Exception) -> str | None:
+    """What a user is told of an error: the sentence of a UserError, the line of their own code, what the system refused; None for a fault of ours."""
+    from gradus.runtime.user_code import blamed
+    from gradus.types.errors import UserError
+
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in REFUSED:
+        place = f" at {error.filename}" if error.filename else ""
+        return f"the system refused{place}: {error.strerror}; {REFUSED[error.errno]}"
+    return blamed(error)
+
+
+def run(words: list[str]) -> int:
+    """Finds the command and its options, and calls its function."""
+    if words[:2] == ["completion", "words"]:  # what the shells' scripts ask
+        from gradus.cli.completion import candidates
+
+        print("\n".join(candidates(words[2:])))
+        return 0
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        from gradus.types.errors import UserError, unknown
+
+        if words[0] in OTHER_WORDS:
+            raise UserError(f'unknown command "{words[0]}"; it is {OTHER_WORDS[words[0]]} here')
+        raise unknown("command", words[0], COMMANDS, "See: gradus --help")
+    if words[:1] in (["train"], ["resume"]) and os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ:
+        from gradus.systems.worker import main as lend_hands  # torchrun has started this process beside the leading one
+
+        return lend_hands("env://", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    parser, commands = build_parser()
+    fields: list[tuple[str, str]] = []
+    if words and words[0] in WITH_FIELDS:
+        words, fields = split_fields(words, commands[words[0]])
+    options = parser.understood(words, commands)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    functions: dict[str, Callable[..., int]] = {
+        "train": train,
+        "resume": resume,
+        "eval": evaluate,
+        "papers": papers,
+        "show": show,
+        "diff": diff,
+        "explain": explain,
+        "check": check,
+        "tasks": tasks,
+        "contract": contract,
+        "leaks": leaks,
+        "export": export,
+        "chat": chat,
+        "doctor": doctor,
+        "cite": cite,
+        "completion": completion,
+    }
+    options.fields = fields
+    options.beside = beside(commands[options.command])
+    return functions[options.command](options)
+
+
+def train(options: argparse.Namespace) -> int:
+    from gradus.training.interrupts import Stop
+
+    stop = Stop(options.until)  # the time counts from here: loading a model is part of it
+
+    from dataclasses import replace
+
+    from gradus.api import launch
+    from gradus.lab.folder import refuse_taken
+    from gradus.lab.live import Live
+
+    if options.run is not None:
+        refuse_taken(Path(options.run))
+    planned = replace(planned_of(options, log=options.log), processes=options.processes)
+    folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
+    title = f"{planned.recipe.key} on {planned.task}"
+    return carry_out(lambda: launch(planned, folder, view=Live(title), stop=stop), folder)
+
+
+def resume(options: argparse.Namespace) -> int:
+    from gradus.training.interrupts import Stop
+
+    stop = Stop(options.until)
+
+    from gradus import api
+    from gradus.lab.checkpoints import steps
+    from gradus.lab.folder import RunFolder
+    from gradus.lab.live import Live
+    from gradus.lab.provenance import changed, versions
+    from gradus.training.resume import read_fields
+    from gradus.types import UserError
+
+    opened = RunFolder.open(options.folder)
+    planned = api.plan_of(opened)
+    done = max(steps(Path(options.folder)), default=0)
+    if options.steps is not None and options.steps < done:
+        raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give at least as many")
+    title = f"{planned.recipe.key} on {planned.task}"
+    view = Live(title)
+    if news := changed(opened.provenance().get("versions", {}), versions()):
+        view.message(news)
+    given = {name: getattr(options, name) for name in ("log", "processes", "device")}
+    given |= read_fields(planned.recipe, options.fields, options.beside)
+    if options.steps is None and done >= planned.recipe.setting.steps:
+        view.message(f"all {done} steps are done already; for more: gradus resume {options.folder} --steps {2 * done}")
+    return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, until=stop, **given), options.folder)
+
+
+def free_folder(recipe: str, task: str) -> str:
+    """runs/<recipe>-<task>, numbered where it is taken."""
+    name = re.sub(r"[^\w.+-]+", "-", f"{recipe.rpartition(':')[2]}-{Path(task).stem}").strip("-")
+    number = 1
+    while os.path.exists(folder := f"runs/{name}" + (f"-{number}" if number > 1 else "")):
+        number += 1
+    return folder
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from gradus import api
+
+    task_options = {path.removeprefix("task."): text for path, text in options.fields if path.startswith("task.")}
+    shown = sys.stderr.isatty()
+    found = api.evaluate(
+        options.model,
+        options.task,
+        pass_at=whole_numbers(options.pass_at),
+        samples=options.samples,
+        problems=options.problems,
+        reward=options.reward,
+        seed=options.seed,
+        device=options.device,
+        task_options=task_options,
+        overrides=[(path, text) for path, text in options.fields if not path.startswith("task.")],
+        progress=(lambda done, total: print(f"\r{done}/{total} problems", end="\n" * (done == total), file=sys.stderr)) if shown else None,
+    )
+    print(json.dumps(asdict(found), indent=1) if options.json else exam_table(found))
+    return 0
+
+
+def whole_numbers(text: str) -> list[int]:
+    """'1,4,16' as numbers."""
+    from gradus.types.errors import UserError
+
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        raise UserError(f'--pass-at is "{text}"; write whole numbers from 1 on with commas between them, as in 1,4,16')
+    return numbers
+
+
+def exam_table(exam: Any) -> str:
+    """The lines of an evaluation."""
+    rows = [(f"pass@{k}", value) for k, value in exam.pass_at.items()]
+    rows += [(f"majority of {exam.samples}", exam.majority), ("greedy", exam.greedy), ("reward", exam.reward), ("length", exam.length)]
+    lines = [f"{exam.task}: {exam.problems} held-out problems, {exam.samples} samples each at temperature {exam.temperature:g}"]
+    for label, value in rows:
+        if value is not None:
+            lines.append(f"  {label:<16} {value.mean:8.3f}   [{value.low:.3f}, {value.high:.3f}]")
+    if exam.failed:
+        lines.append(f"  {exam.failed} trajectories have no reward and count as wrong")
+    return "\n".join([*lines, "intervals: 95 %, bootstrap over problems"])
+
+
+def papers(options: argparse.Namespace) -> int:
+    from gradus.cli import show as show_command
+
+    print(show_command.papers(options.family, options.search, as_json=options.json))
+    return 0
+
+
+def tasks(options: argparse.Namespace) -> int:
+    from gradus.cli import show as show_command
+
+    print(show_command.tasks(as_json=options.json))
+    return 0
+
+
+def contract(options: argparse.Namespace) -> int:
+    from gradus.testing.command import contract as test
+
+    return test(options)
+
+
+def leaks(options: argparse.Namespace) -> int:
+    from gradus.study import leakage
+    from gradus.training.plan import load_task
+    from gradus.types import UserError
+    from gradus.types.errors import nearest
+
+    if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
+        near = nearest(f"--{other}", [f"--{name}" for name in options.beside])
+        raise UserError(f"--{other} is no option of gradus leaks{near}; see: gradus leaks --help")
+    task_options = {path.removeprefix("task."): text for path, text in options.fields}
+    against = load_task(options.against) if options.against else None
+    check = leakage.Check(words=options.words, least=options.least)
+    if options.problems < 1:
+        raise UserError(f"--problems is {options.problems}; give how many problems of each side are read, 1 or more")
+    if not 0 <= options.allow <= 1:
+        raise UserError(f"--allow is {options.allow}; it is a share of the held-out problems, 0 to 1")
+    found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
+    print(json.dumps(leakage.as_json(found), indent=1) if options.json else leakage.table(found, options.task))
+    return int(found.share > options.allow)
+
+
+def show(options: argparse.Namespace) -> int:
+    from gradus.cli import show as show_command
+
+    print(show_command.show(options.recipe))
+    return 0
+
+
+def diff(options: argparse.Namespace) -> int:
+    from gradus.cli import show as show_command
+
+    print(show_command.diff(options.a, options.b))
+    return 0
+
+
+def explain(options: argparse.Namespace) -> int:
+    from gradus.cli import explain as explaining
+
+    given, task_options = split_task(options.fields)
+    how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps")}
+    found = explaining.asked(options.field, options.recipe, given, options.task or "arithmetic", task_options, **how)
+    print(json.dumps(explaining.as_json(found), indent=1) if options.json else explaining.told(found))
+    return 0
+
+
+def check(options: argparse.Namespace) -> int:
+    from gradus.checks import before, findings
+
+    found = before.check(lambda: planned_of(options), samples=options.samples, quarantine=options.quarantine, step=options.step)
+    print(json.dumps(findings.as_json(found), indent=1)) if options.json else findings.show(found)
+    return int(not findings.passed(found))
+
+
+def export(options: argparse.Namespace) -> int:
+    from gradus.api import export as copy
+
+    which = "best" if options.best else "final"
+    print(f"wrote {copy(options.folder, options.target, which, form=options.form, at_least=options.at_least)}")
+    return 0
+
+
+def chat(options: argparse.Namespace) -> int:
+    from gradus.cli.chat import run as talk
+
+    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
+    talk(options.model, **{name: getattr(options, name) for name in names})
+    return 0
+
+
+def doctor(options: argparse.Namespace) -> int:
+    from gradus.cli.doctor import examine, told_of
+
+    if options.recipe is not None:
+        from gradus.checks.memory_prediction import command
+
+        return command(planned_of(options), as_json=options.json)
+    if options.fields or options.task or options.model or options.profile:
+        from gradus.types import UserError
+
+        raise UserError("gradus doctor takes a task, a model and fields only with a recipe, whose memory it then predicts; add --recipe R")
+    found = examine()
+    print(json.dumps(found, indent=1) if options.json else told_of(found))
+    return 0
+
+
+def cite(options: argparse.Namespace) -> int:
+    from gradus.cli.cite import cite as cited
+
+    print(cited(options.recipe, bibtex=options.bibtex))
+    return 0
+
+
+def completion(options: argparse.Namespace) -> int:
+    from gradus.cli.completion import script
+
+    print(script(options.shell))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

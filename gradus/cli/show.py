@@ -1,0 +1,103 @@
+"""What `gradus papers`, `tasks`, `show` and `diff` print. The first two read an index and import nothing heavy."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import textwrap
+from collections.abc import Sequence
+from dataclasses import is_dataclass
+from typing import Any
+
+from gradus.recipe import index
+
+
+def papers(family: str | None = None, search: str | None = None, *, as_json: bool = False) -> str:
+    """The recipes of a family (None: all) that have a word in their key, base or description. Raises: UserError for an unknown family."""
+    rows = index.read()["recipes"]
+    families = sorted({row["family"] for row in rows})
+    if family is not None and family not in families:
+        from gradus.types.errors import unknown
+
+        raise unknown("family", family, families)
+    word = (search or "").lower()
+    found = [r for r in rows if family in (None, r["family"]) and word in f"{r['key']} {r.get('base') or ''} {r['about']}".lower()]
+    if as_json:
+        return json.dumps(found, indent=1)
+    if not found:
+        return f'no recipe has "{search}" in its name or description{f"; family {family}" if family else ""}'
+    return listing([(r["key"], r.get("base") or "", r["family"], r["about"]) for r in found], ("recipe", "base", "family", "what"))
+
+
+def tasks(*, as_json: bool = False) -> str:
+    """The named tasks, and what else a task may be."""
+    rows = index.read()["tasks"]
+    if as_json:
+        return json.dumps(rows, indent=1)
+    others = "a task is also a file of problems (.jsonl, .parquet, .csv), file.py:task, a data set owner/name, or a mixture a:3,b:1"
+    return f"{listing([(row['name'], row['about']) for row in rows], ('task', 'what'))}\n\n{others}"
+
+
+def listing(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
+    """Aligned columns, the last one wrapped to the width of the terminal."""
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head) - 1)]
+    indent = sum(widths) + 2 * len(widths)
+    room = max(shutil.get_terminal_size((120, 24)).columns - indent, 30)
+    lines = []
+    for row in [head, *rows]:
+        wrapped = textwrap.wrap(row[-1], room) or [""]
+        start = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))
+        lines += [start + wrapped[0], *(" " * indent + line for line in wrapped[1:])]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def show(name: str) -> str:
+    """A recipe: what it is, what it changes in its base, its method and its setting."""
+    from gradus.recipe import registry
+    from gradus.recipe.core import describe
+
+    recipe = registry.recipe(name)
+    base = f"base: {recipe.base}; " if recipe.base else ""
+    needs = f"; needs problems with {', '.join(sorted(recipe.requires))}" if recipe.requires else ""
+    parts = [f"{recipe.key}: {recipe.about}\n{base}family: {recipe.family}{needs}"]
+    if recipe.base in registry.recipe_modules():
+        parts.append(f"changes {recipe.base}:\n{differences(registry.recipe(recipe.base), recipe)}")
+    rows = [(path, value) for path, value in describe(recipe) if path != "setting" and value != frozenset()]
+    for title, setting in (("method", False), ("setting", True)):
+        lines = [f"  {path:<40} {'none' if value is None else value}" for path, value in rows if path.startswith("setting.") is setting]
+        parts.append("\n".join([f"{title}:", *lines]))
+    return "\n\n".join(parts)
+
+
+def diff(a: str, b: str) -> str:
+    """What turns one recipe into another."""
+    from gradus.recipe import registry
+
+    one, other = registry.recipe(a), registry.recipe(b)
+    return f"{one.key} -> {other.key}\n{differences(one, other)}"
+
+
+def differences(a: Any, b: Any) -> str:
+    """One line for every path that is set differently."""
+    from gradus.recipe.core import changes, get
+    from gradus.types.errors import UserError
+
+    lines = []
+    for path, value in changes(a, b).items():
+        try:
+            before = get(a, path)
+        except UserError:  # the path is new
+            before = None
+        lines.append(f"  {path:<40} {brief(before)} -> {brief(value)}")
+    return "\n".join(lines) or "  nothing"
+
+
+def brief(value: Any) -> str:
+    """A part by its class with its numbers and the fields that differ from their defaults; other values as Python writes them."""
+    from gradus.types.frozen import value_fields
+
+    if not is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    every = {f.name: (getattr(value, f.name), f.default) for f in value_fields(value)}
+    own = {name: item for name, (item, default) in every.items() if item != default or type(item) in (int, float)}
+    return f"{type(value).__name__}({', '.join(f'{name}={brief(item)}' for name, item in own.items())})"

@@ -1,0 +1,68 @@
+"""Where in the source something is written: file and line of a recipe's change and of a class's field, and the comment that explains a field."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+from gradus.recipe import registry
+
+
+def place_of_change(recipe: str, path: str) -> str:
+    """file:line of the keyword with which the file of a recipe sets a path, or a part of it, or what holds it; '' where none does."""
+    if ".py:" in recipe:
+        file, _, name = recipe.rpartition(":")
+    elif recipe in registry.recipe_modules():
+        module, _, name = registry.recipe_modules()[recipe].partition(":")
+        file = str(inspect.getsourcefile(importlib.import_module(module)))
+    else:
+        return ""
+    made = [
+        n for n in ast.parse(Path(file).read_text(encoding="utf-8")).body if isinstance(n, ast.Assign | ast.AnnAssign) and _names(n, name)
+    ]
+    calls = (n for n in ast.walk(made[-1]) if isinstance(n, ast.Call)) if made else ()
+    words = [(k.arg.replace("__", "."), k.value.lineno) for call in calls for k in call.keywords if k.arg]
+    near = [(len(w), line) for w, line in words if path == w or path.startswith(f"{w}.") or w.startswith(f"{path}.")]
+    return f"{shown(file)}:{max(near)[1]}" if near else ""
+
+
+def _names(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return any(isinstance(t, ast.Name) and t.id == name for t in targets)
+
+
+def shown(file: str | Path) -> str:
+    """A file of the package as gradus/..., another as it is."""
+    path, root = Path(file).resolve(), Path(__file__).resolve().parent.parent.parent
+    return str(path.relative_to(root)) if path.is_relative_to(root / "gradus") else str(file)
+
+
+def place_of_field(cls: type, name: str) -> str:
+    """file:line of a field in its class, or in the class that it is inherited from; '' where the source is not there."""
+    found = _declaration(cls, name)
+    return "" if found is None else f"{shown(found[0])}:{found[1]}"
+
+
+def _declaration(cls: type, name: str) -> tuple[str, int, str] | None:
+    """File, line and source text of a field's declaration."""
+    for owner in cls.__mro__:
+        if name not in inspect.get_annotations(owner):
+            continue
+        try:
+            lines, start = inspect.getsourcelines(owner)
+            file = inspect.getsourcefile(owner)
+        except (OSError, TypeError):
+            return None
+        at = next((i for i, line in enumerate(lines) if re.match(rf"    {re.escape(name)}\s*:", line)), None)
+        return None if at is None or file is None else (file, start + at, lines[at])
+    return None
+
+
+def comment_of(cls: type, name: str) -> str:
+    """The comment that explains a field in the source of its class; '' where there is none."""
+    found = _declaration(cls, name)
+    comment = re.search(r"\s#\s(.*)$", found[2]) if found else None
+    return comment[1].strip() if comment else ""

@@ -1,0 +1,43 @@
+"""Advantages of another rule held within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gradus.credit.groups import GroupRelative
+from gradus.types import Group, UserError
+from gradus.types.parts import Credit, Credited, Signals
+from gradus.types.signals import Signal
+
+
+def bounded(advantages: np.ndarray, *, limit: float, scale: float) -> np.ndarray:
+    """scale / limit * clip(A, -limit, limit): values in [-scale, scale]."""
+    return np.clip(advantages, -limit, limit) * (scale / limit)
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """The advantages of `rule`, clipped to +-limit and stretched so that the limit becomes `scale`; returns stay as they are."""
+
+    rule: Credit = GroupRelative()
+    limit: float = 5.0  # above 0
+    scale: float = 1.0  # above 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("limit", self.limit), ("scale", self.scale)):
+            if not value > 0:
+                raise UserError(f"bounded advantages: {name} is {value}; it must be above 0")
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.rule.needs
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return [
+            [Credited(bounded(c.advantages, limit=self.limit, scale=self.scale), c.returns) for c in row]
+            for row in self.rule.assign(groups, signals)
+        ]

@@ -1,0 +1,70 @@
+"""A KL penalty inside the reward, for any credit rule: every action pays for leaving a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from gradus.credit.groups import GroupRelative
+from gradus.types import Group, Trajectory
+from gradus.types.parts import Credit, Credited, Signals
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import LogProbs, Signal
+
+Estimator = Literal["k1", "k2", "k3"]
+
+
+def kl_costs(logprobs: np.ndarray, reference_logprobs: np.ndarray, *, estimator: Estimator) -> np.ndarray:
+    """[A] nats: with d = log pi_ref - log pi: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1, float64.
+
+    k1 and k3 have the divergence as mean. As a penalty in the reward k1 alone has its gradient, E[k1 grad log pi]: of k3 the part exp(d) adds
+    -grad KL(pi_ref || pi) besides. Reference: Schulman, Approximating KL Divergence (2020).
+    """
+    d = np.asarray(reference_logprobs, np.float64) - np.asarray(logprobs, np.float64)
+    costs = {"k1": -d, "k2": d * d / 2, "k3": np.expm1(d) - d}
+    if estimator not in costs:
+        raise ValueError(f'unknown KL estimator "{estimator}"; known: k1, k2, k3')
+    return costs[estimator]
+
+
+def charged(trajectory: Trajectory, costs: np.ndarray) -> Trajectory:
+    """The trajectory with -costs [A] as rewards of its actions (component "kl") and its reward lowered by their sum."""
+    pieces = np.split(costs, np.cumsum([c.actions for c in trajectory.contexts])[:-1])
+    contexts = tuple(
+        replace(c, rewards=(*c.rewards, *((i, "kl", -float(cost)) for i, cost in enumerate(piece))))
+        for c, piece in zip(trajectory.contexts, pieces, strict=True)
+    )
+    return trajectory.but(contexts=contexts, reward=trajectory.value - float(costs.sum()))
+
+
+@dataclass(frozen=True)
+class KLPenalty:
+    """What `rule` makes of rewards from which coefficient * KL(policy || player) has been taken, action by action.
+
+    A rule that looks at single actions (RewardToGo, GAE) charges each with what comes after it; one that looks at whole trajectories (GroupRelative,
+    LeaveOneOut, ...) with the sum. Only the advantages see it: components and metrics keep the reward as it was.
+    """
+
+    rule: Credit = GroupRelative()
+    coefficient: float = 0.01  # 0: no penalty
+    estimator: Estimator = "k1"
+    player: str = "reference"  # frozen, synced or a moving average, as its model says
+
+    def __post_init__(self) -> None:
+        check_ranges(self, coefficient="[0, inf)")
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return (*self.rule.needs, LogProbs(), LogProbs(player=self.player))
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        ours, theirs = signals[LogProbs()], signals[LogProbs(player=self.player)]
+
+        def paying(t: Trajectory) -> Trajectory:
+            return charged(t, self.coefficient * kl_costs(ours[t.id], theirs[t.id], estimator=self.estimator))
+
+        return self.rule.assign([g.but(trajectories=tuple(map(paying, g.trajectories))) for g in groups], signals)

@@ -1,0 +1,49 @@
+"""Problems in a fixed keyed order, each pass over a finite source shuffled anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gradus.types import Key, Request
+from gradus.types.parts import Source, World
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class ShuffledEpochs:
+    """The next problems of the source, `group` samples of each (None: the setting's). A finite source is reshuffled after every pass."""
+
+    group: int | None = None
+
+    def __post_init__(self) -> None:
+        check_ranges(self, group="[1, inf)")
+
+    def start(self) -> dict[str, int]:
+        return {"drawn": 0}
+
+    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
+        """`count` requests; the state is how many problems were drawn since the run began."""
+        first = state["drawn"]
+        order = sweep_order(source.size, range(first, first + count), world.seed)
+        problems = source.draw(order, world.task.level, world.seed.fold("problems"))
+        return [Request(problem, count=self.group or world.group) for problem in problems], {"drawn": first + count}
+
+
+@dataclass(frozen=True)
+class Once:
+    """One sample of each problem, and as many problems as a step has samples (`count` times the setting's group), in the order of `ShuffledEpochs`."""
+
+    def start(self) -> dict[str, int]:
+        return {"drawn": 0}
+
+    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
+        """`count * world.group` requests for one sample; the state is that of `ShuffledEpochs`."""
+        return ShuffledEpochs(group=1).choose(source, count * world.group, world, state)
+
+
+def sweep_order(size: int | None, positions: range, key: Key) -> list[int]:
+    """Indices at these positions of the endless sequence pass 0, pass 1, ...; every pass is a keyed permutation of 0..size-1."""
+    if size is None:
+        return list(positions)
+    passes = {p: key.fold("pass", p).permutation(size) for p in {i // size for i in positions}}
+    return [int(passes[i // size][i % size]) for i in positions]

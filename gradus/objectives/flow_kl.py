@@ -1,0 +1,45 @@
+"""KL between the Gaussian steps of two flow generators: closed form, since a step has the same spread under both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from torch import Tensor
+
+from gradus.objectives.aggregation import Average, SequenceMean
+from gradus.types.batch import Batch
+from gradus.types.signals import Prediction, Signal, Velocity, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+def transition_kl(velocity: Tensor, reference: Tensor, gain: Tensor, spread: Tensor) -> Tensor:
+    """KL(N(m, s^2 I) || N(m_ref, s^2 I)) = |m - m_ref|^2 / (2 s^2), nats [A], where m - m_ref = gain (v - v_ref) and s = spread.
+
+    Args: velocity [A, d] with gradient; reference [A, d]; gain, spread [A], of the sampler's step.  Raises: ValueError if the velocities
+    differ in shape.  Reference: Flow-GRPO, arXiv:2505.05470, section 4.2 (its s is sigma_t sqrt(dt)).
+    """
+    check_same_shape(velocity=velocity, reference=reference)
+    return ((gain / spread)[:, None] * (velocity - reference)).square().sum(-1) / 2
+
+
+@dataclass(frozen=True)
+class TransitionKL:
+    """coefficient * average over noise steps of the KL between the policy's step and a frozen player's from the same place."""
+
+    coefficient: float = 0.04
+    player: str = "reference"
+    average: Average = SequenceMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (Velocity(),)
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return (Prediction(player=self.player),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        reference = batch.signals[Prediction(player=self.player)]
+        values = transition_kl(outputs[Velocity()], reference, batch.stream("gain"), batch.stream("spread"))
+        return self.coefficient * (self.average.coefficients(batch, self.source) * values).sum(), {"kl": tally(values)}

@@ -1,0 +1,105 @@
+"""Terms on finished samples of a flow generator, without log-probabilities: its flow-matching error stands for them.
+
+Each sample x_0 is mixed with noise at `draws` keyed pairs (t, e): x_t = (1 - t) x_0 + t e, error = mean over dimensions of
+(v(x_t, t) - (e - x_0))^2. A surrogate log-probability is a falling function of error and t, one a pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.aggregation import Average, SequenceMean
+from gradus.objectives.trust import Clip, Trust
+from gradus.types.batch import Batch
+from gradus.types.signals import MatchedVelocity, MatchingError, MatchingTime, MatchingVelocity, Signal, Want
+from gradus.types.tally import Tally, check_same_shape, merge, tally
+
+
+class Likeness(Protocol):
+    """The surrogate log-probability of a pair, up to a constant, from its error (with gradient) and its time."""
+
+    def logprob(self, error: Tensor, time: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """-t^power * error: power 0 weighs all times alike, 1 and 2 weigh noisy ones more."""
+
+    power: float = 0.0
+
+    def logprob(self, error: Tensor, time: Tensor) -> Tensor:
+        return -time.pow(self.power) * error
+
+
+@dataclass(frozen=True)
+class Robust:
+    """-t * error^power / power: its gradient, t * error^(power - 1), is large where the error is small, so outliers do not rule."""
+
+    power: float = 0.25  # in (0, 1]
+    floor: float = 1e-10  # added to the error, which may be 0
+
+    def logprob(self, error: Tensor, time: Tensor) -> Tensor:
+        return -time * (error + self.floor).pow(self.power) / self.power
+
+
+@dataclass(frozen=True)
+class MatchedPolicy:
+    """The policy term with a ratio for every pair: exp(lp - lp_old) at the same (t, e); the mean over an action's pairs is its loss."""
+
+    draws: int = 6  # pairs a sample, their times stratified
+    likeness: Likeness = Robust()
+    trust: Trust = Clip()
+    average: Average = SequenceMean()
+    coefficient: float = 1.0
+    source: str = "policy"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    @cached_property
+    def wants(self) -> tuple[Want, ...]:
+        return (MatchingError(self.draws), MatchingTime(self.draws))
+
+    @property
+    def separable(self) -> bool:
+        return self.trust.separable
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        error, time = outputs[MatchingError(self.draws)], outputs[MatchingTime(self.draws)].detach()
+        check_same_shape(error=error, time=time)
+        old = batch.old.get(MatchingError(self.draws), error.detach())
+        log_ratio = self.likeness.logprob(error, time) - self.likeness.logprob(old, time)
+        judged = [self.trust.losses(column, batch.advantages, batch) for column in log_ratio.unbind(1)]
+        losses = torch.stack([losses for losses, _ in judged], 1).mean(1) * batch.weight
+        loss = (self.average.coefficients(batch, self.source) * losses).sum()
+        seen = {"ratio": tally(log_ratio.detach().exp()), "matching_error": tally(error)}
+        return self.coefficient * loss, {**merge(*(metrics for _, metrics in judged)), **seen}
+
+
+@dataclass(frozen=True)
+class VelocityGap:
+    """coefficient * average of mean over pairs and dimensions of (v - v_player)^2: a KL to a frozen player, in velocity form."""
+
+    coefficient: float = 0.001
+    player: str = "reference"
+    draws: int = 6  # as many as the policy term's: then one forward pass serves both
+    average: Average = SequenceMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+
+    @cached_property
+    def wants(self) -> tuple[Want, ...]:
+        return (MatchingVelocity(self.draws),)
+
+    @cached_property
+    def needs(self) -> tuple[Signal, ...]:
+        return (MatchedVelocity(player=self.player, draws=self.draws),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        velocity, theirs = outputs[MatchingVelocity(self.draws)], batch.signals[MatchedVelocity(player=self.player, draws=self.draws)]
+        check_same_shape(velocity=velocity, theirs=theirs)
+        values = (velocity - theirs).square().mean((1, 2))
+        return self.coefficient * (self.average.coefficients(batch, self.source) * values).sum(), {f"gap/{self.player}": tally(values)}

@@ -1,0 +1,168 @@
+"""Players from what a recipe writes: models loaded, copied, given heads and adapters; and those that follow others kept up to date."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradus.players.learner import Learner
+from gradus.recipe.core import Recipe
+from gradus.runtime.memory import keep_freed_memory
+from gradus.runtime.threads import use_threads
+from gradus.types import Key, UserError, unknown
+from gradus.types.parts import Task
+from gradus.types.players import Adapter, Copy, Head, Lagged, MovingAverage, Player
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Key, device: str = "cpu") -> dict[str, Learner]:
+    """Every player of the recipe with its policy, the policy first. Raises UserError for relations to players that do not exist."""
+    specs = {"policy": recipe.players.get("policy", Player()), **recipe.players}
+    policy = specs["policy"]
+    specs["policy"] = replace(
+        policy, objective=recipe.objective, credit=policy.credit or recipe.credit, optimizer=policy.optimizer or recipe.optimizer
+    )
+    built: dict[str, Any] = {}
+
+    def policy_of(name: str, trail: tuple[str, ...] = ()) -> Any:
+        if name not in specs:
+            raise unknown("player", name, specs, f"Named by the model of player {trail[-1] if trail else name}")
+        if name in trail:
+            raise UserError(f"players {' -> '.join([*trail, name])} stand for each other; one of them must be a model of its own")
+        if name not in built:
+            built[name] = make(specs[name].model, name, (*trail, name))
+        return built[name]
+
+    def make(relation: Any, name: str, trail: tuple[str, ...]) -> Any:
+        if relation is None or isinstance(relation, str):
+            return load_policy(relation or model, task, recipe, device)
+        if isinstance(relation, Head):
+            own = isinstance(relation.of, Copy)
+            base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
+            return able(base, relation, name).with_value_head(seed.fold("head", name), shared=not own)
+        base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
+        if isinstance(relation, Adapter):
+            return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
+        return base.clone()
+
+    def able(base: Any, relation: Any, name: str) -> Any:
+        if not hasattr(base, "with_adapter"):
+            kind = type(relation).__name__
+            raise UserError(f"players.{name}.model is {kind}, which a policy of kind {recipe.policy} does not take; choose another recipe")
+        return base
+
+    players = {}
+    for name, spec in specs.items():
+        network_policy = policy_of(name)
+        if spec.objective is None and not isinstance(spec.model, Head):
+            network_policy.network.requires_grad_(False)
+        if spec.engine is not None:
+            from gradus.policies.vllm.served import served
+
+            moves = spec.objective is not None or not (spec.model is None or isinstance(spec.model, str))
+            network_policy = served(network_policy, spec.engine, moves=moves, name=name)
+        players[name] = Learner(name, spec, network_policy, spec.optimizer or recipe.optimizer, recipe.setting)
+    keep_freed_memory()
+    use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
+    return players
+
+
+def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
+    """The policy of a model folder, or the built-in one that was made for the task where none is named."""
+    check_device(device)
+    dtype = DTYPES.get(recipe.setting.precision)
+    if dtype is None:
+        raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
+    setting = recipe.setting
+    asked = [name for name, wanted in (("recompute", setting.recompute), ("graphs", setting.graphs)) if wanted]
+    if setting.graphs and torch.device(device).type != "cuda":
+        raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave it off, or name one with --device cuda")
+    if task.policy == "flow":
+        if asked:
+            raise UserError(f"setting.{asked[0]} is for language models in the built-in decoder; leave it off for a flow")
+        from gradus.policies.flow import FlowModel
+
+        return FlowModel.load(model, dtype=dtype, device=device)
+    from gradus.policies.lm import LanguageModel
+    from gradus.policies.tiny import beyond, folder_for
+
+    own = model in (None, "tiny")
+    if own and (note := beyond(task.name, task.level)) is not None:
+        _tell(note)
+    found = LanguageModel.load(folder_for(task.name) if own else str(model), dtype=dtype, device=device)
+    if asked and found.note is not None:
+        raise UserError(f"setting.{asked[0]} needs the built-in decoder, but {found.note}; leave it off")
+    return replace(found, recompute=setting.recompute, graphs=setting.graphs)
+
+
+@cache
+def _tell(note: str) -> None:
+    """Says it on standard error, once."""
+    print(note, file=sys.stderr)
+
+
+def check_device(name: str) -> None:
+    """Raises UserError for a device that PyTorch does not know, or that is not there."""
+    try:
+        kind, index = torch.device(name).type, torch.device(name).index
+    except RuntimeError:
+        raise UserError(f'--device is "{name}"; write cpu, cuda, or cuda:1 for the second GPU') from None
+    if kind == "cpu" and index is not None:
+        raise UserError(f'--device is "{name}"; write cpu, which is one device with all its cores')
+    if kind == "cpu":
+        return
+    try:
+        torch.empty(1, device=name)
+    except Exception as error:  # each backend has errors of its own
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(f"--device is {name}, which PyTorch cannot use here ({reason}); take --device cpu or mend the driver") from None
+
+
+def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: dict[str, list[dict[str, Any]]]) -> None:
+    """Brings players that follow another up to date after a step: moving averages by `decay`, lagged ones `updates` behind.
+
+    `moved`: updates of each player before the step. `history`: weights that lagged players still wait for, and narrow averages in float32;
+    part of the run's state.
+    """
+    for name, player in players.items():
+        relation = player.spec.model
+        if not isinstance(relation, (MovingAverage, Lagged)) or players[relation.of].updates == moved[relation.of]:
+            continue
+        # of parameters alone: codes of frozen weights have no average
+        theirs, mine = ({n: w.detach() for n, w in p.policy.network.named_parameters()} for p in (players[relation.of], player))
+        updates = players[relation.of].updates
+        if isinstance(relation, MovingAverage):
+            due = [n for n in range(moved[relation.of] + 1, updates + 1) if n % relation.every == 0]
+            if due:
+                _average(mine, theirs, math.prod(relation.decay_at(n) for n in due), history.setdefault(name, []))
+            player.updates = updates
+            continue
+        queue = history.setdefault(name, [])
+        queue.append({"updates": updates, "weights": {key: weight.clone() for key, weight in theirs.items()}})
+        while queue and queue[0]["updates"] <= updates - relation.updates:
+            seen = queue.pop(0)
+            player.updates = seen["updates"]
+            for key, weight in seen["weights"].items():
+                mine[key].copy_(weight)
+
+
+def _average(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], keep: float, wide: list[dict[str, Tensor]]) -> None:
+    """mine <- keep mine + (1 - keep) theirs. Weights narrower than float32 have their average in `wide`, or small moves would round away."""
+    narrow = {key: weight for key, weight in mine.items() if weight.dtype in (torch.bfloat16, torch.float16)}
+    if narrow and not wide:
+        wide.append({key: weight.float() for key, weight in narrow.items()})
+    for key, weight in mine.items():
+        average = wide[0][key].to(weight.device) if key in narrow else weight
+        average.mul_(keep).add_(theirs[key].to(average), alpha=1 - keep)
+        if key in narrow:
+            wide[0][key] = average
+            weight.copy_(average)

@@ -1,0 +1,213 @@
+"""Samples from vLLM in the name of a language model: in this process or from a server. Tested against simulated answers only.
+
+The model itself stays here, is trained here and scores here; what it has learned is written as safetensors before the first sample after an
+update, and vLLM is told to read it. Every token carries the version of the weights that were in place from before its request until after
+its answer: a round of requests during which they may have changed is thrown away and sampled again. vLLM's draws depend on the company that
+a request has, so such runs do not repeat to the bit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gradus.policies.engine import Job, Sampled
+from gradus.policies.lm import Asked, LanguageModel, sampled_context
+from gradus.policies.vllm import protocol
+from gradus.policies.vllm.protocol import LEAST_TEMPERATURE, Answer, Lost, Sampler
+from gradus.types import Context, Ended, Sampling, UserError
+from gradus.types.players import VLLM, VLLMServer
+from gradus.types.signals import LogProb
+
+COMPARED = 64  # tokens whose log-probabilities are compared with the model's own after every change of weights
+
+
+class Served:
+    """A language model that is sampled by vLLM. All else is the model's own."""
+
+    def __init__(self, model: LanguageModel, sampler: Sampler, *, moves: bool, tolerance: float, folder: str | None = None) -> None:
+        """`moves`: its weights change, or may differ from those that vLLM was started with; `folder`: where they are written."""
+        self.model, self.sampler, self.moves, self.tolerance = model, sampler, moves, tolerance
+        self._lock = threading.Lock()  # weights never change under a request
+        self._held: tuple[int, str] | None = None  # version and name of the weights in place
+        self._agreed: int | None = None  # version of which samples were compared
+        self._mode: Literal["raw", "processed"] | None = None
+        self._loads, self._token = 0, uuid.uuid4().hex[:12]
+        self._temporary = tempfile.TemporaryDirectory(prefix="gradus-weights-") if moves and folder is None else None
+        self._folder = Path(self._temporary.name if self._temporary else folder or ".")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    @property
+    def context_length(self) -> int:
+        """The longest sequence that both can hold, tokens."""
+        return min(self.model.context_length, self.sampler.longest or self.model.context_length)
+
+    def act(self, asked: Sequence[Asked]) -> list[Context]:
+        """A sampled context for each, in order; its parent is the context that it goes on from. Raises UserError where vLLM fails."""
+        if not asked:
+            return []
+        versions = {a.version for a in asked}
+        if len(versions) > 1:
+            raise ValueError(f"samples of weights {sorted(versions)} were asked for at once; there is one copy of them")
+        jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
+        rooms = [self._room(job) for job in jobs]
+        with self._lock:
+            answers = self._answered(jobs, rooms, versions.pop())
+        ends, size = frozenset(self.model.end_tokens), self._vocabulary()
+        sampled = [checked(answer, job, room, ends, size) for answer, job, room in zip(answers, jobs, rooms, strict=True)]
+        contexts = [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+        self._compare(contexts)
+        return contexts
+
+    def _room(self, job: Job) -> int:
+        limit = self.context_length
+        if not 0 < len(job.prefix) < limit:
+            raise UserError(
+                f"a prompt of {len(job.prefix)} tokens cannot be sampled from: it needs at least one token, and {limit} is all that model and "
+                "vLLM hold with room for an answer; shorten the prompt or start vLLM with a larger --max-model-len"
+            )
+        return min(job.sampling.max_tokens, limit - len(job.prefix))
+
+    def _answered(self, jobs: Sequence[Job], rooms: Sequence[int], version: int) -> list[Answer]:
+        """Answers under the weights of one version. A round in which they may have changed counts for nothing."""
+        done: dict[int, Answer] = {}
+        ends = self.model.end_tokens
+        reason = "requests were aborted"
+        for attempt in range(self.sampler.retries + 1):
+            time.sleep(protocol.PAUSE * 2 ** (attempt - 1) if attempt else 0)
+            left = [i for i in range(len(jobs)) if i not in done]
+            try:
+                for sampling in dict.fromkeys(job.sampling for job in jobs):
+                    self._check_logprobs(sampling, int(jobs[0].prefix[0]))
+                label = self._bring(version) if self.moves else None
+                found = self.sampler.sample([jobs[i] for i in left], [rooms[i] for i in left], ends, label)
+                if label is not None and not self.sampler.holds(label):
+                    raise Lost("somebody else has changed its weights meanwhile")
+            except Lost as lost:
+                self._held, self._agreed, reason = None, None, str(lost)
+                continue
+            done |= {i: answer for i, answer in zip(left, found, strict=True) if answer is not None}
+            if len(done) == len(jobs):
+                return [done[i] for i in range(len(jobs))]
+        raise UserError(f"{self.sampler.where} gave no whole answer in {self.sampler.retries + 1} attempts: {reason}; see that it runs")
+
+    def _bring(self, version: int) -> str:
+        """The weights of this version are in place when this returns, under the name that it returns."""
+        if self._held is not None and self._held[0] == version:
+            return self._held[1]
+        self._held = self._agreed = None
+        self._loads += 1
+        label = f"{self._token}-{version}-{self._loads}"
+        in_place = getattr(self.sampler, "reads", None) == self._folder.resolve()
+        target = self._folder if in_place else self._folder / label
+        if in_place and self.model.folder.source and Path(self.model.folder.source).resolve() == target.resolve():
+            raise UserError(f"players.*.engine.folder is {target}, the model that is trained from: it would be overwritten; copy it first")
+        replace(self.model, head=None).save(target)  # vLLM takes every safetensors file of a folder for the model's
+        self.sampler.load(target, label)
+        for old in self._folder.glob(f"{self._token}-*"):
+            if old != target:
+                shutil.rmtree(old)
+        self._held = (version, label)
+        return label
+
+    def _check_logprobs(self, sampling: Sampling, token: int) -> None:
+        """Raises UserError where vLLM's log-probabilities are not those of the full tempered distribution."""
+        whole = sampling.top_k == 0 and sampling.top_p == 1.0 and sampling.min_p == 0.0
+        if 0 < sampling.temperature < LEAST_TEMPERATURE:
+            raise UserError(f"temperature is {sampling.temperature}; vLLM samples at 0 (greedy) or from {LEAST_TEMPERATURE} on")
+        if sampling.temperature == 0 or (sampling.temperature == 1 and whole):
+            return
+        self._mode = self._mode or self.sampler.mode(token)
+        if self._mode == ("processed" if whole else "raw") and (whole or sampling.temperature == 1):
+            return
+        remedy = (
+            "start it with --logprobs-mode processed_logprobs, or sample at temperature 1"
+            if whole
+            else "start it with --logprobs-mode raw_logprobs and sample at temperature 1, or leave top_k, top_p and min_p off"
+        )
+        raise UserError(
+            f"{self.sampler.where} gives {self._mode} log-probabilities, which at temperature {sampling.temperature:g}"
+            f"{'' if whole else ' with truncated sampling'} are not those of the full distribution; {remedy}"
+        )
+
+    def _vocabulary(self) -> int | None:
+        config = getattr(getattr(self.model.trunk, "config", None), "vocab_size", None)
+        return int(config) if config is not None else None
+
+    def _compare(self, contexts: Sequence[Context]) -> None:
+        """Raises UserError where vLLM's log-probabilities of some samples are far from the model's own: it serves something else."""
+        version = int(contexts[0].versions[0]) if contexts and contexts[0].versions is not None else None
+        if version is None or version == self._agreed:
+            return
+        import torch
+
+        chosen: list[Context] = []
+        for context in sorted(contexts, key=lambda c: len(c.sequence)):
+            if sum(c.actions for c in chosen) < COMPARED:
+                chosen.append(context)
+        with torch.no_grad():
+            own = self.model.evaluate(chosen, (LogProb(),))[LogProb()].float().cpu().numpy()
+        theirs = np.concatenate([c.logprobs for c in chosen if c.logprobs is not None])
+        apart = float(np.abs(own - theirs).mean())
+        if not apart <= self.tolerance:
+            raise UserError(
+                f"log-probabilities of {self.sampler.where} are {apart:.2f} nats a token from the model's own, more than the {self.tolerance:g} "
+                "allowed: it serves other weights, or gives other log-probabilities (--logprobs-mode); start it with this model, or set "
+                "players.*.engine.tolerance where it is quantised"
+            )
+        self._agreed = version
+
+
+def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Served:
+    """The model sampled by vLLM as the specification says. Raises UserError where vLLM, or its server, is not there or does not fit."""
+    if not isinstance(model, LanguageModel):
+        raise UserError(
+            f"players.{name}.engine is {type(spec).__name__}, which samples language models only; set --players.{name}.engine none"
+        )
+    if isinstance(spec, VLLM):
+        from gradus.policies.vllm.in_process import InProcess
+
+        return Served(model, InProcess(spec), moves=True, tolerance=spec.tolerance)
+    from gradus.policies.vllm.server import Server
+
+    server = Server(spec)
+    server.connect()
+    if model.tokenizer is not None:
+        server.check_vocabulary(lambda text: model.tokenizer.encode(text, False) if model.tokenizer else [])
+    return Served(model, server, moves=moves, tolerance=spec.tolerance, folder=spec.folder)
+
+
+def checked(answer: Answer, job: Job, room: int, ends: Collection[int], vocabulary: int | None) -> Sampled:
+    """The answer as the engine would give it. Raises UserError for one that no sampling of this model can have given."""
+    count = len(answer.tokens)
+    if answer.logprobs is None:
+        raise UserError("vLLM gave no log-probabilities of its tokens; start it with --max-logprobs 1 or more")
+    problem = None
+    if len(answer.logprobs) != count:
+        problem = f"{count} tokens came with {len(answer.logprobs)} log-probabilities"
+    elif not 1 <= count <= room:
+        problem = f"{count} tokens came where 1 to {room} were asked for"
+    elif any(isinstance(t, bool) or not isinstance(t, int) or t < 0 or (vocabulary is not None and t >= vocabulary) for t in answer.tokens):
+        problem = f"a token lies outside the model's vocabulary of {vocabulary}; it serves another model"
+    elif not all(isinstance(p, (int, float)) and -np.inf < p <= 1e-3 for p in answer.logprobs):
+        problem = "a log-probability is not a number of 0 or less"
+    elif any(t in ends for t in answer.tokens[:-1]):
+        problem = f"it went on after an end token ({', '.join(map(str, sorted(ends)))})"
+    elif answer.reason not in ("stop", "length") or (answer.reason == "length" and count < room):
+        problem = f"it ended after {count} of {room} tokens with the reason {answer.reason!r}"
+    if problem is not None:
+        raise UserError(f"an answer of vLLM is not usable: {problem}; check model and version of vLLM")
+    full = Ended.LENGTH if room == job.sampling.max_tokens else Ended.CONTEXT
+    ended = Ended.STOP if answer.reason == "stop" else full
+    return Sampled(np.array(answer.tokens, np.int32), np.minimum(np.array(answer.logprobs, np.float32), 0.0), ended)

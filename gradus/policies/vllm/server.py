@@ -1,0 +1,234 @@
+"""A vLLM server over HTTP: token ids in, token ids and log-probabilities out, weights read again from a folder when told.
+
+Written to what vLLM documents from 0.10.2 on (completions with `return_token_ids`; the development endpoints `collective_rpc` and
+`reset_prefix_cache`; `reload_weights` with a path from 0.16 on; `weight_info` where it is there). Tested against simulated answers only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from itertools import repeat
+from pathlib import Path
+from time import sleep
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from gradus.policies.engine import Job
+from gradus.policies.vllm import protocol
+from gradus.policies.vllm.protocol import Answer, Lost, seed_of
+from gradus.types import UserError, unknown
+from gradus.types.players import VLLMServer
+
+PROBE = "0 1 23 The quick brown fox (été, 日本) {}\n"
+"""What server and model must cut into the same tokens."""
+
+
+class Broken(Exception):
+    """An answer that is none: a fault of the server, text that is no JSON, nothing in time. The same request may do better."""
+
+
+class Server:
+    """What a specification names. Nothing is asked before `connect`."""
+
+    def __init__(self, spec: VLLMServer) -> None:
+        try:
+            parts, port = urlsplit(spec.url), urlsplit(spec.url).port
+        except ValueError as error:  # a port that is no number, a bracket that is not closed
+            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write it as http://127.0.0.1:8000') from None
+        if parts.username is not None:  # it would be written down with the recipe
+            raise UserError("the url of a vLLM server holds a name or a password; leave them out, and put a key into VLLM_API_KEY")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UserError(f'the url of a vLLM server is "{spec.url}"; write it as http://127.0.0.1:8000')
+        self.spec, self.retries, self.where = spec, spec.retries, f"the vLLM server at {spec.url}"
+        self._secure, self._host = parts.scheme == "https", parts.hostname
+        self._port, self._path = port, parts.path.rstrip("/").removesuffix("/v1")
+        self.model, self.reads = "", Path()
+        self.longest: int | None = None
+        self._marks = True  # whether it keeps a name for its weights; newer versions do
+
+    def connect(self) -> None:
+        """Finds the model that it serves. Raises UserError where there is no server, or another model."""
+        try:
+            found = self._asked("GET", "/v1/models")
+            offered = {str(m["id"]): m for m in found["data"]}
+        except (Lost, Broken) as error:
+            raise UserError(f"{self.where} does not answer: {error}; start one with `vllm serve MODEL`, or set another url") from None
+        except (KeyError, TypeError):
+            raise UserError(f"{self.where} does not list its models as vLLM does; check the url") from None
+        if self.spec.name is None and len(offered) != 1:
+            raise UserError(f"{self.where} offers {', '.join(offered) or 'no model'}; name the one to sample with the field name")
+        self.model = self.spec.name or next(iter(offered))
+        if self.model not in offered:
+            raise unknown("model", self.model, offered, f"Looked for it on {self.where}")
+        self.longest = offered[self.model].get("max_model_len")
+        self.reads = Path(str(offered[self.model].get("root") or self.model)).resolve()
+
+    def check_vocabulary(self, encode: Callable[[str], list[int]]) -> None:
+        """Raises UserError where it cuts text into other tokens than `encode`; a server without a tokenizer is taken at its word."""
+        try:
+            found = self._asked("POST", "/tokenize", {"model": self.model, "prompt": PROBE, "add_special_tokens": False})
+        except (Lost, Broken) as error:
+            raise UserError(f"{self.where} does not answer: {error}; see that it runs") from None
+        except Refused as error:
+            if error.status == 404:
+                return
+            raise
+        if found.get("tokens") != encode(PROBE):
+            raise UserError(
+                f"{self.where} serves {self.model}, whose vocabulary is not that of the model trained here; start it with this model"
+            )
+
+    def load(self, folder: Path, label: str) -> None:
+        """Has it read the weights in `folder`, and forget what it computed from others."""
+        path = folder.resolve()
+        options = {} if path == self.reads else {"weights_path": str(path)}
+        body = {"method": "reload_weights", "kwargs": options, "timeout": self.spec.timeout}
+        try:
+            self._asked("POST", "/collective_rpc", body)
+            self._asked("POST", "/reset_prefix_cache")
+        except Refused as error:
+            if error.status == 404:
+                raise UserError(f"{self.where} takes no weights: start it with VLLM_SERVER_DEV_MODE=1 in its environment") from None
+            raise self._not_read(path, str(error)) from None
+        except Broken as error:
+            raise self._not_read(path, str(error)) from None
+        if self._marks:
+            self._marks = self._mark(label)
+
+    def _not_read(self, path: Path, reason: str) -> UserError:
+        return UserError(
+            f"{self.where} cannot read new weights from {path}: {reason}; it must see that folder (players.*.engine.folder names another), and "
+            "before vLLM 0.16 it must have been started on it"
+        )
+
+    def _mark(self, label: str) -> bool:
+        try:
+            self._asked("POST", "/update_weight_version", {"new_version": label})
+        except (Refused, Broken):
+            return False
+        return True
+
+    def holds(self, label: str) -> bool:
+        """Whether its weights still have this name; a version that keeps no names is believed."""
+        if not self._marks:
+            return True
+        try:
+            return bool(self._asked("GET", "/weight_info").get("weight_version") == label)
+        except (Refused, Broken):
+            return False
+
+    def sample(self, jobs: Sequence[Job], rooms: Sequence[int], ends: Sequence[int], label: str | None) -> list[Answer | None]:
+        """One request a job, at most `requests` at a time."""
+        with ThreadPoolExecutor(min(self.spec.requests, len(jobs))) as pool:
+            return list(pool.map(self._sampled, jobs, rooms, repeat(tuple(ends)), repeat(label)))
+
+    def _sampled(self, job: Job, room: int, ends: tuple[int, ...], label: str | None) -> Answer | None:
+        s = job.sampling
+        body: dict[str, Any] = {
+            **{"model": self.model, "prompt": job.prefix.tolist(), "max_tokens": room, "seed": seed_of(job.key), "n": 1},
+            **{"temperature": s.temperature, "top_k": s.top_k, "top_p": s.top_p, "min_p": s.min_p},
+            # Said outright, for a server fills what is left out from the model's generation_config.json.
+            **{"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "min_tokens": 0},
+            **{"ignore_eos": True, "stop_token_ids": list(ends), "stop": list(s.stops), "include_stop_str_in_output": True},
+            **{"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True, "add_special_tokens": False},
+        }
+        if label is not None:
+            body["cache_salt"] = label  # keys and values computed from other weights are never shared
+        answer = self._completion(body)
+        counted = (answer.get("usage") or {}).get("prompt_tokens")
+        if counted is not None and counted != len(job.prefix):
+            raise UserError(f"{self.where} read a prompt of {len(job.prefix)} tokens as one of {counted}; take vLLM 0.10.2 or newer")
+        return _answer(answer)
+
+    def mode(self, token: int) -> Literal["raw", "processed"]:
+        """After truncation to one token its log-probability is 0; before, it is what the model says."""
+        body = {"model": self.model, "prompt": [token], "max_tokens": 1, "temperature": 1.0, "top_k": 1, "logprobs": 1, "ignore_eos": True}
+        found = _answer(self._completion({**body, "return_tokens_as_token_ids": True}))
+        if found is None or not found.logprobs:
+            raise UserError(f"{self.where} gives no log-probabilities; start it with --max-logprobs 1 or more")
+        return "processed" if found.logprobs[0] > -1e-6 else "raw"
+
+    def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        """An answer to a completion, asked again a few times where it is broken. Raises UserError where it stays so, Lost."""
+        reason = ""
+        for attempt in range(self.retries + 1):
+            sleep(protocol.PAUSE * 2 ** (attempt - 1) if attempt else 0)
+            try:
+                answer = self._asked("POST", "/v1/completions", body)
+                answer["choices"][0]["finish_reason"]  # what is no completion is asked for again
+            except Broken as error:
+                reason = str(error)
+            except (KeyError, IndexError, TypeError):
+                reason = "its answer is no completion"
+            else:
+                return answer
+        raise UserError(f"{self.where} failed {self.retries + 1} times: {reason}; look into its log")
+
+    def _asked(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """What the server says to one request; {} for no text. Raises Refused, Broken, Lost."""
+        kind = HTTPSConnection if self._secure else HTTPConnection
+        connection = kind(self._host, self._port, timeout=self.spec.timeout)
+        key = os.environ.get("VLLM_API_KEY")
+        headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        try:
+            connection.request(method, self._path + path, None if body is None else json.dumps(body).encode(), headers)
+            response = connection.getresponse()
+            text = response.read()
+        except TimeoutError:
+            raise Broken(f"no answer to {path} within {self.spec.timeout:g} seconds") from None
+        except OSError as error:
+            raise Lost(f"{path}: {error.strerror or error or type(error).__name__}") from None
+        except HTTPException as error:
+            raise Broken(f"its answer to {path} is cut short ({type(error).__name__})") from None
+        finally:
+            connection.close()
+        if response.status == 429 or response.status >= 500:
+            raise Broken(f"{path} failed with status {response.status}{_said(text)}")
+        if response.status != 200:
+            raise Refused(
+                response.status, f"{self.where} refused {path} with status {response.status}{_said(text)}; check model and request"
+            )
+        try:
+            found = json.loads(text or b"{}")
+        except ValueError:
+            raise Broken(f"its answer to {path} is not whole JSON") from None
+        return found if isinstance(found, dict) else {}
+
+
+class Refused(UserError):
+    """A request that the server understands and does not grant."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def _answer(completion: dict[str, Any]) -> Answer | None:
+    """The one choice of a completion; None where it was aborted. Raises UserError where it names no tokens."""
+    choice = completion["choices"][0]
+    if choice["finish_reason"] == "abort":
+        return None
+    logprobs = choice.get("logprobs") or {}
+    named = [str(t) for t in logprobs.get("tokens") or ()]
+    tokens = choice.get("token_ids")
+    if tokens is None:
+        if not all(t.startswith("token_id:") and t[9:].isdigit() for t in named):
+            raise UserError("the vLLM server names its tokens by their text, not by their numbers; take vLLM 0.10.2 or newer")
+        tokens = [int(t[9:]) for t in named]
+    return Answer(tokens, logprobs.get("token_logprobs"), choice["finish_reason"])
+
+
+def _said(text: bytes) -> str:
+    """What an error's text says, in brackets and short."""
+    try:
+        found = json.loads(text)
+        found = found.get("error", found.get("message", found.get("detail", found)))
+        said = str(found.get("message", found) if isinstance(found, dict) else found)
+    except (ValueError, AttributeError):
+        said = text.decode("utf-8", "replace")
+    said = " ".join(said.split())[:300]
+    return f" ({said})" if said else ""

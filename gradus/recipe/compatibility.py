@@ -1,0 +1,296 @@
+"""Whether recipe, task and model fit, said before the first step as a sentence with what to add."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import types
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+from gradus.recipe.core import Recipe
+from gradus.types import Key, Problem, UserError, unknown
+from gradus.types.frozen import value_fields
+from gradus.types.parts import Source, Task
+from gradus.types.players import Player
+from gradus.types.signals import (
+    LogProb,
+    LogProbs,
+    MatchedVelocity,
+    MatchingError,
+    MatchingTime,
+    MatchingVelocity,
+    Prediction,
+    Signal,
+    Value,
+    Values,
+    Velocity,
+    Want,
+)
+
+NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
+METHODS = {
+    "curriculum": "choose",
+    "rollout": "run",
+    "environment": "start",
+    "reward": "score",
+    "selection": "keep",
+    "credit": "assign",
+    "objective": "items",
+    "optimizer": "build",
+    "update": "apply",
+    "schedule": "at",
+    "search": "run",
+    "study": "measure",
+    "players": "items",
+}
+"""What the loop calls on the part at each seam."""
+REMEMBERING = re.compile(r"curriculum|rollout|selection|credit|search|players\.\w+\.credit")
+"""The places whose parts are given what they remember."""
+
+
+def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
+    """Raises UserError for the first thing that does not fit."""
+    for seam in NEEDED:
+        if getattr(recipe, seam) is None:
+            raise UserError(f"recipe {recipe.key} has no {seam}; set one with --{seam} or start from a recipe that has it")
+    check_parts(recipe)
+    check_learning(recipe)
+    check_right(recipe)
+    check_correction(recipe)
+    if recipe.policy != task.policy:
+        raise UserError(
+            f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"
+        )
+    missing = sorted(recipe.requires - task.provides)
+    if missing:
+        raise UserError(
+            f"recipe {recipe.key} needs problems with {', '.join(missing)}, which task {task.name} does not provide "
+            f"(it provides {', '.join(sorted(task.provides)) or 'none'}); add them as columns or choose another task"
+        )
+    names = {"policy", *recipe.players}
+    for reader, signal in signals_of(recipe):
+        if signal.player not in names:
+            raise UserError(
+                f'{reader} reads {type(signal).__name__} of player "{signal.player}", which recipe {recipe.key} does not have; '
+                f"add it to players (there are {', '.join(sorted(names))})"
+            )
+        if players is not None:
+            _offers(players, signal.player, _ability(signal), f"{reader} reads {type(signal).__name__} of")
+    for name, player in (players or {}).items():
+        for want in wants(player.spec.objective):
+            _offers(players or {}, name, _ability(want), f"the objective of {name} wants {type(want).__name__} of")
+
+
+def check_parts(recipe: Recipe) -> None:
+    """Raises UserError for the first part, at any depth, that cannot do what its place asks for, and for a number that is NaN."""
+    from gradus.objectives.terms import Term
+
+    for seam, method in METHODS.items():
+        part = getattr(recipe, seam)
+        if part is not None and not hasattr(part, method):
+            raise _misplaced(part, seam, method)
+    if recipe.system is not None:
+        raise UserError(f"system is {type(recipe.system).__name__}, but nothing reads it in this version; leave it out")
+    _check_inside(recipe, "")
+    for owner, objective in objectives_of(recipe):
+        for name, term in objective.items():
+            _check_place(term, Term, f"{owner}.{name}")
+    for name, player in recipe.players.items():
+        _check_place(player, Player, f"players.{name}")
+
+
+def _check_inside(node: Any, where: str) -> None:
+    if isinstance(node, float) and math.isnan(node):
+        raise UserError(f"{where} is nan, which is no number; set it with --{where}")
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            _check_inside(value, f"{where}.{name}")
+    elif is_dataclass(node) and not isinstance(node, type):
+        if _remembers(node) and not REMEMBERING.fullmatch(where):
+            raise UserError(
+                f"{where} is {type(node).__name__}, which remembers something from step to step; only curriculum, rollout, selection, search "
+                "and credit themselves can, and no part inside another"
+            )
+        declared = _declared(type(node))
+        for field in value_fields(node):
+            path = f"{where}.{field.name}".lstrip(".")
+            _check_place(getattr(node, field.name), declared.get(field.name, Any), path)
+            _check_inside(getattr(node, field.name), path)
+
+
+def _remembers(part: Any) -> bool:
+    """Whether a part has a state: a `start` that takes nothing (that of an environment takes a problem)."""
+    return hasattr(part, "start") and not inspect.signature(part.start).parameters
+
+
+def _check_place(value: Any, declared: Any, where: str) -> None:
+    """Where a protocol or a class of parts is declared, the value must have its attributes or be of it; other fields are not looked at."""
+    several = typing.get_origin(declared) in (typing.Union, types.UnionType)
+    choices = typing.get_args(declared) if several else (declared,)
+    kinds = [c for c in choices if isinstance(c, type) and (getattr(c, "_is_protocol", False) or is_dataclass(c))]
+    if not kinds or (value is None and type(None) in choices) or any(isinstance(value, c) for c in choices if c in (str, int, float)):
+        return
+    lacking = [_lacks(value, kind) for kind in kinds]
+    if value is None:
+        raise UserError(f"{where} is empty; set a {kinds[0].__name__} with --{where}")
+    if all(lacking):
+        raise _misplaced(value, where, str(lacking[0]))
+
+
+def _lacks(value: Any, kind: type) -> str | None:
+    """What a value lacks to be of a kind: an attribute of the protocol, or being of the class; None where it lacks nothing."""
+    if not getattr(kind, "_is_protocol", False):
+        return None if isinstance(value, kind) else kind.__name__
+    asked = [n for c in kind.__mro__ if getattr(c, "_is_protocol", False) for n in (*inspect.get_annotations(c), *vars(c))]
+    return next((name for name in asked if not name.startswith("_") and not hasattr(value, name)), None)
+
+
+def _misplaced(part: Any, where: str, lacks: str) -> UserError:
+    given = type(part).__name__ if is_dataclass(part) else getattr(part, "__name__", None) or repr(part)
+    if where == "reward" and callable(part) and not is_dataclass(part):
+        return UserError(f"reward cannot be the function {given} itself; make a part of it: gradus.rewards.functions.reward_from({given})")
+    return UserError(
+        f"{where} cannot be {given}, which lacks {lacks}; set a part that fits with --{where} (gradus show lists those of a recipe)"
+    )
+
+
+def _declared(cls: type) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(cls)
+    except Exception:  # a user's class may name types that only a type checker sees
+        return {}
+
+
+def check_learning(recipe: Recipe) -> None:
+    """Raises UserError for a player that learns without a credit rule, an optimizer, or somebody to learn from."""
+    policy = recipe.players.get("policy", Player())
+    if policy.objective is not None:
+        raise UserError("players.policy.objective is never read: the objective of the policy is the recipe's own; set it with --objective")
+    names = {"policy", *recipe.players}
+    for owner, objective in objectives_of(recipe):
+        name = "policy" if owner == "objective" else owner.split(".")[1]
+        player = recipe.players.get(name, policy)
+        if objective and (player.optimizer or recipe.optimizer) is None:
+            raise UserError(f"{owner} is there to train {name}, but recipe {recipe.key} has no optimizer; set one with --optimizer AdamW")
+        source = name if player.learns_from == "own" else player.learns_from
+        if source not in names:
+            raise unknown("player", source, names, f"In players.{name}.learns_from")
+        rule = player.credit or ((policy.credit or recipe.credit) if "policy" in (name, source) else None)
+        if objective and rule is None:
+            place = "credit" if source == "policy" else f"players.{name}.credit"
+            raise UserError(f"{owner} is there to train {name}, but recipe {recipe.key} has no {place}; set a rule with --{place}")
+
+
+def check_right(recipe: Recipe) -> None:
+    """Raises UserError for a part that asks for right answers under a reward that marks none: scores without a scale, and no verifier."""
+    judging = {getattr(part, "name", None): part for _, part in _parts(recipe.reward, "reward")}
+    unmarked = next((p for p in judging.values() if getattr(p, "unmarked", False)), None)
+    if unmarked is None or judging.keys() & {"verified", "environment"}:
+        return
+    for where, part in _parts(recipe, ""):
+        if instead := getattr(part, "asks_right", None):
+            raise UserError(
+                f"{where} is {type(part).__name__}, which asks for right answers, but {type(unmarked).__name__} gives scores that mark none as "
+                f"right; set --{where} {instead}, or take another reward"
+            )
+
+
+def _parts(node: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every part at any depth, with its path."""
+    if isinstance(node, Mapping):
+        inside: Iterable[tuple[str, Any]] = node.items()
+    elif isinstance(node, tuple):
+        inside = ((str(i), n) for i, n in enumerate(node))
+    elif is_dataclass(node) and not isinstance(node, type):
+        yield where, node
+        inside = ((f.name, getattr(node, f.name)) for f in value_fields(node))
+    else:
+        return
+    for name, value in inside:
+        yield from _parts(value, f"{where}.{name}".lstrip("."))
+
+
+def check_correction(recipe: Recipe) -> None:
+    """Raises UserError where the setting asks for weights on the policy's loss that no term of the objective takes."""
+    from gradus.objectives.corrections import correctable
+
+    above = recipe.setting.agreement.above
+    if above in ("truncate", "mask") and recipe.objective is not None and not correctable(recipe.objective):
+        raise UserError(
+            f"agreement.above is {above}, but no term of the objective of recipe {recipe.key} is weighted by ratios; "
+            "set --agreement.above warn or stop"
+        )
+
+
+def check_problems(task: Task) -> None:
+    """Draws a first problem for training and one for evaluation. Raises UserError where there is none, or none that can be asked."""
+    for source, use in ((task.source, "training"), (task.held_out, "evaluation")):
+        problem = _first(source, task, use)
+        if task.policy == "lm" and not (problem.text or problem.messages):
+            raise UserError(f"task {task.name}: problem {problem.id} has neither text nor messages; give it one of them")
+
+
+def _first(source: Source, task: Task, use: str) -> Problem:
+    if missing := [name for name in ("size", "draw") if not hasattr(source, name)]:
+        raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which lacks {missing[0]}; give it a source")
+    if source.size == 0:
+        raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
+    found = source.draw([0], task.level, Key())
+    if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
+        raise UserError(
+            f"task {task.name}: asked for one problem for {use}, its source gave {found!r:.60}; it must give a Problem an index"
+        )
+    return found[0]
+
+
+def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every objective by its place: the policy's own, then those of the players that have one."""
+    if recipe.objective is not None:
+        yield "objective", recipe.objective
+    for name, player in recipe.players.items():
+        if isinstance(player, Player) and player.objective is not None:
+            yield f"players.{name}.objective", player.objective
+
+
+def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
+    """Every signal that a part of the recipe needs, with who reads it."""
+    for seam in ("reward", "credit", "selection"):
+        for signal in getattr(getattr(recipe, seam), "needs", ()):
+            yield seam, signal
+    for owner, objective in objectives_of(recipe):
+        for name, term in objective.items():
+            for signal in term.needs:
+                yield f"{owner}.{name}", signal
+    for name, player in recipe.players.items():
+        for signal in getattr(player.credit, "needs", ()):
+            yield f"players.{name}.credit", signal
+
+
+def wants(objective: Any) -> tuple[Want, ...]:
+    return tuple(w for term in (objective or {}).values() for w in term.wants)
+
+
+def _ability(row: Signal | Want) -> str | None:
+    for kinds, ability in _ABILITIES:
+        if isinstance(row, kinds):
+            return ability
+    return None
+
+
+_ABILITIES: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((LogProb, LogProbs), "logprobs"),
+    ((Value, Values), "value"),
+    ((Velocity, Prediction), "velocity"),
+    ((MatchingError, MatchingVelocity, MatchingTime, MatchedVelocity), "matching"),
+)
+
+
+def _offers(players: Mapping[str, Any], name: str, ability: str | None, who: str) -> None:
+    can = players[name].policy.can
+    if ability is not None and ability not in can:
+        remedy = 'give it a value head: model=Head(of=Copy("policy"))' if ability == "value" else "choose another policy or recipe"
+        raise UserError(f'{who} player "{name}", whose policy offers only {", ".join(sorted(can))}; {remedy}')

@@ -1,0 +1,201 @@
+"""A recipe: a method as a frozen record of parts. `but` replaces at a path, `changes` finds the smallest difference, `plus` combines.
+
+>>> from gradus.recipe.registry import recipe
+>>> grpo = recipe("grpo")
+>>> changes(grpo, grpo.but(credit__scale="none"))
+{'credit.scale': 'none'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any
+
+from gradus.types import Frozen, UserError, unknown
+from gradus.types.frozen import value_fields
+from gradus.types.guards import Agreement, Guard, bytes_of
+from gradus.types.players import Player
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The scale of a run, apart from the method. A profile (`tiny`, `small`, `paper`) gives all of it; single fields override."""
+
+    learning_rate: float = 1e-4  # of the policy; other players' optimizers may carry their own
+    warmup: int = 5  # steps of linear warm-up
+    steps: int = 200  # training steps
+    prompts: int = 16  # problems a step
+    group: int = 8  # samples a problem
+    max_tokens: int | None = None  # new tokens a sample; None: the task's
+    temperature: float | None = None  # None: the task's
+    precision: str = "float32"  # float32, bfloat16, float64
+    micro_tokens: int = 4096  # tokens a micro-batch; changes memory, never the result
+    graphs: bool = False  # on CUDA: steps of sampling are captured once a shape and replayed; not tried on a GPU yet
+    recompute: bool = False  # activations of a layer are computed again in backward: more time (0.6 in one measurement), less memory
+    eval_every: int = 25  # steps between evaluations; 0: at the start and at the end only
+    save_every: int = 25  # steps between checkpoints
+    keep: int = 2  # planned checkpoints kept, apart from the best
+    max_wait: float = 3600.0  # seconds in which nothing comes that is waited for, until the run ends with a report; 0: it waits for ever
+    max_failed: float = 0.5  # share of a step's trajectories whose reward may fail before the run stops
+    memory: str | None = None  # most that the run may take of its device, as 6GB; None: what is free when it starts
+    guard: Guard = Guard()  # when numbers go bad
+    agreement: Agreement = Agreement()  # of what samples and what learns
+
+    def __post_init__(self) -> None:
+        if self.memory is not None:
+            bytes_of(self.memory)
+        check_ranges(self, learning_rate="[0, inf)", temperature="[0, inf)", max_failed="[0, 1]", max_wait="[0, inf)")
+        check_ranges(self, **dict.fromkeys(("warmup", "steps", "eval_every", "save_every"), "[0, inf)"))
+        check_ranges(self, **dict.fromkeys(("prompts", "group", "max_tokens", "micro_tokens", "keep"), "[1, inf)"))
+
+
+PROFILES: Mapping[str, Setting] = {
+    "tiny": Setting(),
+    "small": Setting(learning_rate=2e-5, warmup=10, steps=500, prompts=16, group=8, max_tokens=512),
+    "paper": Setting(
+        learning_rate=1e-6, warmup=0, steps=1000, prompts=64, group=16, max_tokens=1024, precision="bfloat16", save_every=50, eval_every=50
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The parts of a method, named after the seams."""
+
+    key: str
+    base: str | None = None
+    about: str = ""  # one sentence: what is new here
+    family: str = "bases"
+    policy: str = "lm"  # kind of policy that it trains: lm, flow
+    players: Frozen[Player] = field(default_factory=lambda: Frozen(policy=Player()))
+    curriculum: Any = None
+    rollout: Any = None
+    environment: Any = None
+    reward: Any = None
+    selection: Any = None
+    credit: Any = None
+    objective: Any = None
+    optimizer: Any = None
+    update: Any = None
+    schedule: Any = None
+    search: Any = None
+    system: Any = None
+    study: Any = None
+    setting: Setting = Setting()
+    requires: frozenset[str] = frozenset()  # what problems must carry: hints, solution, pairs, ...
+    parent: Recipe | None = field(default=None, compare=False, repr=False)  # the recipe of the key `base`; not stored with a run
+
+    def but(self, **changes_: Any) -> Recipe:
+        """The recipe with parts or fields replaced, `objective__policy__ratio=SequenceRatio()`; None removes an entry of a mapping.
+
+        Raises UserError for a path that does not exist, naming the nearest.
+        """
+        out = self
+        for name, value in changes_.items():
+            path = name.replace("__", ".")
+            out = put(own(out, path), path, value)
+        return out
+
+    def derive(self, key: str, about: str, *, family: str = "bases", **changes_: Any) -> Recipe:
+        """A new recipe whose base is this one."""
+        return replace(self.but(**changes_), key=key, base=self.key, parent=self, about=about, family=family)
+
+    def plus(self, *others: Recipe) -> Recipe:
+        """The changes of each to its own base, applied to this recipe. Raises UserError where two set one path differently, naming both."""
+        seen: dict[str, tuple[str, Any]] = {}
+        out = self
+        for other in others:
+            if other.base is None:
+                raise UserError(f"{other.key} has no base, so it has no changes to combine; write {other.key} first and others after it")
+            if other.parent is None:
+                raise UserError(f"{other.key} comes from a file of a run, so its base {other.base} is not known; load it by its key or FILE.py:NAME")
+            for path, value in changes(other.parent, other).items():
+                for earlier, (owner, set_) in seen.items():
+                    overlap = earlier == path or earlier.startswith(path + ".") or path.startswith(earlier + ".")
+                    if overlap and (earlier != path or set_ != value):
+                        raise UserError(
+                            f"{owner} and {other.key} both change {path}: {owner} to {set_!r}, {other.key} to {value!r}; choose one with but()"
+                        )
+                seen[path] = (other.key, value)
+                out = put(out, path, value)
+        return replace(out, key="+".join([self.key, *(o.key for o in others)]), base=self.key, parent=self)
+
+
+_NAMES = ("key", "base", "parent", "about", "family")
+
+
+def changes(a: Any, b: Any) -> dict[str, Any]:
+    """The smallest map from dotted paths to values that turns recipe `a` into `b` (names and descriptions apart); None: removed."""
+    return dict(_changes(a, b, ""))
+
+
+def _changes(a: Any, b: Any, path: str) -> list[tuple[str, Any]]:
+    if type(a) is type(b) and is_dataclass(a):
+        names = [f.name for f in value_fields(a) if path or f.name not in _NAMES]
+        return [c for n in names for c in _changes(getattr(a, n), getattr(b, n), f"{path}.{n}".lstrip("."))]
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        names = list(dict.fromkeys([*a, *b]))
+        return [c for n in names for c in _changes(a.get(n), b.get(n), f"{path}.{n}".lstrip("."))]
+    return [] if type(a) is type(b) and a == b else [(path, b)]
+
+
+def get(root: Any, path: str) -> Any:
+    """What stands at a dotted path. Raises UserError where nothing does, naming the nearest field."""
+    for at, name in enumerate(parts := path.split(".")):
+        root = _child(root, name, ".".join(parts[:at]))
+    return root
+
+
+def _child(node: Any, name: str, where: str) -> Any:
+    known = list(node) if isinstance(node, Mapping) else [f.name for f in value_fields(node)] if is_dataclass(node) else []
+    if name in known:
+        return node[name] if isinstance(node, Mapping) else getattr(node, name)
+    if node is None:
+        raise UserError(f'"{where}" is empty in this recipe, so it has no field "{name}"; set a part at "{where}" first')
+    if not known:
+        shown = getattr(node, "__name__", None) or repr(node)
+        raise UserError(f'"{where}" is {shown}, which has no fields; drop ".{name}"')
+    if not where and name in getattr(getattr(node, "setting", None), "__dataclass_fields__", ()):
+        raise UserError(f'"{name}" is a field of the setting: write setting__{name} in Python, --{name} on the command line')
+    raise unknown("field", name, known, f'In "{where}" ({type(node).__name__})' if where else f"In the {type(node).__name__.lower()}")
+
+
+def own(recipe: Recipe, path: str) -> Recipe:
+    """The recipe, where a path goes into a player's optimizer or credit rule that was left to the recipe's: that player with its own copy."""
+    match path.split("."):
+        case ["players", name, ("optimizer" | "credit") as part, _, *_] if getattr(recipe.players.get(name), part, ...) is None:
+            return put(recipe, f"players.{name}.{part}", getattr(recipe, part))
+    return recipe
+
+
+def put(root: Any, path: str, value: Any, where: str = "") -> Any:
+    """`root` (which stands at `where`) with the value at a dotted path replaced; in a mapping a new name is added and None removes."""
+    head, _, rest = path.partition(".")
+    known = not rest and isinstance(root, Mapping)  # a mapping takes any name
+    child = None if known else _child(root, head, where)
+    if rest:
+        value = put(child, rest, value, f"{where}.{head}".lstrip("."))
+    return Frozen(root).replace(**{head: value}) if isinstance(root, Mapping) else replace(root, **{head: value})
+
+
+def describe(recipe: Recipe) -> list[tuple[str, Any]]:
+    """Every field as (dotted path, value), parts shown by their class; for `gradus show`."""
+    rows: list[tuple[str, Any]] = []
+
+    def walk(node: Any, path: str) -> None:
+        if is_dataclass(node) and not isinstance(node, type):
+            if path:
+                rows.append((path, type(node).__name__))
+            for f in value_fields(node):
+                if path or f.name not in _NAMES:
+                    walk(getattr(node, f.name), f"{path}.{f.name}".lstrip("."))
+        elif isinstance(node, Mapping):
+            for name, value in node.items():
+                walk(value, f"{path}.{name}")
+        else:
+            rows.append((path, node))
+
+    walk(recipe, "")
+    return rows

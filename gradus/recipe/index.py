@@ -1,0 +1,66 @@
+"""The index of recipes and tasks: `gradus papers` and `gradus tasks` print it without importing any of them. `make index` renews it.
+
+Every family of recipes and every group of tasks has a file of its own, one row a line, so that two branches can add rows without a conflict.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+from typing import Any
+
+NAME = "index.jsonl"
+FOLDERS = {"recipes": Path(__file__).parent.parent / "papers", "tasks": Path(__file__).parent.parent / "tasks"}
+NAMED = {"recipes": "key", "tasks": "name"}
+
+
+def read() -> dict[str, list[dict[str, Any]]]:
+    """{"recipes": [...], "tasks": [...]}, each sorted by name. A recipe or task of another package has its name and place, and is not imported."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for kind, folder in FOLDERS.items():
+        rows = [json.loads(line) for file in sorted(folder.glob(f"*/{NAME}")) for line in file.read_text(encoding="utf-8").splitlines()]
+        offered = importlib.metadata.entry_points(group=f"gradus.{kind}")
+        rows += [{NAMED[kind]: entry.name, "about": f"offered by {entry.value}", "family": "other"} for entry in offered]
+        found[kind] = sorted(rows, key=lambda row: str(row[NAMED[kind]]))
+    return found
+
+
+def build() -> dict[Path, str]:
+    """The text of every index file, made by importing all recipes and tasks of this package."""
+    from gradus.recipe import registry
+
+    files: dict[Path, list[dict[str, Any]]] = {}
+    for key, place in sorted(registry.recipe_modules().items()):
+        if place.startswith("gradus."):
+            files.setdefault(_file("recipes", place), []).append(recipe_row(registry.recipe(key)))
+    for name, place in sorted(registry.task_modules().items()):
+        if place.startswith("gradus."):
+            files.setdefault(_file("tasks", place), []).append({"name": name, "about": summary(registry.task_maker(name))})
+    return {path: "".join(json.dumps(row) + "\n" for row in rows) for path, rows in files.items()}
+
+
+def _file(kind: str, place: str) -> Path:
+    """The index file of the sub-folder that holds `gradus.FOLDER.SUBFOLDER.FILE:NAME`."""
+    return FOLDERS[kind] / place.split(".")[2] / NAME
+
+
+def recipe_row(recipe: Any) -> dict[str, Any]:
+    names = ("key", "base", "family", "about", "policy")
+    return {**{name: getattr(recipe, name) for name in names}, "requires": sorted(recipe.requires)}
+
+
+def summary(maker: Any) -> str:
+    """The `about` of a task; the first line of its maker's docstring if the task cannot be made without options."""
+    from gradus.types import UserError
+
+    try:
+        return str(maker().about)
+    except (TypeError, UserError):
+        return (maker.__doc__ or "").strip().partition("\n")[0]
+
+
+if __name__ == "__main__":
+    for path, text in build().items():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")

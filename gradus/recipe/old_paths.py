@@ -1,0 +1,76 @@
+"""Where the parts of older runs stand today: a stored recipe names each part by its class path, and a stored state by the name of its class."""
+
+from __future__ import annotations
+
+MODULES = {
+    "gradus.credit.bounded": "gradus.credit.clipped",
+    "gradus.credit.penalty": "gradus.credit.kl_penalty",
+    "gradus.credit.to_go": "gradus.credit.reward_to_go",
+    "gradus.curricula.sweep": "gradus.curricula.shuffled_epochs",
+    "gradus.environments.frozen_lake": "gradus.tasks.games.lake_environment",
+    "gradus.environments.search_qa": "gradus.tasks.text.search_environment",
+    "gradus.environments.twenty_questions": "gradus.tasks.games.questions_environment",
+    "gradus.objectives.averages": "gradus.objectives.aggregation",
+    "gradus.objectives.matching": "gradus.objectives.flow_matching",
+    "gradus.objectives.transitions": "gradus.objectives.flow_kl",
+    "gradus.recipe": "gradus.recipe.core",
+    "gradus.rewards.scored": "gradus.rewards.reward_model",
+    "gradus.rollouts.acting": "gradus.rollouts.auto",
+    "gradus.rollouts.chunks": "gradus.rollouts.chunked",
+    "gradus.rollouts.extractors": "gradus.rollouts.experience_extractors",
+    "gradus.rollouts.generated": "gradus.rollouts.flow_sampling",
+    "gradus.rollouts.given": "gradus.rollouts.demonstrations",
+    "gradus.rollouts.greedy": "gradus.rollouts.greedy_baseline",
+    "gradus.rollouts.guided": "gradus.rollouts.mixed_policy",
+    "gradus.rollouts.library": "gradus.rollouts.experience_library",
+    "gradus.rollouts.mismatched": "gradus.rollouts.mismatched_prompts",
+    "gradus.rollouts.refill": "gradus.rollouts.dynamic_sampling",
+    "gradus.rollouts.sampled_by": "gradus.rollouts.behaviour_policy",
+    "gradus.rollouts.samplers": "gradus.types.samplers",
+    "gradus.rollouts.single": "gradus.rollouts.single_turn",
+    "gradus.schedules.first_steps": "gradus.schedules.warmup",
+    "gradus.schedules.steady": "gradus.schedules.constant",
+    "gradus.selection.distinct": "gradus.selection.deduplicate",
+    "gradus.study.evaluation": "gradus.study.held_out",
+    "gradus.updates.restarted": "gradus.updates.reset_weights",
+}
+"""Module of an older version -> module of today."""
+
+PARTS = {
+    "gradus.credit.bounded:Bounded": "gradus.credit.clipped:Clipped",
+    "gradus.credit.penalty:Penalised": "gradus.credit.kl_penalty:KLPenalty",
+    "gradus.credit.to_go:ToGo": "gradus.credit.reward_to_go:RewardToGo",
+    "gradus.curricula.sweep:Sweep": "gradus.curricula.shuffled_epochs:ShuffledEpochs",
+    "gradus.objectives.terms:Policy": "gradus.objectives.terms:PolicyGradient",
+    "gradus.rewards.scored:Scored": "gradus.rewards.reward_model:RewardModel",
+    "gradus.rollouts.acting:Acting": "gradus.rollouts.auto:Auto",
+    "gradus.rollouts.chunks:Chunks": "gradus.rollouts.chunked:Chunked",
+    "gradus.rollouts.generated:Generated": "gradus.rollouts.flow_sampling:FlowSampling",
+    "gradus.rollouts.given:Given": "gradus.rollouts.demonstrations:Demonstrations",
+    "gradus.rollouts.given:GivenPairs": "gradus.rollouts.demonstrations:DemonstratedPairs",
+    "gradus.rollouts.greedy:WithGreedy": "gradus.rollouts.greedy_baseline:WithGreedyBaseline",
+    "gradus.rollouts.guided:WithSolution": "gradus.rollouts.mixed_policy:MixedPolicy",
+    "gradus.rollouts.mismatched:Mismatched": "gradus.rollouts.mismatched_prompts:MismatchedPrompts",
+    "gradus.rollouts.refill:Refill": "gradus.rollouts.dynamic_sampling:DynamicSampling",
+    "gradus.rollouts.sampled_by:SampledBy": "gradus.rollouts.behaviour_policy:BehaviourPolicy",
+    "gradus.rollouts.single:Single": "gradus.rollouts.single_turn:SingleTurn",
+    "gradus.schedules.first_steps:FirstSteps": "gradus.schedules.warmup:Warmup",
+    "gradus.schedules.steady:Steady": "gradus.schedules.constant:ConstantSchedule",
+    "gradus.updates.restarted:Restarted": "gradus.updates.reset_weights:ResetWeights",
+}
+"""Class path of an older version -> class path of today, where the class has another name too."""
+
+_NAMES = {old.partition(":")[2]: new.partition(":")[2] for old, new in PARTS.items()}
+
+
+def path_today(path: str) -> str:
+    """The path `module:Name` as it is today; a path of today comes back unchanged."""
+    if path in PARTS:
+        return PARTS[path]
+    module, _, name = path.partition(":")
+    return f"{MODULES.get(module, module)}:{name}"
+
+
+def class_today(name: str) -> str:
+    """The class name of a part that keeps a state, as it is today."""
+    return _NAMES.get(name, name)

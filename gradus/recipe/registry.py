@@ -1,0 +1,89 @@
+"""Names to recipes and tasks, found by looking into folders and imported on use.
+
+A recipe is the object `key` of `papers/<family>/<key>.py`. A task is made by the function `name` of `tasks/<group>/<name>.py`. Other packages
+offer recipes and tasks through the entry points `gradus.recipes` and `gradus.tasks`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import re
+from pathlib import Path
+from typing import Any
+
+from gradus.runtime.user_code import load_object
+from gradus.types import UserError, unknown
+
+PAPERS = Path(__file__).parent.parent / "papers"
+TASKS = Path(__file__).parent.parent / "tasks"
+
+@functools.cache
+def recipe_modules() -> dict[str, str]:
+    """key -> "module:name" of every recipe, built in or offered by another package. Raises UserError if two recipes have one key."""
+    return _with_entry_points(_found(PAPERS, "recipe"), "gradus.recipes", "recipe")
+
+
+@functools.cache
+def task_modules() -> dict[str, str]:
+    """name -> "module:maker" of every task, built in or offered by another package. Raises UserError if two tasks have one name."""
+    return _with_entry_points(_found(TASKS, "task"), "gradus.tasks", "task")
+
+
+def _found(folder: Path, kind: str) -> dict[str, str]:
+    """name -> "module:name" of the files in the folder's sub-folders. A file of `papers` is a recipe; a file of `tasks` is a task if its function
+    of the same name returns one. Raises UserError if two files have one name."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*/*.py")):
+        name, module = path.stem, f"gradus.{folder.name}.{path.parent.name}.{path.stem}"
+        if name.startswith("_") or (kind == "task" and not _makes_a_task(path)):
+            continue
+        if name in found:
+            raise UserError(f'two files have the {kind} "{name}": {found[name].partition(":")[0]} and {module}; rename one')
+        found[name] = f"{module}:{name}"
+    return found
+
+
+def _makes_a_task(path: Path) -> bool:
+    return re.search(rf"^def {path.stem}\(.*?\) -> Task:$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL) is not None
+
+
+def _with_entry_points(known: dict[str, str], group: str, kind: str) -> dict[str, str]:
+    found = dict(known)
+    for entry in importlib.metadata.entry_points(group=group):
+        if entry.name in found:
+            raise UserError(
+                f'the package offering {kind} "{entry.name}" ({entry.value}) takes a name that is in use ({found[entry.name]}); remove one'
+            )
+        found[entry.name] = entry.value
+    return found
+
+
+def recipe(name: str) -> Any:
+    """The recipe of a key, or of `file.py:name`. Raises UserError for an unknown one, naming the nearest."""
+    if ".py" in name:
+        return _user_recipe(name)
+    modules = recipe_modules()
+    if name not in modules:
+        raise unknown("recipe", name, modules, "List them with: gradus papers")
+    module, _, attribute = modules[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _user_recipe(name: str) -> Any:
+    from gradus.recipe.core import Recipe
+
+    found = load_object(name, "recipe")
+    if not isinstance(found, Recipe):
+        raise UserError(f"{name} is of type {type(found).__name__}, not a Recipe; write it as RECIPE.derive(key, about, ...)")
+    return found
+
+
+def task_maker(name: str) -> Any:
+    """The function that makes a named task. Raises UserError for an unknown one, naming the nearest."""
+    modules = task_modules()
+    if name not in modules:
+        raise unknown("task", name, modules, "Or give a file of problems, file.py:task, or a mixture arithmetic:3,countdown:1")
+    module, _, attribute = modules[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,53 @@
+"""A learned reward: what the value head of another player makes of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gradus.rewards.combine import Combines
+from gradus.types import Failed, Frozen, Group, Outcome, Trajectory, UserError
+from gradus.types.parts import Judgement, Signals, World
+from gradus.types.signals import Signal, Values
+
+
+@dataclass(frozen=True)
+class RewardModel(Combines):
+    """The value of `player` before a trajectory's last action: an ended answer has all been read there but its end token.
+
+    Scores have no scale of their own: `accuracy`, which without a verifier's word means a reward of at least 1, says nothing here, and parts
+    that ask for right answers are refused. `--study.reward Verified` measures accuracy where the task can verify.
+    """
+
+    player: str = "judge"
+    name: ClassVar[str] = "scored"
+    unmarked: ClassVar[bool] = True  # no score means "right"
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (Values(player=self.player),)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        """One judgement a trajectory; one without an action has failed. Raises UserError where the player reads the tokens as other text."""
+        trajectories = [t for g in groups for t in g.trajectories if t.actions]
+        if trajectories:
+            self._check_tokens(trajectories[0], world)
+        rows = signals[Values(player=self.player)]
+        return [[_judged(rows[t.id]) for t in g.trajectories] for g in groups]
+
+    def _check_tokens(self, trajectory: Trajectory, world: World) -> None:
+        last = trajectory.contexts[-1]
+        read = world.text(last.tokens[last.chosen], self.player)
+        if read != trajectory.completion:
+            raise UserError(
+                f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but it is {trajectory.completion[:40]!r}: '
+                "their models have different tokenizers; train the reward model from the model that it is to judge"
+            )
+
+
+def _judged(values: np.ndarray) -> Judgement:
+    found: Outcome = float(values[-1]) if len(values) else Failed("the answer has no token that could be scored")
+    return Judgement(found, Frozen({RewardModel.name: found}))

@@ -1,0 +1,37 @@
+"""The rollout that suits the task: one turn where it only verifies, an episode where it has an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.rollouts.episodes import Episodes
+from gradus.rollouts.single_turn import SingleTurn
+from gradus.types import Group, Request, UserError
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class Auto:
+    """`SingleTurn` for a task without environment, `Episodes(max_turns, history, timeout)` for one with."""
+
+    max_turns: int = 20
+    history: int | None = None
+    timeout: float = 300.0  # seconds that the environment may take for a turn; then the episode has failed
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """Judged groups, one a request."""
+        rollout = SingleTurn() if world.task.environment is None else Episodes(self.max_turns, self.history, self.timeout)
+        return await rollout.run(requests, world)
+
+
+def one_each(groups: Sequence[Group], requests: Sequence[Request], outer: Any) -> list[Group]:
+    """The groups, one a request. Raises UserError where there are more or fewer, so that `outer` would join what does not belong together."""
+    if len(groups) != len(requests):
+        name = type(outer).__name__
+        raise UserError(
+            f"{name} adds to every group, but the rollout inside it gave {len(groups)} groups for {len(requests)} requests; put {name} inside "
+            f"that rollout and not around it (--rollout DynamicSampling --rollout.rollout {name})"
+        )
+    return list(groups)

@@ -1,0 +1,32 @@
+"""Another player samples in the place of the one that learns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradus.rollouts.auto import Auto
+from gradus.types import Group, Request
+from gradus.types.parts import Task, World
+
+
+@dataclass(frozen=True)
+class BehaviourPolicy:
+    """Every request goes to `player`; who is to learn from its trajectories says so with `learns_from`. At test time the policy acts."""
+
+    player: str = "generator"
+    rollout: Any = Auto()
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: where that of `rollout` has."""
+        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """The judged groups of `rollout`, sampled by `player`."""
+        groups: list[Group] = await self.rollout.run([replace(r, player=self.player) for r in requests], world)
+        return groups

@@ -1,0 +1,111 @@
+"""Answers made in chunks: at a chunk's end the context is reset to the prompt and the last tokens, so it never grows beyond one size."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradus.rollouts.ids import group_name, trajectory_name
+from gradus.types import Context, Ended, Group, Request, Trajectory, UserError, prompt_context
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class Chunked:
+    """A trace of up to `limit` chunks. Chunk 1 answers the prompt q with up to `size` tokens; chunk l > 1 goes on from q + carried tokens
+    with up to size - carry.
+
+    Carried are `carry` tokens: the first `head` of the trace and its last carry - head, as tokens, never as text again. Every chunk is a
+    context of the trajectory; only what was sampled in it is an action. The sampling's own limit on tokens is not used.
+    """
+
+    size: int = 8192  # tokens of a chunk after q, what is carried included
+    carry: int = 4096  # tokens that a reset keeps, below size
+    head: int = 100  # of these, how many come from the start of the trace, where a plan stands
+    limit: int = 5  # chunks of a trace at most
+    at_test: int | None = None  # the same in evaluation; None: as in training
+
+    def __post_init__(self) -> None:
+        if not 0 < self.carry < self.size:
+            raise UserError(f"chunks: carry is {self.carry} of size {self.size}; it must be at least 1 and less than size")
+        if not 0 <= self.head < self.carry:
+            raise UserError(f"chunks: head is {self.head} of carry {self.carry}; it must be at least 0 and less than carry")
+        if min(self.limit, self.limit if self.at_test is None else self.at_test) < 1:
+            raise UserError(f"chunks: limit is {self.limit} and at_test {self.at_test}; both must be 1 chunk or more")
+
+    @property
+    def budget(self) -> int:
+        """The most tokens of a trace: size + (limit - 1) (size - carry)."""
+        return self.size + (self.limit - 1) * (self.size - self.carry)
+
+    @property
+    def test(self) -> Chunked:
+        return replace(self, limit=self.limit if self.at_test is None else self.at_test, at_test=None)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """One judged group a request, in the order of the requests. Raises UserError where a task is played or a chunk does not fit."""
+        if world.task.environment is not None:
+            raise UserError(f'task "{world.task.name}" is played in an environment, but this rollout answers in chunks; take another task')
+        for request in requests:
+            self._check_room(request, world)
+        first = await world.sample([limited(request, self.size, world) for request in requests])
+        jobs = [(r, i, chunk) for r, row in zip(requests, first, strict=True) for i, chunk in enumerate(row)]
+        traces = iter(await asyncio.gather(*(self._trace(*job, world) for job in jobs)))
+        groups = [
+            Group(group_name(r), tuple(traced(r, i, next(traces), world) for i in range(len(row))))
+            for r, row in zip(requests, first, strict=True)
+        ]
+        return await world.judge(groups)
+
+    def _check_room(self, request: Request, world: World) -> None:
+        prompt = len(world.prompt(request).sequence) if request.at is None else request.at
+        room = world.context_length(request.player)
+        if prompt + self.size > room:
+            raise UserError(
+                f"chunks of {self.size} tokens after the {prompt} of problem {request.problem.id} do not fit into the model's context of "
+                f"{room}; make size and carry smaller (--rollout.size, --rollout.carry, --rollout.head)"
+            )
+
+    async def _trace(self, request: Request, index: int, first: Context, world: World) -> tuple[Context, ...]:
+        """The chunks after `first`, until one of them ends by itself or there are `limit`."""
+        assert first.parent is not None
+        contexts, said = [first], sampled(first)
+        while contexts[-1].ended is Ended.LENGTH and len(contexts) < self.limit:
+            prompt = replace(prompt_context(carried(said, self.carry, self.head)), parent=first.parent)
+            tags, sample = (*request.tags, "chunk", len(contexts)), request.sample + index
+            asked = replace(request, count=1, prompt=prompt, at=None, tags=tags, sample=sample)
+            ((chunk,),) = await world.sample([limited(asked, self.size - self.carry, world)])
+            contexts.append(chunk)
+            said = np.concatenate([said, sampled(chunk)])
+        return tuple(contexts)
+
+
+def carried(said: np.ndarray, carry: int, head: int) -> np.ndarray:
+    """The first `head` tokens of the trace and its last carry - head; all of it where it has no more than `carry`."""
+    return said if len(said) <= carry else np.concatenate([said[:head], said[len(said) - (carry - head) :]])
+
+
+def sampled(context: Context) -> np.ndarray:
+    """The tokens that were chosen in a context."""
+    return context.tokens[context.chosen]
+
+
+def limited(request: Request, tokens: int, world: World) -> Request:
+    """The request with room for so many new tokens."""
+    return replace(request, sampling=replace(request.sampling or world.sampling, max_tokens=tokens))
+
+
+def traced(request: Request, index: int, contexts: tuple[Context, ...], world: World) -> Trajectory:
+    """The trajectory of a trace; its completion is the text of all chunks, so that an answer may lie across a reset."""
+    return Trajectory(
+        id=trajectory_name(world.step, request, index),
+        problem=request.problem,
+        contexts=contexts,
+        player=request.player,
+        completion=world.text(np.concatenate([sampled(c) for c in contexts]), request.player),
+        ended=contexts[-1].ended,
+        trained=request.trained,
+    )

@@ -1,0 +1,137 @@
+"""Answers that problems bring, as trajectories: worked solutions, demonstrated episodes, and pairs of a better and a worse answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.ids import group_name, trajectory_name
+from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening
+from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError, prompt_context
+from gradus.types.parts import Task, Turn, World
+
+
+@dataclass(frozen=True)
+class Demonstrations:
+    """Nothing is sampled: one trajectory a request, the problem's worked solution; where the task has an environment, its demonstrated episode.
+
+    Trajectories have the source "expert" and no log-probabilities. They are not judged: that they are to be imitated is their reward, 1, as
+    the component "demonstration". At test time the policy acts.
+    """
+
+    @property
+    def test(self) -> Auto:
+        return Auto()
+
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: never."""
+        return False
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """One group of one trajectory a request. Raises UserError for a problem that brings no solution."""
+        answers = [given(r, 0, solved(r, world), world, reward=1.0, component="demonstration") for r in requests]
+        return [Group(group_name(r), (t,), pool=(1.0,)) for r, t in zip(requests, answers, strict=True)]
+
+
+@dataclass(frozen=True)
+class DemonstratedPairs:
+    """Where a problem brings a better and a worse answer (`chosen` and `rejected`), these two as trajectories; for others `rollout` samples.
+
+    Given answers have the source "expert", no log-probabilities, and the rewards 1 and 0 as the component "preferred".
+    """
+
+    rollout: Any = Auto()
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: not where every problem brings its pair."""
+        return not {"chosen", "rejected"} <= task.provides
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """One group a request, in their order, then what `rollout` gives beyond. Raises UserError for a pair that is not two texts."""
+        bare = [r for r in requests if not has_pair(r.problem)]
+        sampled = iter(await self.rollout.run(bare, world) if bare else ())
+        asked = [pair(r, world) if has_pair(r.problem) else next(sampled) for r in requests]
+        return [*asked, *sampled]
+
+
+def has_pair(problem: Problem) -> bool:
+    """Whether the problem brings a better and a worse answer."""
+    return all(problem.meta.get(name) is not None for name in ("chosen", "rejected"))
+
+
+def pair(request: Request, world: World) -> Group:
+    """The problem's two answers, the better one first."""
+    prompt = world.prompt(request)
+    texts = (answer_text(request.problem, name) for name in ("chosen", "rejected"))
+    answers = [told(prompt, text, request, world) for text in texts]
+    both = (given(request, i, c, world, reward=1.0 - i, component="preferred") for i, c in enumerate(answers))
+    return Group(group_name(request), tuple(both), pool=(1.0, 0.0))
+
+
+def answer_text(problem: Problem, name: str) -> str:
+    """The text of an answer in the problem's `meta`: a text, or the last message of a chat. Raises UserError for anything else."""
+    value = problem.meta[name]
+    if isinstance(value, Sequence) and not isinstance(value, str) and value and isinstance(value[-1], Mapping):
+        value = value[-1].get("content")
+    if not isinstance(value, str):
+        raise UserError(
+            f'problem {problem.id}: "{name}" is a {type(value).__name__}; it must be the text of an answer, or a chat that ends with it'
+        )
+    return value
+
+
+def solved(request: Request, world: World) -> Context:
+    """The context of the problem's worked solution or demonstrated episode. Raises UserError where it brings none."""
+    meta = request.problem.meta
+    wanted = "solution" if world.task.environment is None else "demonstration"
+    if meta.get(wanted) is None:
+        raise UserError(f'problem {request.problem.id} has no "{wanted}" to learn from; add it to its row, or leave the problem out')
+    if world.task.environment is None:
+        return told(world.prompt(request), answer_text(request.problem, wanted), request, world)
+    return played(request, [(str(seen), str(action)) for seen, action in meta[wanted]], world)
+
+
+def told(prompt: Context, text: str, request: Request, world: World) -> Context:
+    """`prompt` continued with a given answer, its end token included. Raises UserError where both do not fit the model's context."""
+    tokens = np.asarray(world.completion_tokens(text, request.player), np.int32)
+    length, limit = len(prompt.sequence) + len(tokens), world.context_length(request.player)
+    if length > limit:
+        raise UserError(
+            f"problem {request.problem.id}: prompt and given answer have {length} tokens, but the model's context holds {limit}; "
+            "shorten the answer or use a model with a longer context"
+        )
+    return Context(tokens, np.ones(len(tokens), bool), parent=(prompt, len(prompt.sequence)))
+
+
+def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> Context:
+    """One growing context of an episode whose observations and actions are given, as a rollout of many turns would have made it."""
+    first = opening(instruction(request, world.task.system), turns[0][0])
+    context = begun(prompt_context(world.tokens(first, request.player)))
+    for index, (seen, action) in enumerate(turns):
+        if index:
+            context = observed(context, closed(context, world.follow(seen, request.player)))
+        after = Turn(turns[index + 1][0] if index + 1 < len(turns) else "")
+        context = acted(context, told(context, action, request, world), index, Turn(seen), after)
+    return context
+
+
+def given(request: Request, index: int, context: Context, world: World, *, reward: float, component: str) -> Trajectory:
+    """A trajectory that no player sampled, with its reward."""
+    return Trajectory(
+        id=trajectory_name(world.step, replace(request, sample=0), index),
+        problem=request.problem,
+        contexts=(context,),
+        player=request.player,
+        completion=world.text(context.tokens[context.chosen], request.player),
+        reward=reward,
+        components=Frozen({component: reward}),
+        source="expert",
+    )

@@ -1,0 +1,92 @@
+"""What an environment is asked, and what is wrong with its answer: a failure of one episode, with the line of the code that is to be mended."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gradus.runtime.time_limit import Interruptible, Late, interrupted
+from gradus.runtime.user_code import line_of, raised_in
+from gradus.types import Failed, FailureKind, Key, Problem, UserError
+from gradus.types.parts import Environment, Episode, Turn, World
+
+
+def started(environment: Environment, problem: Problem, key: Key, world: World, timeout: float) -> Episode | Failed:
+    """A running episode, or why there is none: an environment that raises is a failure of this episode, not of the run."""
+    try:
+        with interrupted(timeout):
+            episode = environment.start(problem, key, world)
+    except UserError:
+        raise
+    except Late:
+        return Failed(f"the environment did not start within {timeout:g} seconds", FailureKind.TIMEOUT)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # sys.exit, too
+        return Failed(f"the environment could not start: {raised_in(error, environment)}", FailureKind.RAISED)
+    if not hasattr(episode, "first") or not hasattr(episode, "step"):
+        lacking = f"gave {short(episode)}, which is no episode; it must have `first` (a Turn) and `async def step(self, action)`"
+        return Failed(f"the environment's start {lacking}{line_of(environment)}")
+    if wrong := misfit(episode.first):
+        return Failed(f"the environment's first turn {wrong}{line_of(episode)}")
+    over = episode.first.terminated or episode.first.truncated
+    return Failed("the environment ended before the first action") if over else episode
+
+
+async def stepped(episode: Episode, action: str, player: str, timeout: float) -> Turn | Failed:
+    """The environment's answer, or what was wrong with it. It may await for `timeout` seconds in all, and compute for as many at a stretch."""
+    answer: Any
+    try:
+        async with asyncio.timeout(timeout) as limit:
+            with interrupted(timeout):
+                asked: Any = episode.step(action)
+            if not inspect.isawaitable(asked):
+                return Failed(f"the environment's step answered without being awaited; write it as async def step{line_of(episode)}")
+            answer = await Interruptible(asked, timeout)
+    except (UserError, GeneratorExit):
+        raise
+    except BaseException as error:  # sys.exit, too, and the cancellation of what it awaits itself
+        task = asyncio.current_task()
+        if not isinstance(error, Late) and (isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling())):
+            raise
+        answer = error
+    if isinstance(answer, Late) or limit.expired():  # also where it caught that
+        return Failed(f"the environment did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
+    if isinstance(answer, BaseException):
+        return Failed(f"the environment raised {raised_in(answer, episode)}", FailureKind.RAISED)
+    if wrong := misfit(answer):
+        return Failed(f"the environment {wrong}{line_of(episode)}")
+    if answer.player not in ("policy", player):
+        raise UserError(f'the environment asks player "{answer.player}" to act, but these episodes are played by "{player}" alone')
+    return answer
+
+
+def misfit(turn: Any) -> str | None:
+    """What is wrong with what should be a Turn; None where nothing is."""
+    if not isinstance(turn, Turn):
+        return f"gave {short(turn)} in place of a Turn; return gradus.types.parts.Turn(observation, reward)"
+    told = turn.observation
+    if not isinstance(told, str) and not (isinstance(told, tuple | list) and all(map(_is_message, told))):
+        return f'gave the observation {short(told)}; it must be text, or a tuple of messages {{"role": ..., "content": text}}'
+    try:
+        finite = math.isfinite(turn.reward)
+    except (TypeError, ValueError):
+        return f"gave the reward {short(turn.reward)}; it must be a number"
+    if not finite:
+        return f"gave the reward {turn.reward}; it must be finite"
+    return "said both terminated and truncated; say one of them" if turn.terminated and turn.truncated else None
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
+
+
+def short(value: Any) -> str:
+    """A value in a few words, the same in every process: no address in memory."""
+    if not isinstance(value, str | int | float | bool | list | tuple | dict | None):
+        return f"a {type(value).__name__}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

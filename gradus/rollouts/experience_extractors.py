@@ -1,0 +1,132 @@
+"""Who edits a library after a batch: a rule that compares what winners and losers wrote, or a language model that puts it into words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gradus.rollouts.experience_library import Add, Delete, Edit, Modify, Replay, numbered, winners_and_losers
+from gradus.types import Group, Problem, Request, Trajectory, UserError
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Adds what all winners of a group wrote and none of its losers, and deletes a text whose removal raises the mean reward of a replay.
+
+    What is new is tried like what is there: one text after the other, old ones first, each kept unless the batch earns more without it.
+    """
+
+    pattern: str = r"[A-Za-z]{2,}|[^\w\s]"  # what counts as a feature of an answer: words, and signs such as operations
+    form: str = "use {}"  # the text of a feature; {} is what was matched
+    tries: int = 4  # new texts tried a batch, those first that tell in the most groups
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise UserError(f'contrast: pattern "{self.pattern}" is no regular expression: {error}') from None
+        if "{}" not in self.form or self.tries < 0:
+            raise UserError(
+                f'contrast: form is "{self.form}" and tries {self.tries}; form must have {{}} for the feature, tries be 0 or more'
+            )
+
+    async def edits(self, groups: Sequence[Group], library: Sequence[str], replay: Replay, world: World) -> list[Edit]:
+        found = Counter(self.form.replace("{}", feature) for group in groups for feature in telling(group, self.pattern))
+        new = sorted((text for text in found if text not in library), key=lambda text: (-found[text], text))[: self.tries]
+        if not library and not new:
+            return []
+        kept, edits = list(library), list[Edit]()
+        best = await replay(kept)
+        for i, text in enumerate(library):
+            without = [other for other in kept if other != text]
+            if (earned := await replay(without)) > best:
+                kept, best = without, earned
+                edits.append(Delete(i))
+        for text in new:
+            if (earned := await replay([*kept, text])) >= best:
+                kept, best = [*kept, text], earned
+                edits.append(Add(text))
+        return edits
+
+
+def telling(group: Group, pattern: str) -> list[str]:
+    """The features present in every winner's answer and in no loser's, sorted."""
+    won, lost = ([set(re.findall(pattern, t.completion)) for t in side] for side in winners_and_losers(group))
+    return sorted(set.intersection(*won).difference(*lost))
+
+
+@dataclass(frozen=True)
+class Written:
+    """A player tells every answer of a group in a few steps, says why the winners won, and turns what was said into edits."""
+
+    player: str = "policy"
+    max_tokens: int = 512  # of each of its answers
+    words: int = 32  # that it is asked to keep a text to
+
+    async def edits(self, groups: Sequence[Group], library: Sequence[str], replay: Replay, world: World) -> list[Edit]:
+        answers = [(group, t) for group in groups for t in group.trajectories]
+        told = iter(await self._ask(world, [(t.problem, ("summary", t.id), summary_prompt(t)) for _, t in answers]))
+        asked = []
+        for group in groups:
+            summaries = [f"reward {t.value:g}: {next(told)}" for t in group.trajectories]
+            problem = group.trajectories[0].problem
+            asked.append((problem, ("reason", group.key), reason_prompt(problem, summaries, library)))
+        reasons = await self._ask(world, asked)
+        problem = groups[0].trajectories[0].problem
+        (text,) = await self._ask(world, [(problem, ("edits",), edits_prompt(reasons, library, self.words))])
+        return parsed(text, len(library))
+
+    async def _ask(self, world: World, prompts: Sequence[tuple[Problem, tuple[str, ...], str]]) -> list[str]:
+        """The player's answers, all asked for at once; they are never trained on."""
+        sampling = replace(world.sampling, max_tokens=self.max_tokens, stops=())
+        requests = [
+            Request(problem, 1, self.player, ({"role": "user", "content": text},), None, sampling, ("library", *tags), trained=False)
+            for problem, tags, text in prompts
+        ]
+        return [world.text(context.tokens[context.chosen], self.player).strip() for (context,) in await world.sample(requests)]
+
+
+def summary_prompt(trajectory: Trajectory) -> str:
+    truth = "" if trajectory.problem.answer is None else f"\nRight answer: {trajectory.problem.answer}"
+    return (
+        f"Problem:\n{trajectory.problem.question}{truth}\n\nAn attempt, which earned the reward {trajectory.value:g}:\n"
+        f"{trajectory.completion}\n\nTell the attempt step by step in a few short lines: what it did, which of the experiences it was "
+        "given it used, and where it went wrong if it did."
+    )
+
+
+def reason_prompt(problem: Problem, summaries: Sequence[str], library: Sequence[str]) -> str:
+    attempts = "\n\n".join(f"Attempt {i + 1}, {summary}" for i, summary in enumerate(summaries))
+    return (
+        f"Problem:\n{problem.question}\n\n{attempts}\n\nExperiences so far:\n{numbered(library) or 'none'}\n\n"
+        "Say in one sentence why the attempts with a high reward did better than those with a low one."
+    )
+
+
+def edits_prompt(reasons: Sequence[str], library: Sequence[str], words: int) -> str:
+    return (
+        f"Experiences so far:\n{numbered(library) or 'none'}\n\nWhat the last attempts at several problems showed:\n"
+        + "\n".join(f"- {reason}" for reason in reasons)
+        + "\n\nImprove the list of experiences, so that it helps with problems of this kind in general. Answer with one change a line, each "
+        f"text at most {words} words:\nAdd: TEXT\nModify NUMBER: TEXT\nDelete NUMBER\nKeep"
+    )
+
+
+_LINE = re.compile(r"[\W\d]*(?:(add)\W*?:|(modify)\W*([0-9]{1,9})\W*?:|(delete)\W*([0-9]{1,9})(?![0-9]))\s*(.*)", re.IGNORECASE)
+
+
+def parsed(text: str, count: int) -> list[Edit]:
+    """The edits that the lines of an answer name, for a library of `count` texts; other lines and unknown numbers change nothing."""
+    edits: list[Edit] = []
+    for found in filter(None, map(_LINE.fullmatch, text.splitlines())):
+        add, modify, changed, delete, removed, body = found.groups()
+        if add and body:
+            edits.append(Add(body))
+        elif modify and body and int(changed) < count:
+            edits.append(Modify(int(changed), body))
+        elif delete and int(removed) < count:
+            edits.append(Delete(int(removed)))
+    return edits

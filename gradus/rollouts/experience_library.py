@@ -1,0 +1,130 @@
+"""A library of short texts that stands in front of every prompt: the state of a rollout, learned by edits after every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.prompts import before, prompt_of
+from gradus.types import Group, Request, Trajectory, UserError
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class Add:
+    text: str
+
+
+@dataclass(frozen=True)
+class Delete:
+    index: int
+
+
+@dataclass(frozen=True)
+class Modify:
+    index: int
+    text: str
+
+
+Edit = Add | Delete | Modify
+"""A change of the library; indices are those before any edit. What no edit names is kept."""
+
+Replay = Callable[[Sequence[str]], Awaitable[float]]
+"""The mean reward of the batch's problems, answered anew with a given library; every library is tried with the same draws."""
+
+
+class Extractor(Protocol):
+    async def edits(self, groups: Sequence[Group], library: Sequence[str], replay: Replay, world: World) -> list[Edit]:
+        """What to change, from groups that each have winners and losers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Recalling:
+    """Rolls out with the library in front of every prompt, in training and in evaluation; an empty one adds nothing.
+
+    After every batch the extractor sees the groups that have winners and losers; without any it is not asked and nothing changes.
+    """
+
+    extractor: Extractor
+    rollout: Any = Auto()
+    words: int = 32  # of a text at most; what is longer is cut
+    most: int | None = None  # texts at most, the oldest go first; None: no limit
+    heading: str = "Experiences:"
+
+    def __post_init__(self) -> None:
+        if self.words < 1 or (self.most is not None and self.most < 1):
+            raise UserError(f"recalling: words is {self.words} and most {self.most}; both must be 1 or more")
+
+    def start(self) -> dict[str, list[str]]:
+        return {"library": []}
+
+    @property
+    def test(self) -> Recalling:
+        return replace(self, rollout=getattr(self.rollout, "test", self.rollout))
+
+    async def run(self, requests: Sequence[Request], world: World, state: dict[str, list[str]]) -> tuple[list[Group], dict[str, list[str]]]:
+        """The judged groups of `rollout`, and the state as it was."""
+        return await self._with(state["library"], requests, world), state
+
+    async def _with(self, library: Sequence[str], requests: Sequence[Request], world: World) -> list[Group]:
+        asked = [recalled(r, library, self.heading, world.task.system) for r in requests]
+        groups: list[Group] = await self.rollout.run(asked, world)
+        return groups
+
+    async def learn(
+        self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, list[str]]
+    ) -> dict[str, list[str]]:
+        """The library edited by what the batch's mixed groups show."""
+        library, mixed = state["library"], [g for g in groups if all(winners_and_losers(g))]
+        if not mixed:
+            return state
+        edits = await self.extractor.edits(mixed, library, partial(self._replay, (*groups, *dropped), world), world)
+        return {"library": edited(library, edits, words=self.words, most=self.most)}
+
+    async def _replay(self, groups: Sequence[Group], world: World, library: Sequence[str]) -> float:
+        first = [(g, g.trajectories[0]) for g in groups]
+        requests = [Request(t.problem, len(g.trajectories), t.player, tags=("replay", g.key), trained=False) for g, t in first]
+        found = await self._with(library, requests, world)
+        values = [t.value for g in found for t in g.trajectories if t.failed is None]
+        return sum(values) / len(values) if values else 0.0
+
+
+def winners_and_losers(group: Group) -> tuple[list[Trajectory], list[Trajectory]]:
+    """The trajectories with a reward above the group's mean, and those below it; both empty where all rewards are equal."""
+    judged = [t for t in group.trajectories if t.failed is None]
+    if not judged or len({t.value for t in judged}) == 1:
+        return [], []
+    mean = sum(t.value for t in judged) / len(judged)
+    return [t for t in judged if t.value > mean], [t for t in judged if t.value < mean]
+
+
+def numbered(library: Sequence[str]) -> str:
+    """The texts with their indices, a line each."""
+    return "\n".join(f"[{i}] {text}" for i, text in enumerate(library))
+
+
+def recalled(request: Request, library: Sequence[str], heading: str, system: str | None) -> Request:
+    """The request with the library in front of its prompt."""
+    return replace(request, prompt=before(prompt_of(request, system), f"{heading}\n{numbered(library)}")) if library else request
+
+
+def edited(library: Sequence[str], edits: Sequence[Edit], *, words: int, most: int | None = None) -> list[str]:
+    """The library after all edits at once: deleted texts go, modified ones stay in place, new ones follow in order.
+
+    Texts are one line of at most `words` words; empty ones and repetitions are left out. A text that is deleted and modified goes; of
+    several modifications the last counts. Where more than `most` remain the oldest go.
+    Raises: ValueError for an index that the library does not have.
+    """
+    for edit in edits:
+        if not isinstance(edit, Add) and not 0 <= edit.index < len(library):
+            raise ValueError(f"{edit} names a text that is not there: the library has {len(library)}")
+    gone = {e.index for e in edits if isinstance(e, Delete)}
+    new = {e.index: e.text for e in edits if isinstance(e, Modify)}
+    kept = [new.get(i, text) for i, text in enumerate(library) if i not in gone]
+    texts = [" ".join(text.split()[:words]) for text in (*kept, *(e.text for e in edits if isinstance(e, Add)))]
+    whole = list(dict.fromkeys(text for text in texts if text))
+    return whole if most is None else whole[-most:]

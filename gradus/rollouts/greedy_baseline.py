@@ -1,0 +1,39 @@
+"""A greedy answer beside the samples of every problem: what the policy would say without chance, for comparison alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradus.rollouts.auto import Auto, one_each
+from gradus.types import Group, Request
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class WithGreedyBaseline:
+    """Every group of `rollout` with one more trajectory at its end: sampled at temperature 0, judged like the others, never trained on."""
+
+    rollout: Any = Auto()
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """One judged group a request, in their order; all are sampled together. Raises UserError where `rollout` gives others."""
+        asked = [*requests, *(greedy(r, world) for r in requests)]
+        judged = one_each(await self.rollout.run(asked, world), asked, self)
+        return [joined(group, probe) for group, probe in zip(judged[: len(requests)], judged[len(requests) :], strict=True)]
+
+
+def greedy(request: Request, world: World) -> Request:
+    """One sample of the request at temperature 0, for a value only."""
+    sampling = replace(request.sampling or world.sampling, temperature=0.0)
+    return replace(request, count=1, sampling=sampling, tags=(*request.tags, "greedy"), trained=False)
+
+
+def joined(group: Group, probe: Group) -> Group:
+    """The group with the probe's trajectories at its end; the pool stays that of the samples."""
+    return group.but(trajectories=(*group.trajectories, *probe.trajectories))

@@ -1,0 +1,79 @@
+"""Every answer also read under the prompt of another problem: what two players make of it there is kept beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradus.rollouts.auto import Auto
+from gradus.types import Context, Frozen, Group, Request, prompt_context
+from gradus.types.parts import Task, World
+from gradus.types.signals import LogProb
+
+STREAM = "mismatched"
+
+
+@dataclass(frozen=True)
+class MismatchedPrompts:
+    """The trajectories of `rollout` with the stream "mismatched": log pi - log pi_reference of their actions under the next group's prompt.
+
+    A sum over an answer is one draw of the log-ratio where the answer does not belong; their mean over a batch estimates how far the policy
+    has moved as a whole. The last group takes the prompt of the first. A prompt too long for the model's context loses its beginning.
+    """
+
+    rollout: Any = Auto()
+    player: str = "policy"
+    reference: str = "reference"
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    def judges(self, task: Task) -> bool:
+        """Whether what it gives has to be judged: where that of `rollout` has."""
+        return bool(getattr(self.rollout, "judges", lambda _: True)(task))
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """The judged groups of `rollout`, every context that has actions with its stream."""
+        groups: list[Group] = await self.rollout.run(requests, world)
+        own = [c for g in groups for t in g.trajectories for c in t.contexts if c.actions]
+        limit = world.context_length(self.player)
+        elsewhere = [
+            exchanged(c, other, limit)
+            for g, other in zip(groups, borrowed(groups), strict=True)
+            for t in g.trajectories
+            for c in t.contexts
+            if c.actions
+        ]
+        ours, theirs = [await world.score(elsewhere, LogProb(), player) for player in (self.player, self.reference)]
+        streamed = {id(c): replace(c, streams=Frozen({**c.streams, STREAM: a - b})) for c, a, b in zip(own, ours, theirs, strict=True)}
+        return [
+            g.but(trajectories=tuple(t.but(contexts=tuple(streamed.get(id(c), c) for c in t.contexts)) for t in g.trajectories))
+            for g in groups
+        ]
+
+
+def borrowed(groups: Sequence[Group]) -> list[np.ndarray]:
+    """For every group the prompt of the group after it that has an action, the first following the last; its own where it is alone."""
+    prompts = [next((opening(c) for t in g.trajectories for c in t.contexts if c.actions), None) for g in groups]
+    circle = [*prompts[1:], *prompts]
+    found = [next((p for p in circle[i : i + len(groups)] if p is not None), None) for i in range(len(groups))]
+    return [np.zeros(0, np.int32) if p is None else p for p in found]
+
+
+def opening(context: Context) -> np.ndarray:
+    """The tokens before the first action."""
+    return context.sequence[: context.action_positions[0]]
+
+
+def exchanged(context: Context, prompt: np.ndarray, limit: int) -> Context:
+    """The context from its first action on, under another prompt, of which the end is kept where both exceed `limit` tokens."""
+    start = int(context.action_positions[0])
+    tokens = context.sequence[start:]
+    chosen = np.zeros(len(tokens), bool)
+    chosen[context.action_positions - start] = True
+    prompt = prompt[max(0, len(prompt) + len(tokens) - limit) :]
+    return Context(tokens.copy(), chosen, temperature=context.temperature, parent=(prompt_context(prompt), len(prompt)))

@@ -1,0 +1,67 @@
+"""Requests and half-written answers as plain state, so that a rollout can go on with them in a later step, or after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from gradus.types import Context, Ended, Problem, Request, Sampling, UserError, prompt_context
+from gradus.types.packing import packed, unpacked
+
+
+def kept_request(request: Request) -> dict[str, Any]:
+    """A request less its prompt, as plain state. Raises UserError where it says how to draw, which is a part and no state."""
+    if request.how is not None:
+        raise UserError(
+            f"problem {request.problem.id} is drawn by {type(request.how).__name__}, which cannot wait for a later step; take --rollout FlowSampling"
+        )
+    problem = {f.name: packed(getattr(request.problem, f.name)) for f in fields(Problem)}
+    sampling = None if request.sampling is None else packed(asdict(request.sampling))
+    plain = {name: getattr(request, name) for name in ("count", "player", "sample", "trained")}
+    return {"problem": problem, "sampling": sampling, "tags": list(request.tags), **plain}
+
+
+def request_of(kept: Mapping[str, Any]) -> Request:
+    """The inverse of `kept_request`; its prompt is the problem's own."""
+    return Request(
+        **{
+            **kept,
+            "problem": Problem(**{name: unpacked(v) for name, v in kept["problem"].items()}),
+            "sampling": None if kept["sampling"] is None else Sampling(**unpacked(kept["sampling"])),
+            "tags": tuple(kept["tags"]),
+        }
+    )
+
+
+def kept_answer(context: Context) -> dict[str, Any]:
+    """What was sampled in a context so far, as plain state."""
+    arrays = {"tokens": context.tokens, "logprobs": context.logprobs, "versions": context.versions}
+    return {**arrays, "temperature": context.temperature, "ended": context.ended.value}
+
+
+def answer_of(kept: Mapping[str, Any], prompt: Context) -> Context:
+    """The inverse of `kept_answer`: the answer under its prompt, every token of it chosen."""
+    logprobs, versions = (None if kept[name] is None else np.asarray(kept[name]) for name in ("logprobs", "versions"))
+    return Context(
+        tokens=np.asarray(kept["tokens"]),
+        chosen=np.ones(len(kept["tokens"]), bool),
+        logprobs=logprobs,
+        versions=versions,
+        temperature=kept["temperature"],
+        ended=Ended(kept["ended"]),
+        parent=(prompt, len(prompt.sequence)),
+    )
+
+
+def begun_answer(prompt: Context) -> Context:
+    """An answer of no token yet."""
+    none = np.zeros(0, np.int32)
+    return Context(none, np.zeros(0, bool), np.zeros(0, np.float32), none, parent=(prompt, len(prompt.sequence)), ended=Ended.LENGTH)
+
+
+def flat_prompt(context: Context) -> Context:
+    """The whole sequence of a context as a prompt of its own."""
+    return context if context.parent is None and not context.actions else prompt_context(context.sequence)

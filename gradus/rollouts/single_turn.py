@@ -1,0 +1,39 @@
+"""One turn: every sample of a request is a trajectory, every request a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.rollouts.ids import group_name, trajectory_name
+from gradus.types import Context, Group, Request, Trajectory, UserError
+from gradus.types.parts import World
+
+
+@dataclass(frozen=True)
+class SingleTurn:
+    """Samples `request.count` completions of each problem's prompt, in one batch, and has them judged."""
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """One judged group a request, in the order of the requests. Raises UserError where the task is played over many turns."""
+        if world.task.environment is not None:
+            raise UserError(f'task "{world.task.name}" is played in an environment, but this rollout has one turn; set --rollout Episodes')
+        samples = await world.sample(requests)
+        groups = [
+            Group(group_name(request), tuple(one_turn(request, i, context, world) for i, context in enumerate(contexts)))
+            for request, contexts in zip(requests, samples, strict=True)
+        ]
+        return await world.judge(groups)
+
+
+def one_turn(request: Request, index: int, context: Context, world: World) -> Trajectory:
+    """The trajectory of a request's index-th sample."""
+    return Trajectory(
+        id=trajectory_name(world.step, request, index),
+        problem=request.problem,
+        contexts=(context,),
+        player=request.player,
+        completion=world.text(context.tokens[context.chosen], request.player),
+        ended=context.ended,
+        trained=request.trained,
+    )

@@ -1,0 +1,121 @@
+"""An exam: many samples of held-out problems, and what they say of a policy, with intervals over problems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradus.study.held_out import held_out_requests
+from gradus.study.passk import Interval, bootstrap, majority, pass_at_k
+from gradus.tasks.data.final_answer import answered
+from gradus.types import Group, Request, Trajectory, UserError
+
+_AT_ONCE = 1024  # samples asked for at a time
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Means over problems with 95 % bootstrap intervals. A trajectory without a reward counts as not right, and in `failed`."""
+
+    task: str
+    problems: int
+    samples: int  # a problem
+    temperature: float
+    pass_at: dict[int, Interval]
+    majority: Interval | None  # of all samples; None where the policy writes no text
+    greedy: Interval | None  # of one greedy answer; None where the policy writes no text
+    reward: Interval | None  # None where no trajectory has one
+    length: Interval  # actions
+    failed: int  # trajectories
+    chance: float  # accuracy of guessing
+
+
+async def examine(
+    run: Any,
+    *,
+    ks: Sequence[int] = (1,),
+    samples: int = 0,
+    problems: int = 256,
+    reward: Any,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exam:
+    """Solves the first held-out problems of the run's task with its policy, at the run's sampling.
+
+    Args: ks: pass@k for each; samples: a problem, at least max(ks), 0 for that; reward: what judges;
+    progress: called with the problems done and in all.
+    Raises: UserError for a k below 1 or too few samples.
+    """
+    if problems < 1:
+        raise UserError(f"--problems is {problems}; give at least one held-out problem")
+    if samples < 0:
+        raise UserError(f"--samples is {samples}; give how many answers a problem, or 0 for the largest of --pass-at")
+    samples = samples or max(ks)
+    if min(ks) < 1 or samples < max(ks):
+        raise UserError(f"pass@{max(ks)} needs at least {max(ks)} samples a problem and every k at least 1; raise --samples above {samples}, or lower --pass-at")
+    recipe, task = run.recipe, run.task
+    world = run.world(recipe, "evaluate", reward)
+    requests = held_out_requests(task.held_out, problems, samples, task.level)
+    writes = task.policy == "lm"
+    groups: list[Group] = []
+    greedy: list[Group] = []
+    for start in range(0, len(requests), step := max(1, _AT_ONCE // samples)):
+        asked = requests[start : start + step]
+        groups += await _solve(run, world, asked)
+        if writes:
+            once = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in asked]
+            greedy += await _solve(run, world, once)
+        if progress is not None:
+            progress(start + len(asked), len(requests))
+    return marked(task.name, groups, greedy, ks, world.sampling.temperature, task.chance)
+
+
+async def _solve(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
+    acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
+    return await run.memory.peek("rollout", acting, "run", requests, world)
+
+
+def verdict_of(run: Any, *, own: bool) -> Any:
+    """The reward by which a run is examined. On its own task: the one of its evaluations while training; elsewhere the task's verifier."""
+    if own:
+        return getattr(run.recipe.study, "reward", None) or run.recipe.reward
+    if run.task.environment is None and run.task.verify is not None:
+        from gradus.rewards.verified import Verified
+
+        return Verified()
+    return run.recipe.reward
+
+
+def marked(task: str, groups: Sequence[Group], greedy: Sequence[Group], ks: Sequence[int], temperature: float, chance: float = 0.0) -> Exam:
+    """The exam of solved problems, one group each; `greedy` holds one answer a problem, or nothing."""
+    counts = [(len(g.trajectories), sum(t.right for t in g.trajectories)) for g in groups]
+    judged = [[t.value for t in g.trajectories if t.failed is None] for g in groups]
+    rewards = [float(np.mean(values)) for values in judged if values]
+    return Exam(
+        task=task,
+        problems=len(groups),
+        samples=min(n for n, _ in counts),
+        temperature=temperature,
+        pass_at={k: bootstrap([pass_at_k(n, c, k) for n, c in counts]) for k in sorted(set(ks))},
+        majority=bootstrap([_voted(g) for g in groups]) if greedy else None,
+        greedy=bootstrap([float(g.trajectories[0].right) for g in greedy]) if greedy else None,
+        reward=bootstrap(rewards) if rewards else None,
+        length=bootstrap([float(np.mean([t.actions for t in g.trajectories])) for g in groups]),
+        failed=sum(t.failed is not None for g in groups for t in g.trajectories),
+        chance=chance,
+    )
+
+
+def _voted(group: Group) -> float:
+    verdicts = [t.right for t in group.trajectories]
+    return majority([vote(t, ok) for t, ok in zip(group.trajectories, verdicts, strict=True)], verdicts)
+
+
+def vote(trajectory: Trajectory, ok: bool) -> Hashable | None:
+    """What a completion votes for: right answers are one, whatever their words; wrong ones by their final answer, what follows a last "="."""
+    if ok:
+        return True
+    said = answered(trajectory.completion)
+    return None if said is None else ("wrong", said)

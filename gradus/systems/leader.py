@@ -1,0 +1,346 @@
+"""One run by several processes, with the result of one.
+
+The first process leads: it draws problems, judges, keeps the run and moves the weights. The others hold the same networks and lend their
+hands: samples, log-probabilities and gradients are computed in all processes at once. Micro-batches are those of one process; the gradients
+of each are added in their order, and the loss sees the rows of all of them, so normalisers and group statistics are those of the whole batch.
+Every draw is keyed. So the result is that of one process, to the bit where each of them computes with as many threads.
+
+    with shared(run, model, device, processes=2):
+        go(run)
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from gradus.recipe.serialise import to_json
+from gradus.runtime.memory import SHARE, free_memory, limited, status
+from gradus.systems.channel import Channel, Closed, join, leave
+from gradus.systems.messages import contexts_message, sampled_from, samples_asked, wants_json
+from gradus.types import Context, Key, UserError
+from gradus.types.guards import bytes_of
+from gradus.types.signals import Want
+from gradus.updates.forward_backward import Rows, Slopes, backward, detached
+
+if TYPE_CHECKING:
+    from gradus.training.run import Run
+
+
+@dataclass(eq=False)
+class Crew:
+    """The other processes, as the leading one sees them. Every question gets one answer."""
+
+    channels: dict[int, Channel]  # by rank, 1, 2, ...
+    children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)  # those that were started here
+    players: Mapping[str, Any] = field(default_factory=dict)
+    owed: list[int] = field(default_factory=list)  # ranks whose answers are still to come
+    marks: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # what the others have of every tensor
+    waiting: Callable[[str, str], AbstractContextManager[None]] = lambda what, about: nullcontext()  # says what is waited for
+    asked: dict[int, str] = field(default_factory=dict)  # by rank, what was asked last
+    lost: bool = False  # one of them is gone, or was given up
+
+    @property
+    def size(self) -> int:
+        return len(self.channels) + 1
+
+    def ask(self, rank: int, what: str, document: Mapping[str, Any] | None = None, arrays: Mapping[str, Tensor] | None = None) -> None:
+        self.asked[rank] = f"{what} of {document['player']}" if document and "player" in document else what
+        with self._noticing(rank):
+            self.channels[rank].send({"do": what, **(document or {})}, arrays)
+        self.owed.append(rank)
+
+    def answer(self, rank: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Raises what went wrong there: UserError, MemoryError, torch.OutOfMemoryError, else RuntimeError."""
+        with self._noticing(rank):
+            document, arrays = self.channels[rank].receive()
+        self.owed.remove(rank)
+        if "error" in document:
+            raise _error(document["kind"], document["error"], rank)
+        return document, arrays
+
+    @contextmanager
+    def round(self) -> Iterator[Crew]:
+        """Some questions with their answers. The others have the weights as they are; where it breaks off, no answer is left behind.
+
+        Where the run ends (a signal, a wait for ever) nothing is waited for: nobody is asked again.
+        """
+        try:
+            self._share_weights()
+            yield self
+        except Exception:
+            for rank in list(self.owed) if not self.lost else ():
+                with self._noticing(rank):
+                    self.channels[rank].receive()
+                self.owed.remove(rank)
+            raise
+        except BaseException:
+            self.lost = True
+            raise
+
+    def _share_weights(self) -> None:
+        """Sends every tensor that was written to since it was last sent, told by its place, PyTorch's count of writes, and the player's moves.
+
+        A fused optimiser writes without being counted.
+        """
+        for name, player in self.players.items():
+            changed = {}
+            for place, tensor in player.policy.network.state_dict(keep_vars=True).items():
+                mark = (tensor.data_ptr(), tensor._version, player.updates if tensor.requires_grad else 0)
+                if self.marks.get((name, place)) != mark:
+                    changed[place], self.marks[name, place] = tensor, mark
+            for rank in self.channels if changed else ():
+                self.ask(rank, "weights", {"player": name}, changed)
+            for rank in self.channels if changed else ():
+                self.answer(rank)
+
+    @contextmanager
+    def _noticing(self, rank: int) -> Iterator[None]:
+        try:
+            with self.waiting(f"process {rank} of {self.size}", self.asked.get(rank, "")):
+                yield
+        except Closed as error:
+            self.lost = True
+            child = self.children.get(rank)
+            code = None if child is None else _ended(child)
+            how = "" if code is None else f" (killed by signal {-code})" if code < 0 else f" (exit code {code})"
+            raise UserError(
+                f"process {rank} of {self.size} is gone{how}; its error, if any, stands above. Go on from the last checkpoint with gradus resume, "
+                "with fewer --processes if memory was short"
+            ) from error
+
+    def close(self) -> None:
+        """Lets the others end, and waits for those that were started here."""
+        if not self.lost:
+            with suppress(Closed):
+                for channel in self.channels.values():
+                    channel.send({"do": "end"})
+                    channel.flush()
+        for child in self.children.values():
+            try:
+                child.wait(5 if not self.lost else 0.5)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+
+class Led:
+    """A player's policy whose samples, rows and gradients all processes compute; what else it does, it does here."""
+
+    def __init__(self, policy: Any, crew: Crew, name: str) -> None:
+        self.__dict__.update(_policy=policy, _crew=crew, _name=name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_policy"], name)
+
+    def act(self, asked: Sequence[Any]) -> list[Context]:
+        """A sample for each, in order: contiguous shares, so that most of a group stays with its prompt."""
+        from gradus.policies.lm import LanguageModel
+
+        size = self._crew.size
+        if not isinstance(self._policy, LanguageModel) or len(asked) < 2 * size:
+            return list(self._policy.act(asked))
+        cuts = [len(asked) * i // size for i in range(size + 1)]
+        shares = [list(asked[a:b]) for a, b in pairwise(cuts)]
+        with self._crew.round() as crew:
+            for rank in crew.channels:
+                document, arrays = samples_asked(shares[rank])
+                crew.ask(rank, "sample", {"player": self._name, **document}, arrays)
+            out = list(self._policy.act(shares[0]))
+            for rank in crew.channels:
+                document, arrays = crew.answer(rank)
+                out += sampled_from(document, arrays, shares[rank])
+        return out
+
+    def passes(self, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key) -> Iterator[tuple[list[int], Rows]]:
+        """See `gradus.updates.forward_backward`."""
+        wants = tuple(wants)
+        for pieces in _rounds(self._policy.micro_batches(contexts, micro_tokens), self._crew.size):
+            with self._crew.round() as crew:
+                self._ask(crew, "rows", contexts, pieces, wants, key)
+                with torch.no_grad():
+                    rows = [self._policy.evaluate([contexts[i] for i in pieces[0]], wants, key=key)]
+                rows += [self._rows(crew.answer(rank)[1], wants) for rank in range(1, len(pieces))]
+            yield from zip(pieces, rows, strict=True)
+
+    def carry(self, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key, slopes: Slopes) -> None:
+        """See `gradus.updates.forward_backward`. Gradients are added micro-batch by micro-batch in their order, as one process does it."""
+        wants = tuple(wants)
+        for pieces in _rounds(self._policy.micro_batches(contexts, micro_tokens), self._crew.size):
+            with self._crew.round() as crew:
+                self._ask(crew, "open", contexts, pieces, wants, key)
+                own = self._policy.evaluate([contexts[i] for i in pieces[0]], wants, key=key)
+                first = slopes(pieces[0], detached(own))
+                moving = []
+                for rank, chosen in list(enumerate(pieces))[1:]:
+                    found = slopes(chosen, self._rows(crew.answer(rank)[1], wants))
+                    if found is not None:
+                        given = {str(i): found[w] for i, w in enumerate(wants) if found.get(w) is not None}
+                        crew.ask(rank, "carry", {"player": self._name}, given)
+                        moving.append(rank)
+                backward(own, first)
+                for rank in moving:
+                    self._add(crew.answer(rank)[1])
+
+    def _ask(self, crew: Crew, what: str, contexts: Sequence[Context], pieces: list[list[int]], wants: Sequence[Want], key: Key) -> None:
+        told = {"player": self._name, "wants": wants_json(wants), "key": key.value}
+        for rank, chosen in list(enumerate(pieces))[1:]:
+            document, arrays = contexts_message([contexts[i] for i in chosen], streams=not hasattr(self._policy, "tokens"))
+            crew.ask(rank, what, {**told, **document}, arrays)
+
+    def _rows(self, arrays: Mapping[str, Tensor], wants: Sequence[Want]) -> dict[Want, Tensor]:
+        device = next(self._policy.network.parameters()).device
+        return {want: arrays[str(i)].to(device) for i, want in enumerate(wants)}
+
+    def _add(self, gradients: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for i, p in enumerate(self._policy.network.parameters()):
+                if str(i) not in gradients:
+                    continue
+                theirs = gradients[str(i)].to(p.device)
+                p.grad = theirs if p.grad is None else p.grad.add_(theirs)
+
+
+def _rounds(micro: Sequence[list[int]], size: int) -> Iterator[list[list[int]]]:
+    """Micro-batches in order, as many at a time as there are processes."""
+    for start in range(0, len(micro), size):
+        yield list(micro[start : start + size])
+
+
+@contextmanager
+def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) -> Iterator[Run]:
+    """The run, its players' work shared among so many processes: started here, or those of torchrun where this is one of them."""
+    launched = under_torchrun(os.environ)
+    if processes < 1:
+        raise UserError(f"--processes is {processes}; give how many processes train together, 1 or more")
+    if not launched and processes > (most := max(2, os.cpu_count() or 1)):  # two share a core where they must, as in a test
+        raise UserError(f"--processes is {processes}, but this machine has {os.cpu_count()} cores; give at most {most}")
+    if launched and processes not in (1, launched[1]):
+        raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]}; leave --processes out under torchrun")
+    if not launched and processes == 1:
+        yield run
+        return
+    with ExitStack() as stack:
+        crew = _from_torchrun(launched[1]) if launched else _started(stack, processes)
+        stack.callback(leave)
+        stack.callback(crew.close)
+        begin(run.players, run.recipe, run.task, model, run.seed, device, crew)
+        crew.waiting = run.watchdog.waiting
+        part = memory_of(run.recipe.setting, device, crew.size)
+        if run.recipe.setting.memory is None and part is not None:  # a limit that is named is set where the run trains
+            stack.enter_context(limited((status("VmData") or 0) + part))
+        try:
+            yield run
+        finally:
+            for player in run.players.values():
+                player.policy = getattr(player.policy, "__dict__", {}).get("_policy", player.policy)
+
+
+def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path | None, seed: int, device: str, crew: Crew) -> None:
+    """Lets the others build the players, and puts a `Led` policy in the place of each."""
+    if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > 1:
+        torch.set_num_threads(max(1, torch.get_num_threads() // crew.size))
+    told = {
+        "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
+        "kind": recipe.policy,
+        "task": task.name,
+        "level": task.level,
+        "model": None if model in (None, "tiny") else str(Path(str(model)).resolve()),
+        "seed": seed,
+        "precision": recipe.setting.precision,
+        "recompute": recipe.setting.recompute,
+        "graphs": recipe.setting.graphs,
+        "threads": torch.get_num_threads(),
+        "memory": memory_of(recipe.setting, device, crew.size),
+    }
+    for rank in crew.channels:
+        crew.ask(rank, "begin", {**told, "device": device_of(device, rank, torch.cuda.device_count())})
+    for rank in crew.channels:
+        crew.answer(rank)
+    crew.players = players
+    for name, player in players.items():
+        player.policy = Led(player.policy, crew, name)
+
+
+def memory_of(setting: Any, device: str, size: int) -> int | None:
+    """Bytes that one of `size` processes may take: what the setting names, else its part of what is free; None: not known."""
+    if setting.memory is not None:
+        return bytes_of(setting.memory)
+    free = free_memory() if device == "cpu" else None
+    return None if free is None else int(SHARE * free / size)
+
+
+def device_of(device: str, rank: int, count: int) -> str:
+    """Where a process computes: each has a GPU of its own, counted on from that of the first. Raises UserError where there are too few."""
+    kind, _, first = device.partition(":")
+    if kind != "cuda":
+        return device
+    place = int(first or 0) + rank
+    if place >= count:
+        raise UserError(f"--processes needs a GPU each, but there are {count}; give fewer --processes, or --device cpu")
+    return f"cuda:{place}"
+
+
+def under_torchrun(environment: Mapping[str, str]) -> tuple[int, int] | None:
+    """(rank, size) where torchrun has started this process beside others; else None."""
+    if "TORCHELASTIC_RUN_ID" not in environment or int(environment.get("WORLD_SIZE", "1")) < 2:
+        return None
+    return int(environment["RANK"]), int(environment["WORLD_SIZE"])
+
+
+def _from_torchrun(size: int) -> Crew:
+    join("env://", 0, size)
+    return Crew({rank: Channel(rank) for rank in range(1, size)})
+
+
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}
+
+
+def _started(stack: ExitStack, size: int) -> Crew:
+    """Starts the other processes on this machine. They meet in a folder that only this user can read, and talk over the loopback."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gradus-processes-"))
+    where = (Path(folder) / "meet").as_uri()
+    if (loopback := LOOPBACK.get(sys.platform)) is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+    children = {}
+    for rank in range(1, size):
+        command = [sys.executable, "-m", "gradus.systems.worker", where, str(rank), str(size)]
+        # a session of their own: what the terminal's keys stop is the leading process, and the others end with it
+        children[rank] = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
+        stack.callback(_end, children[rank])
+    join(where, 0, size)
+    return Crew({rank: Channel(rank) for rank in children}, children)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is None:
+        child.kill()
+        child.wait()
+
+
+def _ended(child: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of a process that is ending."""
+    try:
+        return child.wait(2)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _error(kind: str, text: str, rank: int) -> Exception:
+    kinds: dict[str, Callable[[str], Exception]] = {
+        "user": UserError,
+        "MemoryError": MemoryError,
+        "OutOfMemoryError": torch.OutOfMemoryError,
+    }
+    return kinds[kind](text) if kind in kinds else RuntimeError(f"{kind} in process {rank}: {text}")

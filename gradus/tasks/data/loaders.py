@@ -1,0 +1,225 @@
+"""Tasks named by a user: a name, a file of problems, `file.py:task`, a data set of the package `datasets`, or a mixture of these."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradus.runtime.user_code import load_object
+from gradus.sandbox import Isolation, isolation_named
+from gradus.tasks.code.unit_tests import UnitTests
+from gradus.tasks.data import final_answer
+from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
+from gradus.tasks.data.mixture import mix_tasks, split_weights
+from gradus.tasks.data.python_file import load_python_task
+from gradus.tasks.data.rows import Checked, RowSource, check_rows, hold_out
+from gradus.tasks.maths.mathematics import mathematics
+from gradus.types import UserError, unknown
+from gradus.types.parts import Task, Verify
+
+_FILE = re.compile(r".*\.(jsonl|ndjson|json|parquet|csv)", re.IGNORECASE)
+_PYTHON = re.compile(r".*\.py:[^,]*")
+_DATASET = re.compile(r"[\w.-]+/[\w.-]+(/[\w.-]+)?")
+VERIFIERS: dict[str, Verify] = {
+    "final_answer": final_answer.verify,
+    "mathematics": mathematics,
+    "unit_tests": UnitTests(),
+    "unit_tests_share": UnitTests(share=True),
+}
+
+
+def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
+    """The task that `spec` means, first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
+
+    `options` go to the maker of a name or a user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name, verify, bad_rows,
+    isolation).
+    Raises UserError for what is none of these, suggesting near names.
+    """
+    if not spec.strip():
+        raise UserError("the task has no name; give --task a name, a file or file.py:task")
+    if spec in named:
+        return named[spec](**options)
+    if _PYTHON.fullmatch(spec):
+        return load_python_task(spec, **options)
+    if is_data(spec, named):
+        return load_task_file(spec, **options)
+    weights = split_weights(spec)
+    if weights:
+        if options:
+            raise UserError(f"the mixture {spec} takes no options ({', '.join(options)}); put the tasks into a file.py:task to set them")
+        return mix_tasks([(part, load_task(part, named), weight) for part, weight in weights])
+    remedy = f"A task is also a file ({FORMATS}), file.py:task, a data set owner/name, or a mixture a:3,b:1"
+    raise unknown("task", spec, named, remedy)
+
+
+def is_data(spec: str, named: Collection[str]) -> bool:
+    """Whether a task's name means a file of problems, a saved folder or a data set. Raises UserError for a bad weight of a mixture."""
+    if spec in named or _PYTHON.fullmatch(spec):
+        return False
+    if Path(spec).exists() or (_FILE.fullmatch(spec) and "," not in spec):
+        return True
+    return not split_weights(spec) and bool(_DATASET.fullmatch(spec))
+
+
+def options_of(spec: str, named: Mapping[str, Callable[..., Task]]) -> dict[str, inspect.Parameter]:
+    """The options that a task's maker takes, by name: that of a named task, a user's function, or `load_task_file`.
+
+    Raises UserError where a user's file cannot be loaded.
+    """
+    if _PYTHON.fullmatch(spec) and spec not in named:
+        maker = load_object(spec, "task")
+        if not inspect.isroutine(maker):  # a task as it is, or what is no task
+            return {}
+    else:
+        maker = named.get(spec, load_task_file)
+    try:
+        known = dict(inspect.signature(maker, eval_str=True).parameters)
+    except Exception:  # a user's annotations may name what only a type checker sees
+        known = dict(inspect.signature(maker).parameters)
+    if maker is load_task_file:
+        known.pop("path")  # the name of the task is the path
+    return known
+
+
+def load_task_file(
+    path: str | Path,
+    *,
+    prompt_column: str | None = None,
+    answer_column: str | None = None,
+    held_out: str | Path | None = None,
+    name: str | None = None,
+    verify: str = "final_answer",
+    bad_rows: float = 0.0,
+    isolation: str = "bubblewrap",
+) -> Task:
+    """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
+
+    A row has a prompt (`prompt`, `question` or `messages`: text, or a list of chat messages; another with `prompt_column`), perhaps an
+    answer (`answer`, `solution` or `label`; another with `answer_column`), and any further columns, which problems carry in `meta` and
+    reward functions get as keywords. Where there are answers, a completion is right if its final answer is the row's: as a number or as text
+    (`verify="final_answer"`), or as mathematics (`verify="mathematics"`: LaTeX, fractions, sets, intervals, equations, matrices); or its
+    program is run, and right if it passes the row's tests (`verify="unit_tests"`, or the share passed: `verify="unit_tests_share"`), under
+    `isolation`: "bubblewrap", or "rlimits": limits alone, under which it can read and write what you can.
+
+    `bad_rows` is the share of rows that may be bad: they are left out, and a run writes them to bad_rows.jsonl; at 0 the first one is an error.
+
+    Held out is the file `held_out`, for a data set else its split validation or test, else a tenth of the distinct prompts, at least 1
+    and at most 256, chosen by a hash of their content. No prompt that is held out is trained on.
+    Raises UserError for a source that cannot be read, and with file and line for a bad row too many.
+    """
+    judge = _judge(verify, isolation)
+    table, beside = open_tables(str(path), prompt_column, lossy=bad_rows > 0)
+    if held_out is not None:
+        beside, _ = open_tables(str(held_out), prompt_column, lossy=bad_rows > 0)
+    name = name or _name(str(path))
+    checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
+    if beside is None:
+        training, kept = hold_out(checked.hashes)
+        if len(training) == 0:
+            raise UserError(f"{path} holds one prompt only; give at least two, or held-out problems of their own with --task.held_out FILE")
+        training, kept = checked.rows[training], checked.rows[kept]
+        evaluation = RowSource(table, checked.columns, name, kept, len(kept))
+        split = f"{len(kept)} prompts held out by content"
+    else:
+        other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows)
+        training, split = _apart(checked, other, str(path), str(held_out or "its held-out split"))
+        evaluation = RowSource(beside, other.columns, name, other.rows, len(other.rows), part="held_out/", bad=other.bad)
+    bad = len(checked.bad) + len(evaluation.bad)
+    split += f"; {bad} bad rows left out" if bad else ""
+    return Task(
+        name=name,
+        source=RowSource(table, checked.columns, name, training, len(training), bad=checked.bad),
+        held_out=evaluation,
+        verify=judge if checked.answered or isinstance(judge, UnitTests) else None,
+        provides=checked.provides,
+        about=f"{len(training)} problems of {path}; {split}",
+    )
+
+
+def _judge(verify: str, isolation: str) -> Verify:
+    if verify not in VERIFIERS:
+        raise unknown("verifier", verify, VERIFIERS, "Give one with --task.verify")
+    judge, kind = VERIFIERS[verify], isolation_named(isolation)
+    if isinstance(judge, UnitTests):
+        return replace(judge, sandbox=replace(judge.sandbox, isolation=kind))
+    if kind is not Isolation.BUBBLEWRAP:
+        raise UserError(f"isolation {isolation} does nothing for the verifier {verify}, which runs no program; leave it out")
+    return judge
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetTable:
+    """The rows of a data set of the package `datasets`."""
+
+    name: str
+    dataset: Any
+    lost: tuple[BadRow, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def rows(self, indices: Sequence[int]) -> list[Row]:
+        columns = self.dataset[list(indices)]
+        return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+    def where(self, index: int) -> str:
+        return f"{self.name}, row {index}"
+
+
+def open_tables(path: str, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
+    """The table of a file, a saved folder or a data set, and the held-out one that comes with it."""
+    folder = Path(path)
+    saved = folder.is_dir() and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json"))
+    if saved or (not folder.exists() and not _FILE.fullmatch(path) and _DATASET.fullmatch(path)):
+        return _open_dataset(path, saved)
+    return read_table(folder, prompt_column, lossy=lossy), None
+
+
+def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
+    try:
+        import datasets
+    except ImportError:
+        raise UserError(f'reading the data set {path} needs the package datasets: pip install "gradus[datasets]"') from None
+    try:
+        found = datasets.load_from_disk(path) if saved else _from_hub(datasets, path)
+    except Exception as error:  # the package raises errors of many libraries: network, file system, parsers
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        remedy = "write it anew with save_to_disk" if saved else "check the name and the network, or give a file"
+        raise UserError(f"the data set {path} cannot be loaded: {reason}; {remedy}") from error
+    splits = dict(found) if isinstance(found, Mapping) else {"train": found}
+    train = "train" if "train" in splits else next(iter(splits))
+    if train != "train" and len(splits) > 1:
+        raise UserError(f"the data set {path} has no split train (it has {', '.join(splits)}); save the one to train on with save_to_disk")
+    held = next((s for s in ("validation", "test") if s in splits and s != train), None)
+    tables = [DatasetTable(f"{path} ({s})", splits[s]) for s in (train, held) if s is not None]
+    empty = next((t for t in tables if not len(t)), None)
+    if empty:
+        raise UserError(f"{empty.name} holds no rows; give a data set with problems")
+    return tables[0], tables[1] if held else None
+
+
+def _from_hub(datasets: Any, path: str) -> Any:
+    owner, name, *configuration = path.split("/")
+    return datasets.load_dataset(f"{owner}/{name}", *configuration)
+
+
+def _apart(checked: Checked, other: Checked, path: str, held_out: str) -> tuple[np.ndarray, str]:
+    """The rows whose prompts are not held out, and a clause that says what was done."""
+    training = np.flatnonzero(~np.isin(checked.hashes, other.hashes))
+    if len(training) == 0:
+        raise UserError(f"every prompt of {path} is also in {held_out}; give held-out problems that are not trained on")
+    dropped = len(checked.hashes) - len(training)
+    training = checked.rows[training]
+    split = f"{len(other.hashes)} held out in {held_out}"
+    return training, split + (f"; {dropped} rows left out because they are held out too" if dropped else "")
+
+
+def _name(path: str) -> str:
+    """A task's name: a file's stem, a folder's or a data set's last name."""
+    return Path(path).stem if _FILE.fullmatch(path) else Path(path).name

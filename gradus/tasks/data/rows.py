@@ -1,0 +1,214 @@
+"""From the rows of a table to problems: which columns hold prompt and answer, what a row must look like, which rows are held out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradus.tasks.data.files import BadRow, Row, RowError, Table, bad_row, each_row, kind
+from gradus.tasks.data.final_answer import has_answer
+from gradus.types import Frozen, Key, Message, Problem, UserError, unknown
+
+PROMPTS = ("prompt", "question", "messages")
+ANSWERS = ("answer", "solution", "label")
+RESERVED = ("prompts", "completions", "completion_ids")  # what reward functions get besides the columns
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that hold the prompt (text or chat) and the answer (None: there is none); all others go to `meta`."""
+
+    prompt: str
+    answer: str | None = None
+
+
+def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str | None = None) -> Columns:
+    """The columns named, else the first of PROMPTS and of ANSWERS that the first row has. Raises UserError where there is no prompt."""
+    for name in (prompt, answer):
+        if name is not None and name not in row:
+            raise unknown("column", name, row, f"Looked for it in {where}")
+    for name in RESERVED:
+        if name in row:
+            raise UserError(f'{where}: the column "{name}" has a name that reward functions get from training; rename it')
+    prompt = prompt or next((name for name in PROMPTS if name in row), None)
+    if prompt is None:
+        listing = ", ".join(f'"{name}"' for name in row) or "none"
+        raise UserError(
+            f"{where}: no column is named prompt, question or messages; say which holds the prompt with --task.prompt_column NAME (columns: {listing})"
+        )
+    return Columns(prompt, answer or next((name for name in ANSWERS if name in row and name != prompt), None))
+
+
+def prompt_of(row: Row, column: str, where: str) -> tuple[tuple[Message, ...], bool]:
+    """The messages of a row's prompt, and whether it was plain text (then it is one user message). Raises UserError with the place."""
+    value = row.get(column)
+    if value is None:
+        raise RowError(where, "is missing; every row needs one, as the first row has", column)
+    if isinstance(value, str):
+        if not value.strip():
+            raise RowError(where, "is empty; write a prompt or drop the row", column)
+        return ({"role": "user", "content": _text(value, where)},), True
+    if not isinstance(value, list):
+        raise RowError(where, f"is {kind(value)}; it must be text or a list of chat messages", column)
+    messages = tuple(_message(m, where, f'message {n} of "{column}"') for n, m in enumerate(value, start=1))
+    if not messages or (messages[-1]["role"] == "assistant" and (column != "messages" or len(messages) == 1)):
+        what = "ends with the assistant's turn" if messages else "is an empty list"
+        raise RowError(where, f"{what}; it must end with a message that the model answers", column)
+    return messages, False
+
+
+def asked(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages up to the last one that is not the assistant's: a chat that was answered is asked again."""
+    return messages[:-1] if messages[-1]["role"] == "assistant" else messages
+
+
+def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str) -> Problem:
+    """The problem in a row. `meta` holds every further column, and `solution` where the row brings a worked one.
+
+    A worked solution is the column `solution`, else the text of `completion`, else the assistant's last turn of `messages`, else an answer
+    that was reasoned out before `####`.
+    """
+    messages, plain = prompt_of(row, columns.prompt, where)
+    answer = row.get(columns.answer) if columns.answer else None
+    meta = {name: value for name, value in row.items() if name not in (columns.prompt, "answer")}
+    if meta.get("solution") is None:
+        solution = next((text for text in _solutions(row, messages, answer) if isinstance(text, str)), None)
+        meta |= {"solution": solution} if solution else {}
+    return Problem(id=id, task=task, messages=asked(messages), answer=answer, meta=Frozen(meta), plain=plain)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Problems of a table: problem i is row `indices[i]`. Level and key change nothing: the rows are what they are."""
+
+    table: Table
+    columns: Columns
+    name: str
+    indices: np.ndarray  # int64, in the order of the file
+    size: int | None
+    part: str = ""  # goes into the ids, where problems of one task come from two tables
+    bad: tuple[BadRow, ...] = ()  # rows of the table that were left out
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        at = [int(self.indices[i]) for i in indices]
+        rows = self.table.rows(at)
+        return [
+            problem_of(row, self.columns, id=f"{self.name}/{self.part}{n}", task=self.name, where=self.table.where(n))
+            for n, row in zip(at, rows, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What one pass over a table found: the sound `rows` (int64, in order), a hash of each one's prompt (uint64), how many of them have an
+    answer, what every one brings, and the bad rows."""
+
+    columns: Columns
+    rows: np.ndarray
+    hashes: np.ndarray
+    answered: int
+    provides: frozenset[str]
+    bad: tuple[BadRow, ...] = ()
+
+
+def check_rows(table: Table, prompt: str | None = None, answer: str | None = None, *, bad_rows: float = 0.0) -> Checked:
+    """Reads every row once; bad rows are left out.
+
+    `bad_rows`: the share of rows that may be bad. Raises UserError that names the place: of the first bad row where none may be, else of the
+    first and how many there are where they are more than that.
+    """
+    if not 0 <= bad_rows <= 1:
+        raise UserError(f"--task.bad_rows is {bad_rows}; it is the share of rows that may be bad, 0 to 1")
+    if table.lost and bad_rows == 0:
+        raise RowError(f"{table.lost[0].file}, {table.lost[0].place}", table.lost[0].reason)
+    columns, form, answered, common, bad = None, True, 0, None, list(table.lost)
+    rows: list[int] = []
+    hashes: list[int] = []
+    for index, row in each_row(table):
+        try:
+            if isinstance(row, RowError):
+                raise row
+            columns = columns or choose_columns(row, table.where(index), prompt, answer)
+            problem = problem_of(row, columns, id="", task="", where=table.where(index))
+            form = problem.plain if not rows else form
+            _check_form(problem, columns, form, table.where(index))
+            _check_answer(row, columns, table.where(index))
+        except RowError as error:
+            if bad_rows == 0:
+                raise
+            bad.append(bad_row(table, index, error))
+            continue
+        rows.append(index)
+        hashes.append(content_hash(problem.messages))
+        answered += has_answer(problem.answer)
+        brought = {name for name, value in problem.meta.items() if value is not None and name != columns.answer}
+        common = brought if common is None else common & brought
+    total = len(table) + len(table.lost)
+    if columns is None or not rows or len(bad) > bad_rows * total:
+        many = f"{len(bad)} of {total} rows are bad, more than --task.bad_rows {bad_rows:g} allows" if rows else "no row can be used"
+        field = f'"{bad[0].field}" ' if bad[0].field else ""
+        raise UserError(f"{bad[0].file}: {many}; the first is {bad[0].place}: {field}{bad[0].reason}")
+    return Checked(columns, np.array(rows, np.int64), np.array(hashes, np.uint64), answered, frozenset(common or ()), tuple(bad))
+
+
+def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> None:
+    """Prompts are all of one form: the first sound row's."""
+    if problem.plain != plain:
+        names = ("text", "a list of messages")
+        raise RowError(where, f"is {names[plain]}, but {names[not plain]} in the first row; use one form", columns.prompt)
+
+
+def content_hash(messages: Sequence[Message]) -> int:
+    """64 bits of what is asked, the same on every machine; case and spacing aside, so that no split parts prompts that differ in these alone."""
+    text = json.dumps([[m["role"], " ".join(m["content"].split()).casefold()] for m in messages])
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def hold_out(hashes: np.ndarray, share: float = 0.1, most: int = 256) -> tuple[np.ndarray, np.ndarray]:
+    """(training rows, held-out rows), int64 in order: held out are the `share` of distinct prompts with the smallest hashes, 1 to `most`.
+
+    Of rows with one prompt either all train or none: of a held-out prompt the first row is kept and the others are left out of both.
+    """
+    distinct, first = np.unique(hashes, return_index=True)
+    count = min(most, max(1, round(share * len(distinct))))
+    training = np.flatnonzero(~np.isin(hashes, distinct[:count]))
+    return training, np.sort(first[:count])
+
+
+def _check_answer(row: Row, columns: Columns, where: str) -> None:
+    """An answer column that only later rows have would be missed in silence."""
+    late = next((n for n in ANSWERS if columns.answer is None and n != columns.prompt and row.get(n) is not None), None)
+    if late:
+        raise RowError(where, f'has "{late}", but the first row has not; give every row the column, null where there is no answer')
+
+
+def _message(value: Any, where: str, which: str) -> Message:
+    if not isinstance(value, Mapping):
+        raise RowError(where, f'{which} is {kind(value)}; it must be an object with "role" and "content"')
+    for name in ("role", "content"):
+        if not isinstance(value.get(name), str):
+            given = f"is {kind(value[name])}" if value.get(name) is not None else "is missing"
+            raise RowError(where, f'{which}: "{name}" {given}; it must be text')
+        _text(value[name], where)
+    return {name: field for name, field in value.items() if field is not None}  # Arrow fills what other messages have with null
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise RowError(where, "holds half of a surrogate pair, which is no character; mend the text") from None
+    return value
+
+
+def _solutions(row: Row, messages: tuple[Message, ...], answer: Any) -> list[Any]:
+    completion = row.get("completion")
+    if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
+        completion = completion[-1].get("content")
+    turn = messages[-1]["content"] if messages[-1]["role"] == "assistant" else None
+    return [completion, turn, answer if isinstance(answer, str) and "####" in answer else None]

@@ -1,0 +1,48 @@
+"""Frozen lake: generated maps, every one with a way to the goal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from gradus.tasks.demonstrations import demonstrated
+from gradus.tasks.games.lake_environment import FrozenLake, Walk, shortest
+from gradus.tasks.generated import Draft, Generated
+from gradus.types import Frozen, Key, Sampling
+from gradus.types.parts import Task
+
+INSTRUCTION = "Walk P to G, not into H. Say up, down, left or right."
+LEVELS = {1: (3, 0.35, 0.27), 2: (4, 0.25, 0.22), 3: (4, 0.4, 0.15), 4: (5, 0.35, 0.10), 5: (6, 0.35, 0.05)}
+"""Cells a side, share of holes, and the measured chance that a random walk gets to the goal."""
+LEAST = 2  # moves that the shortest way has at least
+
+
+def frozen_lake(level: int = 2, slip: float = 0.0) -> Task:
+    """Walk over ice on a generated map of `level` 1 (3 x 3) to 5 (6 x 6); with chance `slip` a move goes astray. Reward 1 at the goal."""
+    source = Generated("frozen_lake", make, level, (min(LEVELS), max(LEVELS)))
+    return Task(
+        "frozen_lake",
+        source,
+        replace(source, held_out=True),
+        environment=FrozenLake(slip),
+        provides=frozenset({"demonstration", "solution", "difficulty"}),
+        about="walk over a frozen lake, round the holes, to the goal; a turn is a step",
+        sampling=Sampling(max_tokens=12),
+        level=level,
+        chance=LEVELS[level][2] if level in LEVELS else 0.0,
+    )
+
+
+def make(rng: Random, level: int) -> Draft:
+    """A map with a way of two moves or more, and the shortest way as its demonstration."""
+    size, holes, _ = LEVELS[level]
+    while True:
+        cells = ["H" if rng.random() < holes else "." for _ in range(size * size)]
+        start, goal = rng.sample(range(size * size), 2)
+        cells[start], cells[goal] = "P", "G"
+        grid = tuple("".join(cells[row * size : (row + 1) * size]) for row in range(size))
+        way = shortest(grid)
+        if way is not None and len(way) >= LEAST:
+            break
+    pairs = demonstrated(Walk(grid, FrozenLake(), Key()), way)
+    return Draft(INSTRUCTION, " ".join(way), "\n".join(way), "\n".join(grid), Frozen(map=grid, demonstration=pairs))

@@ -1,0 +1,84 @@
+"""Sums, differences and products, worked column by column."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import partial
+
+from gradus.tasks.generated import Draft, generated_task
+from gradus.types import Frozen, Outcome, Problem, UserError
+from gradus.types.parts import Task
+
+_TAIL = 64  # characters at the end of a completion that are read
+
+
+def arithmetic(level: int = 3, operations: str = "+-*") -> Task:
+    """Two numbers of `level` digits (1 to 8), added or subtracted, or one of them times a digit. Level 1: up to 99 with one digit.
+
+    `operations`: one or more of + - *.  Raises: UserError for any other.
+    """
+    if not operations or set(operations) - set("+-*"):
+        raise UserError(f'task arithmetic: operations is "{operations}"; give one or more of + - *')
+    return generated_task(
+        "arithmetic",
+        partial(_arithmetic, operations=operations),
+        verify,
+        level=level,
+        levels=(1, 8),
+        max_tokens=12 + 12 * level,
+        chance=0.01 if level == 1 else 0.0,  # about a hundred results are likely at level 1, a thousand and more above
+        about='sums, differences and products: "347+285" -> "...=632"; level: digits',
+    )
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 where the completion ends in "=" and the answer, a whole number in plain digits."""
+    _, marker, last = completion[-_TAIL:].rpartition("=")
+    found = re.fullmatch(r"\s*(-?[0-9]{1,20})\s*", last)
+    return float(bool(marker) and found is not None and int(found[1]) == problem.answer)
+
+
+def _arithmetic(rng: random.Random, level: int, operations: str) -> Draft:
+    operation = rng.choice(operations)
+    if level == 1:
+        a, b = rng.randint(0, 99), rng.randint(0, 9)
+    else:
+        a, b = (rng.randint(10 ** (level - 1), 10**level - 1) for _ in range(2))
+    if operation == "*":
+        b = rng.randint(2, 9)
+    if operation == "-" and a < b:
+        a, b = b, a
+    answer = {"+": a + b, "-": a - b, "*": a * b}[operation]
+    first, second = sorted((a, b)) if operation == "+" else (a, b)
+    return Draft(
+        question=f"{a}{operation}{b}",
+        answer=answer,
+        solution=" ".join([*columns(a, operation, b), f"={answer}"]),
+        content=f"{first}{operation}{second}",
+        meta=Frozen(category=operation),
+    )
+
+
+def columns(a: int, operation: str, b: int) -> list[str]:
+    """The steps of the written method, units first, for whole numbers a, b >= 0 (a >= b for "-", b < 10 for "*").
+
+    347+285: 7+5=12, 4+8+1=13, 3+2+1=6.  632-285: 12-5=7, 12-8=4, 5-2=3.  347*6: 7*6=42, 4*6=24+4=28, 3*6=18+2=20.
+    """
+    width = len(str(a)) if operation == "*" else max(len(str(a)), len(str(b)))
+    tops = [int(d) for d in reversed(str(a).zfill(width))]
+    lows = [b] * width if operation == "*" else [int(d) for d in reversed(str(b).zfill(width))]
+    steps, carry = [], 0
+    for top, low in zip(tops, lows, strict=True):
+        if operation == "+":
+            total = top + low + carry
+            steps.append(f"{top}+{low}{f'+{carry}' if carry else ''}={total}")
+            carry = total // 10
+        elif operation == "-":
+            top -= carry  # what the column to the right borrowed
+            carry = int(top < low)
+            steps.append(f"{top + 10 * carry}-{low}={top + 10 * carry - low}")
+        else:
+            steps.append(f"{top}*{low}={top * low}{f'+{carry}={top * low + carry}' if carry else ''}")
+            carry = (top * low + carry) // 10
+    return steps

@@ -1,0 +1,92 @@
+r"""Whether two mathematical answers are the same: numbers, expressions, equations, inequalities, sets, tuples, intervals, matrices, in LaTeX or plain.
+
+Nothing of a text is evaluated as code; every step is bounded by the length of what is read, so that no answer hangs or raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from gradus.tasks.maths.mathematics.comparison import same
+from gradus.tasks.maths.mathematics.extraction import answers
+from gradus.tasks.maths.mathematics.notation import clean
+from gradus.tasks.maths.mathematics.syntax import read
+from gradus.tasks.maths.mathematics.terms import Term, Unreadable
+from gradus.types import NOT_APPLICABLE, Outcome, Problem
+
+_WORDS = re.compile(r"(?:[A-Za-z\s()]|\\text\s*\{([A-Za-z\s()]*)\})+")
+_PLAIN = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
+
+
+def verify(gold: str, answer: str) -> bool:
+    r"""Whether the answer that a text gives is the one that the gold text gives. Formulas stand in $...$, \(...\), \[...\] or \boxed{}.
+
+    >>> verify(r"$\frac{1}{2}$", "so it is 0.5"), verify("$x^2-1$", r"\boxed{(x+1)(x-1)}"), verify("$(1,2)$", "$[1,2]$")
+    (True, True, False)
+    """
+    want, have = _read(gold), said(answer)
+    if not want or not have:
+        return False
+    if want[0].strip() == have[0].strip():
+        return True
+    if want[1] is None or have[1] is None:
+        return False
+    try:
+        return _words(want[0]) == _words(have[0]) != "" or same(want[1], have[1])
+    except RecursionError:  # nested more deeply than this thread's stack has room for
+        return False
+
+
+@lru_cache(maxsize=4096)
+def _read(gold: str) -> tuple[str, Term | None] | None:
+    return said(gold)
+
+
+def said(text: str) -> tuple[str, Term | None] | None:
+    """The first candidate that can be read, as LaTeX and as a term; the first of all without a term where none can; None where there is none."""
+    first: str | None = None
+    for latex in answers(text):
+        first = latex if first is None else first
+        try:
+            return latex, read(latex)
+        except (Unreadable, RecursionError):
+            continue
+    return None if first is None else (first, None)
+
+
+def _words(latex: str) -> str:
+    """An answer of letters alone, without case and spacing; empty for any other."""
+    if not _WORDS.fullmatch(latex):
+        return ""
+    return re.sub(r"\\text|[\s(){}]", "", latex).lower()
+
+
+def framed(gold: str) -> str:
+    """A gold answer as a formula: data sets give it bare, such as 2\\sqrt{3}; worked solutions and formulas stay as they are."""
+    marked = any(mark in gold for mark in ("$", "\\boxed", "\\(", "\\[", "####"))
+    return gold if marked or "\n" in gold.strip() else f"\\boxed{{{gold}}}"
+
+
+def mathematics(problem: Problem, completion: str) -> Outcome:
+    """A task's verifier: 1.0 where the completion gives the problem's answer (or one of its list of accepted ones), else 0.0; not applicable without."""
+    accepted = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
+    golds = [str(a) for a in accepted if a is not None and not isinstance(a, dict | list | tuple)]
+    if not golds:
+        return NOT_APPLICABLE
+    return float(any(verify(framed(gold), completion) for gold in golds))
+
+
+def reward(completions: Sequence[Any], answer: Sequence[Any], **columns: Any) -> list[float | None]:
+    """A reward function: `mathematics` of each completion (text, or a chat of one message) and the column `answer`; None without an answer."""
+    values: list[float | None] = []
+    for completion, gold in zip(completions, answer, strict=True):
+        text = completion if isinstance(completion, str) else completion[-1]["content"]
+        value = mathematics(Problem("", "", answer=gold), text)
+        values.append(value if isinstance(value, float) else None)
+    return values
+
+
+__all__ = ["clean", "framed", "mathematics", "read", "reward", "said", "verify"]

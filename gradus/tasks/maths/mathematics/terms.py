@@ -1,0 +1,82 @@
+"""What an answer is once it is read: a tree of terms. A term is its head and its parts; equal trees are equal terms."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+
+class Unreadable(ValueError):
+    """The text is no mathematics that is known here, or more of it than is read."""
+
+
+class Term(NamedTuple):
+    """The head says what the parts are.
+
+    number: value (Fraction), whether it was written with a decimal point      symbol: name
+    + *: terms                ^: base, exponent            call: name of a function, arguments      percent: what hundredths are counted
+    set, tuple: members in the order written               interval: opening bracket, low, high, closing bracket
+    union, intersection, difference: two regions           reals: nothing
+    relation: = != < <= > >=, left, right                  chain: relations that share their ends (1 < x < 5)
+    matrix: rows, each a tuple of terms
+    """
+
+    head: str
+    parts: tuple[Any, ...]
+
+
+def number(value: int | Fraction, decimal: bool = False) -> Term:
+    return Term("number", (Fraction(value), decimal))
+
+
+def symbol(name: str) -> Term:
+    return Term("symbol", (name,))
+
+
+def call(name: str, *arguments: Term) -> Term:
+    return Term("call", (name, *arguments))
+
+
+def product(factors: list[Term]) -> Term:
+    return factors[0] if len(factors) == 1 else Term("*", tuple(factors))
+
+
+def inverse(term: Term) -> Term:
+    return Term("^", (term, number(-1)))
+
+
+def negative(term: Term) -> Term:
+    """A number is negated in place, so that -3 is a number."""
+    if term.head == "number":
+        return Term("number", (-term.parts[0], term.parts[1]))
+    return Term("*", (number(-1), term))
+
+
+def members(items: list[Term]) -> Term:
+    """Several statements as one: "x = 1, 2" says that x is in a set; the others are the set of what was said."""
+    first, rest = items[0], items[1:]
+    if first.head == "relation" and first.parts[0] == "=" and all(r.head not in ("relation", "chain") for r in rest):
+        return Term("relation", ("=", first.parts[1], Term("set", (first.parts[2], *rest))))
+    return Term("set", tuple(items))
+
+
+def whole_fraction(term: Term) -> bool:
+    """Whether a term is one whole number over another."""
+    return term.head == "*" and len(term.parts) == 2 and term.parts[0].head == "number" and denominator(term.parts[1]) > 0
+
+
+def denominator(term: Term) -> int:
+    if term.head != "^" or term.parts[1] != number(-1) or term.parts[0].head != "number" or term.parts[0].parts[1]:
+        return 0
+    return int(term.parts[0].parts[0])
+
+
+def rational(term: Term) -> Fraction:
+    """The value of a whole fraction."""
+    return term.parts[0].parts[0] / denominator(term.parts[1])
+
+
+INFINITY = symbol("\\infty")
+PI, EULER, IMAGINARY = symbol("\\pi"), symbol("\\e"), symbol("\\i")
+"""Names of constants begin with a backslash, so that no letter of a text is one."""
+REALS = Term("reals", ())

@@ -1,0 +1,261 @@
+"""Graph problems of eighteen kinds: ways, parts, cycles, orders, flows, trees, cliques, each answered by what can be checked on the graph."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, combinations, pairwise
+
+from gradus.tasks.generated import Draft, generated_task
+from gradus.tasks.kinds import chosen, ending, hints
+from gradus.tasks.puzzles import graph_kinds as on
+from gradus.tasks.puzzles.graph_kinds import Check, Graph, Solved
+from gradus.types import Frozen, Outcome, Problem
+from gradus.types.parts import Task
+
+Edges = Sequence[tuple[str, str]]
+
+_SIZES = {1: (4, 90), 2: (6, 150), 3: (8, 240), 4: (12, 450), 5: (18, 900), 6: (26, 1800)}
+"""How many nodes, and characters of a worked solution and some to spare."""
+_TAIL = 1024
+_NONE = 0.3  # share of the problems whose right answer is that there is none
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`draw`: nodes and level to edges and a walk they were built round. `ends`: how many nodes are asked about. `rule`, `plan`: hints."""
+
+    draw: Callable[[random.Random, str, int], tuple[Edges, str]]
+    solve: Callable[[Graph], Solved]
+    check: Check
+    rule: str
+    plan: str
+    chance: float  # share of the commonest answer at level 2, measured on 4,000 problems
+    ends: int = 0
+    directed: bool = False
+    weighted: bool = False
+
+
+def graphs(level: int = 2, kinds: str = "all") -> Task:
+    """4 nodes at level 1, then 6, 8, 12, 18 and 26 at level 6.
+
+    `kinds`: "all" or some of the keys of `KINDS`, each of which says its rule.  Raises: UserError for a kind that is not known.
+    """
+    names = chosen("graphs", kinds, KINDS)
+    return generated_task(
+        "graphs",
+        partial(_graphs, kinds=names),
+        verify,
+        level=level,
+        levels=(min(_SIZES), max(_SIZES)),
+        max_tokens=_SIZES.get(level, (0, 0))[1],
+        chance=sum(KINDS[name].chance for name in names) / len(names),
+        about=f'graphs: "path A D: AB AC BD" -> "AB AC BD =ABD"; A>B leads one way, AB3 weighs 3; kinds: {", ".join(names)}',
+        provides=("hints",),
+    )
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 where what follows the last "=" answers the question, whichever of the right answers it is."""
+    said = ending(completion, _TAIL)
+    if not said or not said.isascii():
+        return 0.0
+    kind, meta = KINDS[problem.meta["category"]], problem.meta
+    graph = Graph(tuple((a, b, w) for a, b, w in meta["edges"]), kind.directed, tuple(meta["ends"]))
+    return float(kind.check(graph, said, meta["best"]))
+
+
+def _tree(rng: random.Random, nodes: Sequence[str]) -> list[tuple[str, str]]:
+    order = rng.sample(nodes, len(nodes))
+    return [(rng.choice(order[:i]), node) for i, node in enumerate(order) if i]
+
+
+def _more(rng: random.Random, edges: Edges, allowed: Edges, count: int) -> list[tuple[str, str]]:
+    """Up to `count` of the allowed edges that are not there, in neither direction, added."""
+    there = {frozenset(edge) for edge in edges}
+    free = [edge for edge in allowed if frozenset(edge) not in there]
+    return [*edges, *rng.sample(free, min(count, len(free)))]
+
+
+def _connected(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    return _more(rng, _tree(rng, nodes), list(combinations(nodes, 2)), rng.randint(1, len(nodes) // 2)), ""
+
+
+def _dense(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """About two edges a node, with a clique of up to 6 in it."""
+    some = rng.sample(nodes, min(6, rng.randint(3, 3 + level // 2)))
+    edges = _more(rng, _tree(rng, nodes), list(combinations(some, 2)), 99)
+    return _more(rng, edges, list(combinations(nodes, 2)), max(0, 2 * len(nodes) - len(edges) - 4)), ""
+
+
+def _scattered(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """One part or several, of two nodes or more each."""
+    sizes = [2] * rng.randint(1, min(len(nodes) // 2, 6))
+    for _ in range(len(nodes) - sum(sizes)):
+        sizes[rng.randrange(len(sizes))] += 1
+    mixed = rng.sample(nodes, len(nodes))
+    parts = [mixed[b - size : b] for size, b in zip(sizes, accumulate(sizes), strict=True)]
+    within = [pair for part in parts for pair in combinations(part, 2)]
+    return _more(rng, [edge for part in parts for edge in _tree(rng, part)], within, rng.randint(0, len(nodes) // 3)), ""
+
+
+def _forest(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """Parts, most of the time with a cycle in them."""
+    if rng.random() < _NONE:
+        cut = rng.randint(2, len(nodes) - 2)
+        mixed = rng.sample(nodes, len(nodes))
+        return [*_tree(rng, mixed[:cut]), *_tree(rng, mixed[cut:])], ""
+    return _more(rng, _tree(rng, nodes), list(combinations(nodes, 2)), rng.randint(1, 2)), ""
+
+
+def _two_sided(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """Connected, most of the time without an odd cycle."""
+    tree = _tree(rng, nodes)
+    side = {tree[0][0]: 0}
+    for a, b in tree:
+        side[b] = 1 - side[a]
+    across = [(a, b) for a, b in combinations(nodes, 2) if side[a] != side[b]]
+    within = [(a, b) for a, b in combinations(nodes, 2) if side[a] == side[b]]
+    edges = _more(rng, tree, across, rng.randint(1, len(nodes) // 2))
+    return _more(rng, edges, within, 1 if rng.random() < _NONE else 0), ""
+
+
+def _arrows(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    edges = _more(rng, _tree(rng, nodes), list(combinations(nodes, 2)), len(nodes) // 3)
+    return [rng.choice(((a, b), (b, a))) for a, b in edges], ""
+
+
+def _before(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """Arrows that all agree with one order, or, for some, one that closes a circle."""
+    order = rng.sample(nodes, len(nodes))
+    place = {node: i for i, node in enumerate(order)}
+    edges, _ = _connected(rng, nodes, level)
+    arrows = [(a, b) if place[a] < place[b] else (b, a) for a, b in edges]
+    if rng.random() < _NONE:
+        graph = Graph(tuple((a, b, 1) for a, b in arrows), directed=True)
+        arrows = _more(rng, arrows, [(b, a) for a in nodes for _, b in on.breadth_first(graph, a)], 1)
+    return arrows, ""
+
+
+def _tour(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """A walk through every node, and edges beside it."""
+    way = "".join(rng.sample(nodes, len(nodes)))
+    return _more(rng, list(pairwise(way)), list(combinations(nodes, 2)), rng.randint(1, len(nodes) // 2)), way
+
+
+def _drawing(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """The edges of one walk that goes through every node and along no edge twice; for some, edges with too many odd nodes instead."""
+    while rng.random() < _NONE:
+        edges, _ = _connected(rng, nodes, level)
+        ends = [node for edge in edges for node in edge]
+        if sum(ends.count(node) % 2 for node in nodes) > 2:
+            return edges, ""
+    while True:
+        way = rng.sample(nodes, len(nodes))
+        for _ in range(len(nodes) // 3):
+            way.insert(rng.randint(0, len(way)), rng.choice(nodes))
+        edges = list(pairwise(way))
+        if all(a != b for a, b in edges) and len({frozenset(edge) for edge in edges}) == len(edges):
+            return edges, "".join(way)
+
+
+def _network(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
+    """Pipes from the first of an order to its last, every node on some way between."""
+    order = rng.sample(nodes, len(nodes))
+    edges = dict.fromkeys((rng.choice(order[:i]), node) for i, node in enumerate(order) if i)
+    for i, node in enumerate(order[:-1]):
+        if not any(a == node for a, _ in edges):
+            edges[(node, rng.choice(order[i + 1 :]))] = None
+    return _more(rng, list(edges), list(combinations(order, 2)), rng.randint(1, len(nodes) // 2)), order[0] + order[-1]
+
+
+KINDS: dict[str, Kind] = {
+    "path": Kind(_connected, on.solve_path, on.check_path, "a shortest way", "mark what is one step away, then two", 0.0, ends=2),
+    "dist": Kind(_connected, on.solve_distance, on.exact, "steps of a shortest way", "mark what is one step away, then two", 0.57, ends=2),
+    "cheap": Kind(
+        _connected, on.solve_cheapest, on.check_cheapest, "a way of least weight", "settle the nearest node first", 0.0, 2, weighted=True
+    ),
+    "linked": Kind(_scattered, on.solve_linked, on.exact, "is there a way, yes or no", "collect all that can be reached", 0.56, ends=2),
+    "parts": Kind(_scattered, on.solve_parts, on.exact, "how many connected parts", "collect what hangs together", 0.37),
+    "cycle": Kind(_forest, on.solve_cycle, on.check_cycle, "a cycle or none", "take nodes with one edge away again and again", 0.32),
+    "colour": Kind(
+        _two_sided, on.solve_colour, on.check_colour, "every node 0 or 1, neighbours different (A0 B1), or none", "go on by turns", 0.3
+    ),
+    "order": Kind(
+        _before,
+        on.solve_order,
+        on.check_order,
+        "all nodes so that every arrow points ahead, or none",
+        "take a free one",
+        0.26,
+        directed=True,
+    ),
+    "visit": Kind(_tour, on.solve_visit, on.check_visit, "a way through every node once", "begin where there are few edges", 0.0),
+    "trail": Kind(_drawing, on.solve_trail, on.check_trail, "a way along every edge once, or none", "count nodes of odd degree", 0.18),
+    "flow": Kind(_network, on.solve_flow, on.exact, "the most that can flow", "fill one way after the other", 0.09, 2, True, True),
+    "span": Kind(
+        _connected, on.solve_span, on.exact, "least weight that connects all", "light edges first, no circle", 0.08, weighted=True
+    ),
+    "clique": Kind(_dense, on.solve_clique, on.check_clique, "most nodes of which any two have an edge", "compare neighbours", 0.0),
+    "apart": Kind(_dense, on.solve_apart, on.check_apart, "most nodes of which no two have an edge", "begin with few neighbours", 0.0),
+    "match": Kind(_connected, on.solve_match, on.check_match, "most edges that share no node", "begin where there is one edge", 0.0),
+    "degree": Kind(_connected, on.solve_degree, on.exact, "how many edges a node has", "write them down and count", 0.39, ends=1),
+    "bridges": Kind(
+        _connected, on.solve_bridges, on.check_bridges, "the edges without which it falls apart, or none", "look for a way round", 0.22
+    ),
+    "reach": Kind(_arrows, on.solve_reach, on.check_reach, "all nodes one can get to, itself too", "follow the arrows", 0.0, 1, True),
+}
+
+
+def _graphs(rng: random.Random, level: int, kinds: tuple[str, ...]) -> Draft:
+    name = rng.choice(kinds)
+    kind = KINDS[name]
+    nodes = "".join(sorted(rng.sample("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _SIZES[level][0])))
+    drawn, planted = kind.draw(rng, nodes, level)
+    sorted_ends = [(a, b) if kind.directed else (min(a, b), max(a, b)) for a, b in rng.sample(drawn, len(drawn))]
+    most = (9 if level < 4 else 50) if kind.weighted else 1
+    edges = tuple((a, b, rng.randint(1, most)) for a, b in sorted_ends)
+    graph = Graph(edges, kind.directed, _ends(rng, kind, Graph(edges, kind.directed), planted), planted)
+    solved = kind.solve(graph)
+    arrow = ">" if kind.directed else ""
+    written = " ".join(f"{a}{arrow}{b}{w if kind.weighted else ''}" for a, b, w in edges)
+    solution = f"{solved.worked} ={solved.answer}"
+    knowledge = (kind.rule, f"; {len(nodes)} nodes", f", {len(edges)} edges")
+    return Draft(
+        question=f"{' '.join([name, *graph.ends])}: {written}",
+        answer=solved.answer,
+        solution=solution,
+        content=_content(graph),
+        meta=Frozen(category=name, edges=edges, ends=graph.ends, best=solved.best, hints=hints(knowledge, (kind.plan,), solution)),
+    )
+
+
+def _ends(rng: random.Random, kind: Kind, graph: Graph, planted: str) -> tuple[str, ...]:
+    """The nodes that are asked about: for a way, two that no edge connects where there are such, every distance as likely."""
+    if kind.draw is _network:
+        return tuple(planted)
+    if kind.ends < 2:
+        return tuple(rng.sample(graph.nodes, kind.ends))
+    by_steps: dict[int, list[tuple[str, str]]] = {}
+    for a, b in combinations(graph.nodes, 2):
+        by_steps.setdefault(_steps(graph, a, b), []).append((a, b))
+    far = [steps for steps in by_steps if steps != 1] or [1]
+    if kind.draw is _scattered and 0 in far and rng.random() < 0.7:
+        far = [0]  # so that "no" is right about half of the time at every level
+    return tuple(rng.sample(rng.choice(by_steps[rng.choice(far)]), 2))
+
+
+def _steps(graph: Graph, start: str, goal: str) -> int:
+    """Edges of a shortest way; 0 where there is none."""
+    far = {start: 0}
+    for a, b in on.breadth_first(graph, start):
+        far[b] = far[a] + 1
+    return far.get(goal, 0)
+
+
+def _content(graph: Graph) -> str:
+    """Every node by its place in the alphabet of this graph; whatever is asked about it, a graph belongs to one split."""
+    places = [(graph.place(a), graph.place(b), w) for a, b, w in graph.edges]
+    return f"{'>' if graph.directed else '-'} {sorted(places)}"

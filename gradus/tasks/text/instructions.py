@@ -1,0 +1,161 @@
+"""Checkable instructions: write a text that meets several constraints at once, each of which is checked to the letter."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from gradus.tasks.generated import Draft, generated_task
+from gradus.tasks.kinds import chosen, hints
+from gradus.tasks.text.constraints import CONSTRAINTS, TELLING, holds
+from gradus.tasks.text.texts import LEXICON, Lines, words, written
+from gradus.types import Frozen, Outcome, Problem, UserError
+from gradus.types.parts import Task
+
+_LEVELS = {  # constraints, words, lines at most
+    1: (1, (2, 4), 1),
+    2: (3, (3, 5), 1),
+    3: (4, (4, 7), 1),
+    4: (3, (8, 15), 3),
+    5: (5, (10, 20), 4),
+    6: (7, (15, 30), 5),
+    7: (9, (20, 40), 6),
+    8: (12, (30, 60), 8),
+}
+_TRIES = 40  # texts that are tried before a shorter one, or fewer constraints, will do
+_IN_FULL = 4  # from this level on, constraints are told in sentences
+_TAIL = 4096  # characters at the end of a completion that are read; a longer text meets nothing
+
+
+def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> Task:
+    """Levels 1 to 8: one to twelve constraints, from a few words to sixty in several lines; from level 4 on they are told in sentences.
+
+    `kinds`: "all" or a list of constraints to draw from, such as "words,first,no"; kinds that speak of lines start at level 4.
+    `partial`: the reward is the share of the constraints that are met.
+    Raises: UserError for a kind that is not known, or where none of the list names something that must stand in the text.
+    """
+    names = chosen("instructions", kinds, CONSTRAINTS)
+    if not set(names) & set(TELLING):
+        raise UserError(f"task instructions: kinds is {kinds}; add one that names what must stand in the text: {', '.join(TELLING)}")
+    return generated_task(
+        "instructions",
+        functools.partial(_instructions, kinds=names),
+        share if partial else verify,
+        level=level,
+        levels=(1, 8),
+        max_tokens={1: 64, 2: 120, 3: 160}.get(level, 256 if level < 6 else 512),
+        chance=0.0,
+        about='write what is asked for: "first:sun words:3 no:e" -> "...=sun or ash" (a text without "=" counts as a whole); '
+        "level: constraints, in sentences from 4 on",
+        provides=("hints",),
+    )
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 where the text meets every constraint, else 0.0."""
+    return float(all(met(problem, completion).values()))
+
+
+def share(problem: Problem, completion: str) -> Outcome:
+    """The share of the constraints that the text meets."""
+    found = met(problem, completion)
+    return sum(found.values()) / len(found)
+
+
+def met(problem: Problem, completion: str) -> dict[str, bool]:
+    """Constraint by constraint, in short form ("words:4"), whether the text meets it: what stands after the last "=", or all where there is none."""
+    text = completion[-_TAIL:].rpartition("=")[2].strip()
+    readable = "=" in completion[-_TAIL:] or len(completion) <= _TAIL
+    rules: Sequence[tuple[str, Any]] = problem.meta["constraints"]
+    return {code(kind, value): readable and holds(kind, value, text) for kind, value in rules}
+
+
+def code(kind: str, value: Any) -> str:
+    """A constraint in short form: "words:4", "letter:e2"."""
+    return CONSTRAINTS[kind].code.format(value)
+
+
+def sentence(kind: str, value: Any) -> str:
+    return CONSTRAINTS[kind].sentence.format(*str(value).split(","))
+
+
+def composed(rng: random.Random, kinds: Sequence[str], count: int, size: tuple[int, int], most: int) -> tuple[str, dict[str, Any]]:
+    """A text and `count` constraints that it meets (fewer where the kinds have no more), one of which names what must stand there."""
+    attempt = 0
+    while True:
+        attempt += 1
+        first = rng.choice([kind for kind in TELLING if kind in kinds])
+        order = [first, *rng.sample(list(kinds), len(kinds))]
+        shaping = _compatible(order, count, most)
+        # some kinds fit short texts alone, such as the first letters of all words
+        text = written(_shaped(rng, shaping, size if attempt <= _TRIES else (3, 8), most))
+        values = _fitting(rng, [*shaping, *order], shaping, text, count)
+        if set(values) & set(TELLING) and (len(values) == count or attempt > _TRIES):
+            return text, values
+
+
+def _compatible(order: Sequence[str], count: int, most: int) -> list[str]:
+    """The first kinds of different groups; none that speaks of lines where there is one line only."""
+    picked: list[str] = []
+    for kind in order:
+        if len(picked) < count and not _clashes(kind, picked) and (most > 1 or not CONSTRAINTS[kind].lines):
+            picked.append(kind)
+    return picked
+
+
+def _clashes(kind: str, others: Iterable[str]) -> bool:
+    """Whether a kind is there already, or one of its group."""
+    group = CONSTRAINTS[kind].group
+    return any(kind == other or (group and group == CONSTRAINTS[other].group) for other in others)
+
+
+def _shaped(rng: random.Random, kinds: Sequence[str], size: tuple[int, int], most: int) -> Lines:
+    """Words at random, in lines, changed by the shapes of the kinds in their fixed order."""
+    count = rng.randint(*size)
+    several = any(CONSTRAINTS[kind].lines for kind in kinds)
+    rows = min(rng.randint(2, most), count) if several else 1
+    cuts = [round(count * i / rows) for i in range(rows + 1)]
+    made = [[rng.choice(LEXICON) for _ in range(a, b)] for a, b in pairwise(cuts)]
+    for kind, constraint in CONSTRAINTS.items():
+        if kind in kinds and constraint.shape:
+            made = constraint.shape(rng, made)
+    return made
+
+
+def _fitting(rng: random.Random, kinds: Sequence[str], shaping: Sequence[str], text: str, count: int) -> dict[str, Any]:
+    """Up to `count` kinds with values that the text meets; of those that shape a text, and of those about lines, only the ones that did."""
+    values: dict[str, Any] = {}
+    for kind in kinds:
+        constraint = CONSTRAINTS[kind]
+        if len(values) == count or _clashes(kind, values) or ((constraint.shape or constraint.lines) and kind not in shaping):
+            continue
+        value = constraint.value(rng, text)
+        if value is not None and holds(kind, value, text):
+            values[kind] = value
+    return values
+
+
+def _instructions(rng: random.Random, level: int, kinds: Sequence[str]) -> Draft:
+    count, size, most = _LEVELS[level]
+    text, values = composed(rng, kinds, count, size, most)
+    rules = tuple(rng.sample(list(values.items()), len(values)))
+    codes = [code(kind, value) for kind, value in rules]
+    if level < _IN_FULL:
+        question = " ".join(codes)
+        solution = f"{' '.join(f'{i + 1}:{word}' for i, word in enumerate(text.split()))}={text}"
+    else:
+        question = "\n".join(["Write a text:", *(f"- {sentence(kind, value)}" for kind, value in rules)])
+        solution = text
+    meta: Mapping[str, Any] = Frozen(
+        constraints=rules,
+        category=str(len(rules)),
+        hints=hints(
+            ("every word of the list counts", ", words are what stands between spaces", ", nothing else is asked for"),
+            (f"{len(words(text))} words", f" will do, the first being {words(text)[0]}", f", the last {words(text)[-1]}"),
+            solution,
+        ),
+    )
+    return Draft(question, text, solution, " ".join(sorted(codes)), meta)

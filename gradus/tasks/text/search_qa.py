@@ -1,0 +1,64 @@
+"""Search QA: questions of one to three hops over a made-up world, answered by searching its corpus."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial
+from random import Random
+
+from gradus.tasks.demonstrations import demonstrated
+from gradus.tasks.generated import Draft, Generated
+from gradus.tasks.text.search_environment import RELATIONS, Inquiry, SearchQA, chain, corpus, solution
+from gradus.types import Frozen, Sampling
+from gradus.types.parts import Task
+
+INSTRUCTION = "Find it out. Write search: words, or answer: name"
+LEVELS = (1, 3)  # hops at least and at most
+
+
+def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3) -> Task:
+    """Answer questions of `level` hops by BM25 search over a corpus that `seed` and `people` determine. Reward 1 for the exact name."""
+    environment = SearchQA(seed, people, top)
+    source = Generated("search_qa", partial(make, settings=environment), level, LEVELS)
+    return Task(
+        "search_qa",
+        source,
+        replace(source, held_out=True),
+        environment=environment,
+        provides=frozenset({"demonstration", "solution", "difficulty"}),
+        about="answer questions of several hops by searching a generated corpus; a turn is a search or the answer",
+        sampling=Sampling(max_tokens=64),
+        level=level,
+    )
+
+
+def make(rng: Random, level: int, settings: SearchQA) -> Draft:
+    """A question whose answer is not the entity it starts from, and a search a hop as its demonstration."""
+    world = corpus(settings.seed, settings.people)
+    while True:
+        entity, kind = rng.choice(_starts(settings.seed, settings.people))
+        relations = _path(rng, kind, level)
+        if relations is not None and chain(world, entity, relations)[-1] != entity:
+            break
+    question = f"What is the {' of the '.join(reversed(relations))} of {entity}?"
+    actions = solution(world, entity, relations)
+    answer = chain(world, entity, relations)[-1]
+    pairs = demonstrated(Inquiry(answer, settings), actions)
+    return Draft(f"{INSTRUCTION}\n{question}", answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+
+
+@cache
+def _starts(seed: int, people: int) -> tuple[tuple[str, str], ...]:
+    """(entity, kind) of all that a question can start from."""
+    return tuple((entity, kind) for kind in RELATIONS for entity in corpus(seed, people).entities[kind])
+
+
+def _path(rng: Random, kind: str, hops: int) -> tuple[str, ...] | None:
+    """Relations that lead on from an entity of this kind, hop by hop; None where one leads to a thing that has none."""
+    path: tuple[str, ...] = ()
+    for _ in range(hops):
+        if kind not in RELATIONS:
+            return None
+        relation = rng.choice(sorted(RELATIONS[kind]))
+        path, kind = (*path, relation), RELATIONS[kind][relation]
+    return path

@@ -1,0 +1,36 @@
+"""The steps of a run, and its work between them: save, evaluate, go back where numbers went bad, end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from gradus.training.health import sound
+from gradus.training.recovery import beyond_bearing, go_back, obey
+from gradus.training.run import Run
+
+
+async def boundaries(run: Run) -> AsyncIterator[int]:
+    """The steps still to do. At each boundary the run saves, then evaluates; it ends at the last step, where the study says so, or is stopped."""
+    setting = run.recipe.setting
+    while True:
+        if beyond_bearing(run):
+            go_back(run)
+        last = run.step >= setting.steps
+        due = setting.save_every and run.step % setting.save_every == 0 and run.step > 0 and sound(run.numbers, run.players)
+        run.mark()
+        stopped = run.stop.boundary(last=last)
+        if last or due or stopped:
+            run.save(planned=bool(due))
+        if stopped:
+            return
+        obey(run)
+        run.measured = {}
+        if run.recipe.study is not None and (last or run.step == 0 or (setting.eval_every and run.step % setting.eval_every == 0)):
+            last = await run.evaluate() or last
+        if last:
+            run.finish()
+            return
+        yield run.step
+        run.stop.release()
+        run.step += 1
+

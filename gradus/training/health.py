@@ -1,0 +1,52 @@
+"""The health of a run: skipped updates, broken weights, smaller micro-batches, and the correction of losses. All of it is part of the run's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradus.types.guards import Agreement
+
+SOUND: Mapping[str, Any] = {"streak": 0, "cause": "", "broken": False, "restarts": 0, "correcting": False}
+"""The state of a healthy run. `streak`: skipped updates in a row; `cause`: the first reason; `broken`: a weight is not finite; `restarts`: returns
+to a checkpoint; `correcting`: losses are weighted by importance ratios."""
+
+
+def sound(numbers: Mapping[str, Any], players: Mapping[str, Any]) -> bool:
+    """Whether a later return to this state is safe: no update was skipped just now, and all weights and optimiser moments are finite."""
+    import torch
+
+    learning = [player for player in players.values() if player.learns]
+    moments = (t for player in learning for state in player.optimizer.state.values() for t in state.values() if torch.is_tensor(t))
+    weights = (p for player in learning for p in player.parameters)
+    return not numbers["streak"] and all(bool(torch.isfinite(t).all()) for t in (*weights, *moments))
+
+
+def watched(numbers: Mapping[str, Any], players: Mapping[str, Any]) -> dict[str, Any]:
+    """The health as plain values, with the size and pace that every player has learned about itself."""
+    return {**numbers, "players": {name: player.watched() for name, player in players.items()}}
+
+
+def watch(state: Mapping[str, Any], players: Mapping[str, Any], agreement: Agreement) -> dict[str, Any]:
+    """The inverse of `watched`: returns the numbers and sets the players. A missing value is that of a healthy run."""
+    numbers = {name: state.get(name, value) for name, value in SOUND.items()}
+    for name, player in players.items():
+        player.watch(state.get("players", {}).get(name, {}))
+    weigh(players, agreement, correcting=numbers["correcting"])
+    return numbers
+
+
+def splits(players: Mapping[str, Any]) -> dict[str, float]:
+    """The tokens of a micro-batch, for every player whose micro-batches became smaller because memory ran out."""
+    small = {name: p.micro_tokens for name, p in players.items() if p.micro_tokens < p.setting.micro_tokens}
+    return {"micro_tokens" if name == "policy" else f"{name}/micro_tokens": float(tokens) for name, tokens in small.items()}
+
+
+def weigh(players: Mapping[str, Any], agreement: Agreement, *, correcting: bool) -> None:
+    """Puts the correction on the objective of every learning player, or takes it off."""
+    from gradus.objectives.corrections import MaskedImportance
+    from gradus.objectives.terms import TruncatedImportance
+
+    kind = MaskedImportance if agreement.above == "mask" else TruncatedImportance
+    for player in players.values():
+        player.correct(kind(agreement.cap) if correcting and player.learns else None)

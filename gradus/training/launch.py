@@ -1,0 +1,140 @@
+"""From a plan's parts to a trained run: everything is checked and built, then the loop runs under signals, limits and the watchdog."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gradus.lab.folder import RunFolder
+from gradus.players.build import build_players
+from gradus.recipe.compatibility import check_fit
+from gradus.recipe.core import Recipe
+from gradus.rewards.combine import check_reward
+from gradus.runtime.memory import limited
+from gradus.training.interrupts import Cut, unheard
+from gradus.training.loop import train
+from gradus.training.run import OnStep, Run
+from gradus.types import Frozen, Key, UserError
+from gradus.types.guards import bytes_of
+from gradus.types.parts import Task
+
+
+def prepare(
+    recipe: Recipe,
+    task: Task,
+    model: str | Path | None = None,
+    *,
+    seed: int = 0,
+    folder: RunFolder | None = None,
+    on_step: OnStep | None = None,
+    view: Any = None,
+    device: str = "cpu",
+) -> Run:
+    """A run ready to train: parts checked against task and model, players built. Raises UserError with what to add where they do not fit."""
+
+    if recipe.environment is not None:
+        task = replace(task, environment=recipe.environment)
+    check_fit(recipe, task)
+    recipe = judgeable(recipe, task, view.message if view is not None else None)
+    players = build_players(recipe, model, task, Key(seed), device)
+    check_fit(recipe, task, players)
+    anew = partial(build_players, without_engines(recipe), model, task, Key(seed), device)
+    return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view, anew=anew)
+
+
+def without_engines(recipe: Recipe) -> Recipe:
+    """The recipe, every player sampled from by itself."""
+    return replace(recipe, players=Frozen({name: replace(player, engine=None) for name, player in recipe.players.items()}))
+
+
+def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = None) -> Recipe:
+    """The recipe, its rewards asked whether they can judge the task. Raises the first one's UserError.
+
+    Where they cannot, but all that is trained on brings its reward with it, it is trained without the evaluations that would ask them.
+    """
+    check_reward(getattr(recipe.study, "reward", None), task)
+    try:
+        check_reward(recipe.reward, task)
+    except UserError:
+        if getattr(recipe.rollout, "judges", lambda _: True)(task):
+            raise
+        study = recipe.study
+        if study is not None and getattr(study, "reward", None) is None and getattr(study, "judges", lambda _: True)(task):
+            if say is not None:
+                say(f"task {task.name} has no answers, so nothing is evaluated while training; --study.reward FILE.py:FUNCTION would")
+            return replace(recipe, study=None)
+    return recipe
+
+
+def go(run: Run) -> Run:
+    """Trains the run to its end, its folder held against other processes."""
+    with run.folder.claimed() if run.folder is not None else nullcontext():
+        return proceed(run)
+
+
+def proceed(run: Run) -> Run:
+    """Trains the run to its end, or to where it is stopped; whoever calls holds its folder.
+
+    A run with a folder hears signals: it saves, then raises KeyboardInterrupt for SIGINT, SystemExit with 143 for SIGTERM and 129 for SIGHUP.
+    Where its time is up it saves and is returned; `run.stop.asked` is then "time".
+    """
+    import torch
+
+
+    devices = dict.fromkeys(p.device for player in run.players.values() for p in player.policy.network.parameters())
+    torch.use_deterministic_algorithms(all(device.type == "cpu" for device in devices))
+    # To fill all that is made with NaN, before it is written, is one more pass over memory, for reads that nothing here makes.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    if run.view is not None:
+        run.view.start(run.recipe.setting.steps, run.step)
+    try:
+        memory = run.recipe.setting.memory
+        bound = limited(None if memory is None else bytes_of(memory), next(iter(devices), "cpu"))
+        say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
+        watched = run.watchdog.watching(say, run.recipe.setting.max_wait)
+        with watched, bound, _unsearched(), suppress(Cut), run.stop.listening() if run.folder is not None else nullcontext():
+            asyncio.run(_trained(run))
+    finally:
+        if run.view is not None:
+            run.view.stop()
+        if run.sinks is not None:
+            run.sinks.close()
+    run.rescue()  # once more, for a stop that came before the loop had begun
+    if run.stop.fault is not None:
+        raise run.stop.fault
+    if run.stop.asked == "SIGINT":
+        raise KeyboardInterrupt
+    if run.stop.asked not in (None, "time"):
+        raise SystemExit(run.stop.code)
+    return run
+
+
+@contextmanager
+def _unsearched() -> Iterator[None]:
+    """What is there already is left out of the search for garbage, which would stop a step for a tenth of a second now and then."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+async def _trained(run: Run) -> None:
+    asyncio.get_running_loop().set_exception_handler(unheard)
+    try:
+        await train(run)
+    except (Cut, asyncio.CancelledError):
+        run.rescue()  # before anything else is waited for: whoever stops a run may not wait long
+        raise
+    finally:
+        for reward in (run.recipe.reward, getattr(run.recipe.study, "reward", None)):
+            closing = getattr(reward, "close", None)
+            if closing is not None:
+                await closing()

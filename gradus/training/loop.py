@@ -1,0 +1,100 @@
+"""The training loop: every method is a choice at one of these places, and nothing else varies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from gradus.selection.filters import without_failures
+from gradus.training.boundaries import boundaries
+from gradus.training.recovery import updated, whole
+from gradus.training.rollout_mismatch import agree
+from gradus.types import Group, UserError
+from gradus.types.parts import Credited
+
+if TYPE_CHECKING:
+    from gradus.training.run import Run
+    from gradus.training.world import RunWorld
+    from gradus.types.batch import Batch
+
+
+async def train(run: Run) -> None:
+    """Runs the recipe from the run's step to its last. State exists at step boundaries, where the run saves and evaluates."""
+    async for step in boundaries(run):
+        recipe, world = run.at(step)
+        started = time.perf_counter()
+        requests = await world.more(recipe.setting.prompts)
+        groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
+        refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
+        await agree(run, groups, world)
+        rolled = time.perf_counter()
+        kept, dropped = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
+        credited, batches = await credit(run, kept, world)
+        run.must_finish()
+        metrics = updated(run, recipe, batches, groups, world)
+        run.follow()
+        await run.memory.learn(recipe, credited, dropped, world)
+        timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
+        run.record(step, merged(groups, credited), {**world.notes, **metrics}, world.spent, timings)
+
+
+async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list[Group], dict[str, Batch]]:
+    """The policy's groups with their advantages, and one batch for every player that learns."""
+    from gradus.objectives.terms import needs_of
+    from gradus.types.batch import make_batch
+
+    credited: dict[str, list[Group]] = {"policy": list(kept)}
+    batches: dict[str, Batch] = {}
+    for name, player in run.players.items():
+        spec = player.spec
+        if not player.learns or not kept:
+            continue
+        source = name if spec.learns_from == "own" else spec.learns_from
+        groups = theirs(kept if spec.credit is not None else credited[source], source)
+        needs = (*getattr(spec.credit, "needs", ()), *needs_of(spec.objective))
+        signals = await world.signals(groups, needs)
+        if spec.credit is not None:
+            rule = await run.memory.call("credit" if name == "policy" else f"players.{name}.credit", spec.credit, "assign", groups, signals)
+            groups = with_credit(groups, rule)
+        credited[name] = groups
+        batches[name] = make_batch(groups, {s: signals[s] for s in needs_of(spec.objective)}, dtype=player.dtype)
+    return credited["policy"], batches
+
+
+def theirs(groups: Sequence[Group], player: str) -> list[Group]:
+    """The groups less the trajectories of other players; a group left empty goes."""
+    mine = (g.but(trajectories=tuple(t for t in g.trajectories if t.player == player)) for g in groups)
+    return [g for g in mine if g.trajectories]
+
+
+def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) -> list[Group]:
+    """The groups with advantages and returns written into their trajectories. Raises UserError where a rule gave something else."""
+    given = [len(row) if all(isinstance(c, Credited) for c in row) else "no Credited" for row in credits]
+    if given != (due := [len(g.trajectories) for g in groups]):
+        raise UserError(
+            "the credit rule must give a list of Credited for every group, one for each of its trajectories (gradus.credit.groups.spread "
+            f"makes them from a number each); the groups have {due!s:.60} trajectories and it gave {given!s:.60}"
+        )
+    return [
+        g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns) for t, c in zip(g.trajectories, row, strict=True)))
+        for g, row in zip(groups, credits, strict=True)
+    ]
+
+
+def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
+    """All groups of the step, failed and dropped trajectories too, with the advantages of those that were credited."""
+    known = {t.id: t for g in credited for t in g.trajectories}
+    return [g.but(trajectories=tuple(known.get(t.id, t) for t in g.trajectories)) for g in groups]
+
+
+def refuse_failures(groups: Sequence[Group], share: float, refused: Callable[[], str] = str) -> None:
+    """Raises UserError where more than `share` of the step's trajectories failed, with the commonest reason and what `refused` says then."""
+    reasons = [t.failed for g in groups for t in g.trajectories]
+    failed = [r for r in reasons if r is not None]
+    if failed and len(failed) > share * len(reasons):
+        common = max(set(failed), key=failed.count)
+        raise UserError(
+            f"{len(failed)} of {len(reasons)} trajectories of this step have no reward, more than the {share:.0%} allowed; the commonest "
+            f"reason: {common}{refused()}. Mend that and go on with gradus resume RUN (start again where there is no folder), or allow more with --max_failed"
+        )

@@ -1,0 +1,212 @@
+"""What a run is made of, in words that can be stored: recipe, task, model, seed; and the objects that the words name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from gradus.lab.folder import RECIPE, RunFolder, is_run
+from gradus.lab.trackers import names_of
+from gradus.recipe import registry
+from gradus.recipe.core import PROFILES, Recipe, get, put
+from gradus.recipe.overrides import annotation, declared, read
+from gradus.recipe.serialise import from_json, to_json
+from gradus.types import UserError, unknown
+from gradus.types.parts import Task
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run was asked for, in words that can be stored: enough to build it again."""
+
+    recipe: Recipe
+    task: str
+    model: str | None = None
+    seed: int = 0
+    task_options: tuple[tuple[str, str], ...] = ()
+    device: str = "cpu"
+    log: tuple[str, ...] = ()  # other places that the metrics go to
+    processes: int = 1  # that train together; with the result of one, so not kept with the run
+
+    def stored(self) -> dict[str, Any]:
+        model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
+        is_path = self.task not in registry.task_modules() and Path(self.task).exists()
+        task = str(Path(self.task).resolve()) if is_path else _absolute(self.task)
+        return {
+            "recipe": to_json(self.recipe),
+            "task": task,
+            "task_options": [[name, str(Path(value).resolve()) if _is_path(name, value) else value] for name, value in self.task_options],
+            "model": model,
+            "seed": self.seed,
+            "device": self.device,
+            **({"log": list(self.log)} if self.log else {}),
+        }
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Plan:
+        """The inverse of `stored`. Raises UserError where the recipe uses code that is gone or has changed."""
+        options = tuple((str(name), str(value)) for name, value in stored["task_options"])
+        log = tuple(str(name) for name in stored.get("log", ()))
+        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"), log)
+
+
+DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
+_FIELDS = {"source.path": "path", "held_out.path": "held_out"}
+
+
+class _Makers(Mapping[str, Callable[..., Task]]):
+    """Task makers by name, imported on use."""
+
+    def __getitem__(self, name: str) -> Callable[..., Task]:
+        if name not in registry.task_modules():
+            raise KeyError(name)
+        return registry.task_maker(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in registry.task_modules()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry.task_modules())
+
+    def __len__(self) -> int:
+        return len(registry.task_modules())
+
+
+TASKS = _Makers()
+
+
+def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
+    """The task of a name, file, file.py:task, data set or mixture. Options are given to its maker, or set on the task at a dotted field."""
+    from gradus.tasks.data.loaders import load_task as load
+    from gradus.tasks.data.loaders import options_of
+
+    if not isinstance(spec, str):
+        raise UserError(
+            f"a task must be a Task or text (a name, a file of problems, file.py:task), not {type(spec).__name__}; "
+            "write rows into a JSON lines file and name it (a data set has to_json)"
+        )
+    options = dict(options or {})
+    known = options_of(spec, TASKS)
+    # a field of a source that the maker takes by its own name goes through the maker, which knows what else hangs on it
+    options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
+    given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
+    task = load(spec, TASKS, **given)
+    for path, text in options.items():
+        names = {*known, *(f.name for f in fields(task) if f.name != "level" or task.level is not None)}  # rows of a file have no levels
+        if path.partition(".")[0] not in names:
+            raise unknown("option", f"--task.{path}", [f"--task.{n}" for n in names], f"Of the task {spec}")
+        parent, _, name = path.rpartition(".")
+        holder = get(task, parent) if parent else task
+        value = read(text, annotation(holder, name), get(task, path), f"task.{path}")
+        try:
+            task = put(task, path, value)
+        except UserError as error:
+            raise UserError(f"--task.{path} {text}: {error}") from None
+    return task
+
+
+def plan(
+    recipe: str | Recipe = "grpo",
+    task: str | None = None,
+    *,
+    model: str | None = None,
+    reward: str | Any | None = None,
+    profile: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    task_options: Mapping[str, str] | None = None,
+    log: str | Sequence[str] | None = None,
+) -> Plan:
+    """A plan from words. Without a task: the default for the kind of policy that the recipe trains.
+
+    The profile is `tiny` for built-in models and `small` for others, unless named.
+    """
+    check_seed(seed)
+    made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
+    task = DEFAULT_TASKS[made.policy] if task is None else task
+    if profile is not None and profile not in PROFILES:
+        raise unknown("profile", profile, PROFILES, "Give it with --profile")
+    if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
+        made = made.but(setting=PROFILES[profile or "small"])
+    if reward is not None:
+        from gradus.training.plan import judged_by
+
+        made = judged_by(made, _absolute(reward) if isinstance(reward, str) else reward)
+    if steps is not None:
+        if steps < 0:
+            raise UserError(f"--steps is {steps}; it must be 0 or more")
+        made = made.but(setting__steps=steps)
+    return Plan(made, task, model, seed, tuple((task_options or {}).items()), device, names_of(log))
+
+
+def check_seed(seed: int) -> None:
+    """Raises UserError for a seed from which no draws can be keyed."""
+    if not 0 <= seed < 2**64:
+        raise UserError(f"--seed is {seed}; it must be at least 0 and less than 2^64")
+
+
+def _is_path(name: str, value: str) -> bool:
+    """Whether the value of a task's option is a file or folder that is there; a plain word is one only where the option asks for a path."""
+    asked = name.rpartition(".")[2] in ("path", "held_out")
+    return (asked or "/" in value or "." in value) and Path(value).exists()
+
+
+def _absolute(spec: str) -> str:
+    """FILE.py:NAME with the file's whole path, so that a run can be resumed from any folder."""
+    file, colon, name = spec.rpartition(":")
+    return f"{Path(file).resolve()}{colon}{name}" if colon and Path(file).is_file() else spec
+
+
+def plan_of(folder: RunFolder) -> Plan:
+    """What a run was asked for. Raises UserError where its recipe is not one, or uses what is gone or has changed."""
+    try:
+        return Plan.read(folder.recipe())
+    except UserError as error:
+        raise UserError(f"{folder.path / RECIPE}: {str(error).removeprefix(f'{folder.path / RECIPE}').lstrip()}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"{folder.path / RECIPE} is not what this version of gradus wrote ({type(error).__name__}: {error}); put the old file back, "
+            "or use the version named in provenance.json"
+        ) from error
+
+
+def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:
+    """The model folder that a path means: the folder itself, or the final (else the best, else the newest) model of a run."""
+    if model_or_run in (None, "tiny"):
+        return None
+    path = Path(str(model_or_run))
+    if not is_run(path):
+        return str(path)
+    opened = RunFolder.open(path)
+    for name in (which, "final", "best"):
+        if (found := opened.model(name)) is not None:
+            return str(found)
+    checkpoint, _ = opened.latest()
+    if checkpoint is None:
+        raise UserError(f"run {path} has no checkpoint yet, so it holds no model; go on with it: gradus resume {path}")
+    return str(checkpoint.path / "model")
+
+
+def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
+    """The recipe with FILE.py:FUNCTION, a function, a reward, or a reward model's folder (that of its run: the best, else the last) as reward.
+
+    A reward model becomes the frozen player `judge`, whose value head scores. Raises UserError for a folder that holds none.
+    """
+    from gradus.rewards.functions import reward_from
+
+    if not (isinstance(reward, str) and Path(reward).is_dir()):
+        return recipe.but(reward=reward_from(reward))
+    from gradus.policies.heads import FILE
+    from gradus.rewards.reward_model import RewardModel
+    from gradus.training.plan import model_of
+    from gradus.types.players import Player
+
+    model = Path(str(model_of(reward, "best"))).resolve()
+    if not (model / FILE).is_file():
+        raise UserError(
+            f"the folder {reward} holds no reward model: {model} has no {FILE}; give the run of a recipe that trains a value head"
+        )
+    return recipe.but(reward=RewardModel("judge"), players__judge=Player(str(model)))

@@ -1,0 +1,151 @@
+"""What a run does when numbers go bad: it skips the update and keeps what went wrong, then goes back to its last good checkpoint, then stops.
+
+All of it is a function of the run's state and of facts that are on the disk before they are acted on, so a run that is killed meanwhile comes
+out the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gradus.lab import bad
+from gradus.lab.checkpoints import Checkpoint
+from gradus.training.health import watch
+from gradus.training.memory import Memory
+from gradus.types import Group, UserError
+
+if TYPE_CHECKING:
+    from gradus.recipe.core import Recipe
+    from gradus.training.run import Run
+    from gradus.training.world import RunWorld
+    from gradus.types.batch import Batch
+    from gradus.updates.diagnosis import Diagnosis
+
+RESTART = "restart"
+def whole(groups: Sequence[Group]) -> list[Group]:
+    """The groups less the trajectories whose log-probabilities are not finite: these are no fault of a reward, and `updated` sees to them."""
+    return [g.but(trajectories=tuple(t for t in g.trajectories if all(c.finite for c in t.contexts))) for g in groups]
+
+
+def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequence[Group], world: RunWorld) -> dict[str, float]:
+    """The update of a step and its metrics. Nobody moves where what the update is given is not finite.
+
+    `groups`: all that the step sampled. Where the log-probability of any action is not finite, the weights that chose it are broken.
+    """
+    from gradus.updates.diagnosis import of_batch, of_samples, of_weights
+
+    found = [d for d in (of_samples(groups), *(of_batch(name, batch) for name, batch in batches.items())) if d is not None]
+    metrics = {"skipped": 1.0} if found else dict(recipe.update.apply(run.players, batches, world.step, world.key))
+    for player in run.players.values():
+        found, player.bad = [*found, *player.bad], []
+        for spike in player.spikes:
+            _note_spike(run, world.step, spike)
+        player.spikes = []
+    if (broken := of_weights(run.players)) is not None:
+        found = [*found, broken]
+    run.numbers = {**run.numbers, "broken": broken is not None}
+    if found:
+        _note(run, world.step, found)
+        return {**metrics, "bad_numbers": float(len(found))}
+    if any(batch.actions for batch in batches.values()):
+        run.numbers = {**run.numbers, "streak": 0, "cause": "", "broken": False}
+    return metrics
+
+
+def _note_spike(run: Run, step: int, spike: Mapping[str, Any]) -> None:
+    if run.folder is not None:
+        run.folder.append_spike(step, spike)
+    _say(
+        run,
+        f"step {step}: the gradient of {spike['player']} has norm {spike['norm']:.3g}, the last ones {spike['median']:.3g}; its move is skipped",
+    )
+
+
+def _note(run: Run, step: int, found: list[Diagnosis]) -> None:
+    numbers = run.numbers
+    run.numbers = {**numbers, "streak": numbers["streak"] + 1, "cause": numbers["cause"] or str(found[0])}
+    kept = "" if run.folder is None else f"; see {bad.keep(run.folder.path, step, numbers['restarts'], found)}"
+    done = "no move mends that" if numbers["broken"] else "the update is skipped"
+    _say(run, f"step {step}: {found[0]}; {done}{kept}")
+
+
+def _say(run: Run, text: str) -> None:
+    if run.view is not None:
+        run.view.message(text)
+
+
+def beyond_bearing(run: Run) -> bool:
+    """Whether the run must go back: so many updates in a row were skipped, or weights are broken, which no step mends."""
+    return bool(run.numbers["broken"] or run.numbers["streak"] >= run.recipe.setting.guard.in_a_row)
+
+
+def go_back(run: Run) -> None:
+    """Puts the run at its last good checkpoint, or its start, from where it draws other data. Raises UserError where it may not any more.
+
+    The steps given up leave their metrics in `bad/`; that the run went back is a fact of the step to which it went.
+    """
+    guard, numbers = run.recipe.setting.guard, run.numbers
+    if run.folder is None or numbers["restarts"] >= guard.returns:
+        raise UserError(_cause(run))
+    checkpoint, passed = run.folder.latest(only_planned=True)
+    number, to = numbers["restarts"] + 1, 0 if checkpoint is None else checkpoint.step
+    given_up = [row for row in run.folder.metrics() if row["step"] >= to]
+    about = {"step": run.step, "went_back_to": to, "cause": numbers["cause"], "passed_over": passed, "metrics": given_up}
+    with run.stop.saving():
+        bad.keep_abandoned(run.folder.path, number, about)
+        run.folder.append_fact(to, RESTART, str(number))
+        _put_back(run, checkpoint)
+        run.folder.cut_back(run.step)
+        run.metrics = run.folder.metrics()
+        run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": "", "broken": False}
+        run.mark()
+    if run.sinks is not None:
+        run.sinks.back(run.step)
+    _say(
+        run,
+        f"{_what(numbers)} ({numbers['cause']}); going back from step {about['step']} to step {to}, "
+        f"with other data from there (return {number} of {guard.returns})",
+    )
+
+
+def _put_back(run: Run, checkpoint: Checkpoint | None) -> None:
+    if checkpoint is not None:
+        run.restore(checkpoint)
+    else:
+        _begin_again(run)
+
+
+def _begin_again(run: Run) -> None:
+    """The state before the first step: weights as they were given, nothing remembered."""
+    if run.anew is None:
+        raise UserError("numbers went bad before the first checkpoint of a run that was not made by `prepare`; start it again")
+    for name, player in run.anew().items():
+        run.players[name].load(player.tensors(), 0)
+    run.step, run.best, run.history, run.memory, run.saved = 0, {}, {}, Memory(), None
+    run.numbers = watch({}, run.players, run.recipe.setting.agreement)
+
+
+def obey(run: Run) -> None:
+    """Takes up what was decided at this boundary when it was passed before: that the run went back to it."""
+    number = 0 if run.folder is None else int(run.folder.facts(run.step).get(RESTART, 0))
+    if number > run.numbers["restarts"]:
+        run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": "", "broken": False}
+
+
+def _what(numbers: Mapping[str, Any]) -> str:
+    if numbers["broken"]:
+        return "a move has broken the weights"
+    count = numbers["streak"]
+    return "an update was skipped" if count == 1 else f"{count} updates in a row were skipped"
+
+
+def _cause(run: Run) -> str:
+    numbers = run.numbers
+    count = numbers["restarts"]
+    tried = f" after {count} return{'s' * (count > 1)} to a checkpoint" if count else ""
+    kept = f"; {run.folder.path / bad.BAD} holds what went wrong" if run.folder is not None else ""
+    return (
+        f"{_what(numbers)}{tried}: {numbers['cause']}{kept}. Lower --learning_rate or --optimizer.clip, take "
+        "--precision float32, or mend the reward or credit rule that gives such numbers; --guard.in_a_row and --guard.returns allow more"
+    )

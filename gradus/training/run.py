@@ -1,0 +1,252 @@
+"""A run: recipe, task, players and memory brought together, trained by the loop, kept on disk."""
+
+from __future__ import annotations
+
+import copy
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.lab.atomic_files import PARTIAL, room
+from gradus.lab.checkpoints import steps
+from gradus.lab.folder import RunFolder
+from gradus.recipe.core import Recipe, changes
+from gradus.recipe.old_paths import class_today
+from gradus.study.summary import summarise
+from gradus.training.health import SOUND, splits, watch, watched
+from gradus.training.interrupts import Stop
+from gradus.training.memory import Memory
+from gradus.training.watchdog import Watchdog
+from gradus.training.world import RunWorld
+from gradus.types import Group, Key, Request, Sampling, UserError
+from gradus.types.parts import Task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OnStep = Callable[["Run", Mapping[str, Any], Sequence[Group]], None]
+
+
+@dataclass(eq=False)
+class Run:
+    """Everything that a run is. Its state at a step boundary: players, memory, the best evaluation so far, the step, what lagged players wait for."""
+
+    recipe: Recipe
+    task: Task
+    players: dict[str, Any]
+    seed: int = 0
+    folder: RunFolder | None = None
+    on_step: OnStep | None = None
+    view: Any = None  # a live table, or None
+    sinks: Any = None  # other places that get every row of the metrics, or None
+    memory: Memory = field(default_factory=Memory)
+    step: int = 0
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)  # {"step", "accuracy", "since"}
+    history: dict[str, list[Any]] = field(default_factory=dict)  # weights that lagged players wait for
+    saved: int | None = None  # step of the newest checkpoint
+    measured: dict[str, Any] = field(default_factory=dict)  # the evaluation of the coming step
+    moved: dict[str, int] = field(default_factory=dict)
+    stop: Stop = field(default_factory=Stop)  # what may end the run before its last step
+    begun: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None  # memory, best, numbers at the boundary, before its evaluation
+    numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # what has gone bad
+    anew: Callable[[], dict[str, Any]] | None = None  # makes the players as they were at the start
+    watchdog: Watchdog = field(default_factory=Watchdog)  # names what is waited for, while the run trains
+
+    @property
+    def key(self) -> Key:
+        """The seed's, or another one after a return to a checkpoint: the run then draws other data."""
+        restarts = self.numbers["restarts"]
+        return Key(self.seed).fold("restart", restarts) if restarts else Key(self.seed)
+
+    def mark(self) -> None:
+        """Keeps what parts remember as it is at this boundary, for a step that is cut short."""
+        self.begun = copy.deepcopy((self.memory.states, self.best, watched(self.numbers, self.players)))
+
+    def must_finish(self) -> None:
+        """From here on the step changes weights: a stop waits for its end."""
+        self.stop.hold()
+
+    def rescue(self) -> None:
+        """Saves the state in which the step began that was cut short; nothing has moved since but what parts remember."""
+        if self.stop.cut:
+            if self.begun is not None:
+                self.memory, self.best = Memory(self.begun[0]), self.begun[1]
+                self.numbers = watch(self.begun[2], self.players, self.recipe.setting.agreement)
+            try:
+                self.save()
+            except Exception as error:  # an event loop that closes would only print it
+                self.stop.fault = error
+
+    def at(self, step: int) -> tuple[Recipe, RunWorld]:
+        """The recipe as the schedule has it at this step, and the step's world."""
+        self.moved = {name: player.updates for name, player in self.players.items()}
+        recipe = scheduled(self.recipe, step)
+        world = self.world(recipe, "train")
+        for player in self.players.values():
+            player.record = world
+        return recipe, world
+
+    def world(self, recipe: Recipe, purpose: str, reward: Any = None) -> RunWorld:
+        return RunWorld(
+            step=self.step,
+            purpose=purpose,
+            seed=self.key if purpose == "train" else Key(self.seed),  # evaluations ask the same, whatever has gone bad
+            task=self.task,
+            players=self.players,
+            reward=reward or recipe.reward,
+            sampling=sampling_of(recipe, self.task),
+            group=recipe.setting.group,
+            progress=self.step / max(recipe.setting.steps, 1),
+            choose=partial(self._choose, recipe) if purpose == "train" else None,
+            watchdog=self.watchdog,
+            **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),
+        )
+
+    async def _choose(self, recipe: Recipe, count: int, world: RunWorld) -> list[Request]:
+        return await self.memory.call("curriculum", recipe.curriculum, "choose", self.task.source, count, world)
+
+    async def evaluate(self) -> bool:
+        """Measures on held-out problems, tokens included, keeps the best weights; whether the run should stop here."""
+        recipe, study = self.recipe, self.recipe.study
+        started = time.perf_counter()
+        world = self.world(recipe, "evaluate", study.reward)
+        measured = await study.measure(self, recipe, world)
+        self.stop.heed()
+        self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
+        score = measured.get("held_out/accuracy")
+        score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
+        if score is not None and not self.numbers["streak"] and (not self.best or score > self.best["score"]):
+            if self.folder is not None and self.step > 0:
+                self.folder.point("best", self.save() / "model")  # before `best` changes: whoever resumes from it measures again
+            self.best = {"step": self.step, "score": score, "since": 0}
+        elif self.best:
+            self.best["since"] += 1
+        if self.view is not None:
+            self.view.evaluated(self.step, measured, time.perf_counter() - started)
+        enough = study.target is not None and score is not None and score >= study.target
+        return enough or bool(study.patience and self.best.get("since", 0) >= study.patience)
+
+    def follow(self) -> None:
+        """Players that follow others catch up."""
+        from gradus.players.build import follow
+
+        follow(self.players, self.moved, self.history)
+
+    def record(
+        self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]
+    ) -> None:
+        """Writes the step down and tells whoever watches."""
+        row = {**summarise(step, groups, {**update, **splits(self.players)}, spent), **self.measured}
+        self.metrics.append(row)
+        if self.folder is not None:
+            with self.watchdog.waiting("the disk", f"to write step {step}"):
+                self.folder.append_rollouts(step, groups)
+                self.folder.append_timings(step, timings)
+                self.folder.append_metrics(step, row)
+        if self.sinks is not None:
+            self.sinks.row(row)
+        if self.view is not None:
+            self.view.step(row, timings)
+        if self.on_step is not None:
+            self.on_step(self, row, groups)
+
+    def finish(self) -> None:
+        """The last weights are the final model; the last evaluation is a row of the step that would come next."""
+        if self.measured:
+            self.metrics.append({"step": self.step, **self.measured})
+        if self.folder is not None:
+            self.folder.point("final", self.save() / "model")
+            if self.measured:
+                self.folder.append_metrics(self.step, self.metrics[-1])
+        if self.sinks is not None and self.measured:
+            self.sinks.row(self.metrics[-1])
+
+    def rollouts(self, steps: Collection[int] | None = None) -> pa.Table:
+        """The stored trajectories of the steps wanted (None: all) as an Arrow table, one row each. Raises UserError for a run without folder."""
+        from gradus.lab.open_run import stored_trajectories
+
+        if self.folder is None:
+            raise UserError("this run keeps no rollouts, for it has no folder; give it one with run=")
+        return stored_trajectories(self.folder, steps)
+
+    def save(self, *, planned: bool = False) -> Path:
+        """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is; its path.
+
+        `planned`: whether `save_every` asks for it; see `gradus.lab.checkpoints`.
+        """
+        import tempfile
+
+        if self.folder is None or self.saved == self.step:
+            return Path() if self.folder is None else steps(self.folder.path)[self.step]
+        with self.stop.saving():
+            with (
+                self.watchdog.waiting("the disk", f"to save step {self.step}"),
+                room(self.folder.path, f"the model of step {self.step}"),
+                tempfile.TemporaryDirectory(dir=self.folder.path, prefix=PARTIAL) as model,
+            ):
+                self.players["policy"].policy.save(Path(model))
+                documents, tensors = self.documents()
+                keep = self.recipe.setting.keep
+                path = self.folder.save(self.step, tensors, documents, {"model": Path(model)}, keep=keep, planned=planned)
+            self.saved = self.step
+        return path
+
+    def documents(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The state as JSON documents and safetensors files."""
+        from gradus.training.state_format import split
+
+        state = {
+            "step": self.step,
+            "best": self.best,
+            "updates": {name: p.updates for name, p in self.players.items()},
+            "memory": self.memory.states,
+            "history": self.history,
+            "watched": watched(self.numbers, self.players),
+        }
+        document, arrays = split(state)
+        files = {f"player-{name}.safetensors": player.tensors() for name, player in self.players.items()}
+        return {"state.json": document}, {**files, **({"state.safetensors": arrays} if arrays else {})}
+
+    def restore(self, checkpoint: Any) -> None:
+        """The inverse of `save`."""
+        from gradus.training.state_format import join
+
+        document = checkpoint.document("state.json")
+        arrays = checkpoint.tensors("state.safetensors") if (checkpoint.path / "state.safetensors").exists() else {}
+        state = join(document, arrays)
+        self.step, self.best, self.history = state["step"], state["best"], state["history"]
+        self.memory = Memory({place: {**entry, "part": class_today(entry["part"])} for place, entry in state["memory"].items()})
+        for name, player in self.players.items():
+            player.load(checkpoint.tensors(f"player-{name}.safetensors"), state["updates"][name])
+        self.numbers = watch(state.get("watched", {}), self.players, self.recipe.setting.agreement)
+        self.saved = self.step
+
+
+READ_EVERY_STEP = re.compile(
+    r"(curriculum|rollout|reward|selection|update)(\..*)?|setting\.(prompts|group|max_tokens|temperature|max_failed)"
+)
+"""The fields of a recipe that a schedule may change; the others are built into players and plans when a run starts."""
+
+
+def scheduled(recipe: Recipe, step: int) -> Recipe:
+    """The recipe as its schedule has it at a step. Raises UserError where the schedule changes what would not be looked at again."""
+    found: Recipe = recipe.schedule.at(step, recipe)
+    for path in () if found is recipe else changes(recipe, found):
+        if not READ_EVERY_STEP.fullmatch(path):
+            raise UserError(
+                f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
+                "reward, selection, update, and of the setting prompts, group, max_tokens, temperature and max_failed"
+            )
+    return found
+
+
+def sampling_of(recipe: Recipe, task: Task) -> Sampling:
+    """The task's sampling with what the setting overrides."""
+    setting = recipe.setting
+    given: dict[str, Any] = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
+    return replace(task.sampling, **{k: v for k, v in given.items() if v is not None})

@@ -1,0 +1,323 @@
+"""The world at run time: what a rollout, an environment, a reward or a search may do, batched over all that waits, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradus.types import Context, Failed, Group, Key, Message, Problem, Request, Sampling, Trajectory, UserError, prompt_context, unknown
+from gradus.types.parts import Judgement, Signals, Task
+from gradus.types.signals import (
+    Entropy,
+    EntropyOf,
+    LogProb,
+    LogProbs,
+    MatchedVelocity,
+    MatchingVelocity,
+    Prediction,
+    Signal,
+    Value,
+    Values,
+    Velocity,
+    Want,
+)
+
+if TYPE_CHECKING:
+    from gradus.training.watchdog import Watchdog
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One sample wanted: go on from `at` tokens of `parent`, drawing by `key`; `version` counts the updates behind the weights."""
+
+    parent: Context
+    at: int
+    sampling: Sampling
+    key: Key
+    version: int
+    request: Request
+
+
+class RunWorld:
+    """One step's world. Requests that wait at the same time are sampled in one batch; no draw depends on what shares it."""
+
+    def __init__(
+        self,
+        *,
+        step: int,
+        purpose: str,
+        seed: Key,
+        task: Task,
+        players: Mapping[str, Any],
+        reward: Any,
+        sampling: Sampling,
+        group: int,
+        progress: float = 0.0,
+        choose: Callable[[int, RunWorld], Awaitable[list[Request]]] | None = None,
+        facts: Mapping[str, str] | None = None,
+        decided: Callable[[str, str], None] | None = None,
+        failed: Callable[[str, Sequence[Trajectory]], None] | None = None,
+        quarantine: str = "",
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
+        self.sampling, self.group, self.progress, self._choose = sampling, group, progress, choose
+        self.key = seed.fold(purpose, step)
+        self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
+        self._noted: dict[str, list[float]] = {}
+        self._calls: dict[str, int] = {}
+        self._facts, self._decided = {call: reason for call, reason in (facts or {}).items() if reason}, decided
+        self._failed, self._quarantine, self._watchdog = failed, quarantine, watchdog
+        self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum has given a problem in this step
+        self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
+        self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by the context's identity, which the context itself keeps
+
+    def note(self, name: str, value: float) -> None:
+        """A number for the step's metrics."""
+        self._noted.setdefault(name, []).append(float(value))
+
+    @property
+    def notes(self) -> dict[str, float]:
+        """The mean of what was noted, by name."""
+        return {name: float(np.mean(values)) for name, values in self._noted.items()}
+
+    def call(self, name: str) -> str:
+        """A name for one more call of `name` in this step: the same when the step is done again."""
+        self._calls[name] = self._calls.get(name, 0) + 1
+        return f"{self.purpose}/{name}/{self._calls[name]}"
+
+    def fact(self, call: str) -> str | None:
+        """How the clock ended this call when the step was done before; None where it did not."""
+        return self._facts.get(call)
+
+    def decide(self, call: str, reason: str) -> None:
+        """The clock ended this call. Kept, so that the step comes out the same when it is done again."""
+        self._facts[call] = reason
+        if self._decided is not None:
+            self._decided(call, reason)
+
+    def waiting(
+        self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
+    ) -> AbstractContextManager[None]:
+        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long.
+
+        `abandon`: called with the seconds where the run is ended because this did not come.
+        """
+        return nullcontext() if self._watchdog is None else self._watchdog.waiting(what, about, abandon)
+
+    def refused(self) -> str:
+        """Called where the run ends because too much failed: forgets what clock and machine decided, and says where the failed answers are.
+
+        For whoever goes on mends the cause first, and would else get the same failures as facts.
+        """
+        for call, reason in list(self._facts.items()):
+            if Failed.read(reason).kind.chance:
+                self.decide(call, "")
+        return f"; each is in {self._quarantine}" if self._quarantine else ""
+
+    async def more(self, count: int) -> list[Request]:
+        """The curriculum's next `count` requests, or fewer; none where there is no curriculum (evaluation).
+
+        A problem that comes again within the step carries the tags "again" and a number: its ids and its draws are its own.
+        """
+        return [] if self._choose is None else [self._told_apart(r) for r in await self._choose(count, self)]
+
+    def _told_apart(self, request: Request) -> Request:
+        name = (request.player, request.problem.id, request.tags, request.sample)
+        before = self._asked.get(name, 0)
+        self._asked[name] = before + 1
+        return replace(request, tags=(*request.tags, "again", before)) if before else request
+
+    async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
+        """`count` contexts for each request, in order."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Context]] = []
+        for request in requests:
+            if request.player not in self.players:
+                raise unknown("player", request.player, self.players, "A part of the recipe asks it for a sample; add it to players")
+            parent = self.prompt(request)
+            at = len(parent.sequence) if request.at is None else request.at
+            version = self.players[request.player].updates
+            for i in range(request.sample, request.sample + request.count):
+                key = self.key.fold("sample", request.player, request.problem.id, *request.tags, i)
+                future: asyncio.Future[Context] = loop.create_future()
+                if not self._waiting:
+                    loop.call_soon(self._flush)
+                self._waiting.append((Ask(parent, at, request.sampling or self.sampling, key, version, request), future))
+                futures.append(future)
+        done = iter(await asyncio.gather(*futures))  # all at once: an error that nobody waits for would be told when the program ends
+        return [[next(done) for _ in range(request.count)] for request in requests]
+
+    def prompt(self, request: Request) -> Context:
+        """What the request is sampled from: its own context, or its messages under the player's template. Raises UserError if too long."""
+        if isinstance(request.prompt, Context):
+            return request.prompt
+        policy = self.players[request.player].policy
+        if not hasattr(policy, "tokens"):
+            return prompt_context([])
+        problem = request.problem
+        prompt = request.prompt if request.prompt is not None else (problem.text if problem.text is not None else problem.messages)
+        if request.prompt is None and self.task.system and problem.text is None:
+            prompt = ({"role": "system", "content": self.task.system}, *problem.messages)
+        tokens = policy.tokens(prompt)
+        if len(tokens) >= policy.context_length:
+            raise UserError(
+                f"the prompt of problem {problem.id} has {len(tokens)} tokens, but the model's context holds {policy.context_length} "
+                "with at least one to answer; shorten the prompt or use a model with a longer context"
+            )
+        return prompt_context(tokens)
+
+    def _flush(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for player in dict.fromkeys(ask.request.player for ask, _ in waiting):
+            mine = [(ask, future) for ask, future in waiting if ask.request.player == player]
+            try:
+                contexts = self._acted(player, [ask for ask, _ in mine])
+                answered = list(zip(mine, contexts, strict=True))
+            except Exception as error:
+                for _, future in mine:
+                    if not future.done():
+                        future.set_exception(error)
+                continue
+            for (ask, future), context in answered:
+                self._count("rollout" if ask.request.trained else "probe", player, context.actions)
+                if not future.done():
+                    future.set_result(context)
+
+    def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
+        """A sample for every ask; fewer at a time from where memory runs out, which is a fact of the step."""
+        from gradus.runtime.memory import in_parts
+
+        learner, call = self.players[player], self.call(f"act/{player}")
+        known = self.fact(call)
+        most = learner.most_asks if known is None else int(known)
+        contexts, learner.most_asks = in_parts(asks, learner.policy.act, most, "sample")
+        if learner.most_asks not in (most, None):
+            self.decide(call, str(learner.most_asks))
+        return contexts
+
+    def _count(self, purpose: str, player: str, tokens: int) -> None:
+        name = purpose if self.purpose == "train" else self.purpose
+        for key in (name,) if player == "policy" else (name, f"{name}/{player}"):
+            self.spent[key] = self.spent.get(key, 0) + tokens
+
+    async def fork(
+        self,
+        context: Context,
+        at: int,
+        count: int,
+        *,
+        problem: Problem,
+        tags: tuple[str | int, ...],
+        sampling: Sampling | None = None,
+        player: str = "policy",
+        trained: bool = True,
+    ) -> list[Context]:
+        """`count` continuations of the first `at` tokens of the context's sequence; with equal tags forks at one token draw alike."""
+        request = Request(problem, count, player, context, at, sampling, ("fork", at, *tags), trained=trained)
+        return (await self.sample([request]))[0]
+
+    async def score(
+        self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score"
+    ) -> list[np.ndarray]:
+        """Rows of `want` for every action of each context, without gradient, float32; its tokens are counted under `purpose`."""
+        from gradus.runtime.memory import fitting
+        from gradus.updates.forward_backward import passes
+
+        policy = self.players[player].policy
+
+        def scored(tokens: int) -> list[np.ndarray]:
+            rows: list[np.ndarray] = [np.zeros(0, np.float32)] * len(contexts)
+            for chosen, found in passes(policy, contexts, (want,), tokens, self.key):
+                values = found[want].float().cpu().numpy()
+                for i, piece in zip(chosen, np.split(values, np.cumsum([contexts[i].actions for i in chosen])[:-1]), strict=True):
+                    rows[i] = piece
+            return rows
+
+        rows = fitting(self.players[player], contexts, scored, self)
+        self._count(purpose, player, sum(len(c.sequence) for c in contexts))
+        return rows
+
+    async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
+        """Every signal for every trajectory, each read once a step; a player's own log-probabilities as sampled are already there."""
+        trajectories = [t for g in groups for t in g.trajectories]
+        out: dict[Signal, dict[str, np.ndarray]] = {}
+        for signal in dict.fromkeys(needs):
+            known = self._read.setdefault(signal, {})
+            asked = [c for t in trajectories if not _as_sampled(signal, t) for c in t.contexts]
+            missing = {id(c): c for c in asked if id(c) not in known}
+            if missing:
+                rows = await self.score(list(missing.values()), _want(signal), signal.player)
+                known |= {place: (c, row) for (place, c), row in zip(missing.items(), rows, strict=True)}
+            out[signal] = {
+                t.id: np.concatenate([_sampled(c) if _as_sampled(signal, t) else known[id(c)][1] for c in t.contexts]) for t in trajectories
+            }
+        return out
+
+    async def judge(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups with rewards, components and rewards at single actions filled in."""
+        judgements = await self.reward.score(groups, await self.signals(groups, getattr(self.reward, "needs", ())), self)
+        done = [tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)) for g, row in zip(groups, judgements, strict=True)]
+        failed = [t for row in done for t in row if t.failed is not None]
+        if failed and self._failed is not None:
+            self._failed(self.purpose, failed)
+        return [g.but(trajectories=row, pool=(*g.pool, *(t.reward for t in row))) for g, row in zip(groups, done, strict=True)]
+
+    def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
+        return self.players[player].policy.tokens(prompt)
+
+    def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
+        return self.players[player].policy.follow(observation)
+
+    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
+        return self.players[player].policy.completion_tokens(text)
+
+    def text(self, tokens: np.ndarray, player: str = "policy") -> str:
+        policy = self.players[player].policy
+        return policy.text(tokens) if hasattr(policy, "text") else ""
+
+    def context_length(self, player: str = "policy") -> int:
+        return self.players[player].policy.context_length
+
+
+def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
+    """The trajectory with its judgement; rewards at single actions are added to those that its environment gave."""
+    contexts = trajectory.contexts
+    if judgement.steps:
+        contexts = tuple(
+            replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n)))
+            for n, c in enumerate(contexts)
+        )
+    # what broke while it was made stays broken, whatever the reward makes of it
+    reward = trajectory.reward if isinstance(trajectory.reward, Failed) else judgement.reward
+    if any(c.logprobs is not None and not np.isfinite(c.logprobs).all() for c in contexts):
+        reward = Failed("the log-probabilities of its actions are not finite, so the policy's weights have diverged or were broken")
+    if isinstance(reward, float) and not np.isfinite(reward):
+        reward = Failed(f"the reward is {reward}")
+    return trajectory.but(contexts=contexts, reward=reward, components=judgement.components)
+
+
+def _as_sampled(signal: Signal, trajectory: Trajectory) -> bool:
+    """Whether the rows are the log-probabilities under which the trajectory was sampled; those of given answers must be scored."""
+    sampled = trajectory.source == "policy" and trajectory.player == signal.player
+    return isinstance(signal, LogProbs) and not signal.fresh and sampled
+
+
+def _sampled(context: Context) -> np.ndarray:
+    if context.logprobs is None:
+        raise UserError(
+            "this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe"
+        )
+    return context.logprobs
+
+
+def _want(signal: Signal) -> Want:
+    if isinstance(signal, MatchedVelocity):
+        return MatchingVelocity(signal.draws)
+    wants: dict[type[Signal], Want] = {LogProbs: LogProb(), Entropy: EntropyOf(), Values: Value(), Prediction: Velocity()}
+    return wants[type(signal)]

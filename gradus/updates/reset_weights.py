@@ -1,0 +1,45 @@
+"""Every update from the start: what was learned before lives on in the data alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gradus.types import Key, UserError, unknown
+from gradus.types.batch import Batch
+from gradus.updates.minibatches import Minibatches
+
+
+@dataclass(frozen=True)
+class ResetWeights:
+    """Gives `player` the weights of the frozen player `of` and an optimiser without memory before every update in which it has a batch."""
+
+    update: Any = Minibatches()
+    player: str = "policy"
+    of: str = "start"
+
+    def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
+        """The metrics of `update`. Raises UserError where there is no such player, or its weights are not those of `player`'s network."""
+        for name, use in ((self.of, "takes its weights"), (self.player, "gives it weights")):
+            if name not in players:
+                raise unknown("player", name, players, f"ResetWeights {use}; add it to players")
+        if self.player in batches and batches[self.player].actions:
+            learner = players[self.player]
+            start = players[self.of].policy.network.state_dict()
+            if {n: w.shape for n, w in start.items()} != {n: w.shape for n, w in learner.policy.network.state_dict().items()}:
+                copy = "Copy" if self.player == "policy" else f"\"Copy(of='{self.player}')\""
+                raise UserError(
+                    f"ResetWeights gives {self.player} the weights of {self.of}, but their networks differ (an adapter, a head, another model); "
+                    f"make {self.of} a copy: --players.{self.of}.model {copy}"
+                )
+            learner.policy.network.load_state_dict(start)
+            learner.optimizer.state.clear()
+            if learner.masters is not learner.parameters:
+                with torch.no_grad():
+                    for master, weight in zip(learner.masters, learner.parameters, strict=True):
+                        master.copy_(weight)
+        metrics: dict[str, float] = self.update.apply(players, batches, step, key)
+        return metrics

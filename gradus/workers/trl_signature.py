@@ -1,0 +1,157 @@
+"""How a user's reward function is called, and what its answer means. Used beside the function, in whichever process it runs.
+
+The signature is TRL's: keywords `prompts`, `completions`, `completion_ids`, `trainer_state`, and one for every column of the data; a list of
+numbers comes back, None where the reward does not apply.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+from gradus.runtime.user_code import raised, without_addresses
+from gradus.types import NOT_APPLICABLE, Failed, FailureKind, NotApplicable, Outcome, Problem, Trajectory, UserError
+
+GIVEN = ("prompts", "completions", "completion_ids", "trainer_state")
+_LONGEST = 1000  # characters of a reason that are kept
+
+
+def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None) -> dict[str, Any]:
+    """The keywords of one call. A column that a problem lacks is None. Of what is in `names` only, and always the completions; None: all.
+
+    A chat problem gives its messages, and its completion as a list of one message; a problem of raw or plain text gives both as text.
+    """
+    chats = [t.problem.text is None and not t.problem.plain for t in trajectories]
+    columns = [columns_of(t.problem) for t in trajectories]
+    found: dict[str, Any] = {
+        "completions": [
+            [{"role": "assistant", "content": t.completion}] if chat else t.completion for t, chat in zip(trajectories, chats, strict=True)
+        ],
+        "trainer_state": {"global_step": step},
+    }
+    if names is None or "prompts" in names:
+        found["prompts"] = [list(t.problem.messages) if chat else t.problem.question for t, chat in zip(trajectories, chats, strict=True)]
+    if names is None or "completion_ids" in names:
+        found["completion_ids"] = [t.contexts[-1].tokens[t.contexts[-1].chosen].tolist() if t.contexts else [] for t in trajectories]
+    for name in dict.fromkeys(name for row in columns for name in row):
+        if name not in GIVEN and (names is None or name in names):
+            found[name] = [row.get(name) for row in columns]
+    return found
+
+
+def own(value: Any) -> Any:
+    """The value with dictionaries and lists that nobody else holds: what a function changes in them is changed for it alone."""
+    if type(value) is dict:
+        return {key: own(inner) for key, inner in value.items()}
+    return type(value)(map(own, value)) if type(value) in (list, tuple) else value
+
+
+def columns_of(problem: Problem) -> dict[str, Any]:
+    """The columns of a problem's data: the answer, then everything in `meta`."""
+    return {**({} if problem.answer is None else {"answer": problem.answer}), **problem.meta}
+
+
+def accepted(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the keywords that the function takes: all, where it has `**kwargs`."""
+    keywords = {**arguments, "trainer_state": SimpleNamespace(**arguments["trainer_state"])}
+    names = taken(function)
+    return keywords if names is None else {name: value for name, value in keywords.items() if name in names}
+
+
+def taken(function: Callable[..., Any]) -> list[str] | None:
+    """The keywords that the function takes; None: any."""
+    try:
+        return _taken(function)
+    except TypeError:  # an object without a hash, which no cache can hold
+        return _taken.__wrapped__(function)
+
+
+def required(function: Callable[..., Any]) -> list[str]:
+    """The columns that the function cannot be called without."""
+    named = [p for p in _parameters(function) if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is p.empty]
+    return [p.name for p in named if p.name not in GIVEN]
+
+
+def outcomes(values: Any, count: int) -> list[Outcome] | Failed:
+    """What a function returned for `count` completions: a failure of all where it is not one value for each, of single ones where one is no number."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(values, list | tuple):
+        return Failed(f"returned {_brief(values)}, not a list of {count} numbers")
+    if len(values) != count:
+        return Failed(f"returned {len(values)} rewards for {count} completions")
+    return [outcome(value) for value in values]
+
+
+def outcome(value: Any) -> Outcome:
+    """One reward: a finite number, None for not applicable; a failure where it is text, NaN, infinite or anything else."""
+    if value is None or isinstance(value, NotApplicable):
+        return NOT_APPLICABLE
+    if isinstance(value, Failed):
+        return Failed(str(value.reason)[:_LONGEST], value.kind)
+    if isinstance(value, str | bytes):
+        return Failed(f"returned the text {_brief(value)} for a number")
+    try:
+        number = float(value)  # Python and NumPy numbers, tensors of one element
+    except Exception:
+        return Failed(f"returned {_brief(value)} for a number")
+    return number if math.isfinite(number) else Failed(f"returned {number}")
+
+
+def failure_of(error: BaseException, file: str | None = None, who: str = "") -> Failed:
+    """The failure that an exception of the user's code is; `who` says whose, for instance "the verifier "."""
+    kind = FailureKind.MEMORY if isinstance(error, MemoryError) else FailureKind.RAISED
+    return Failed(f"{who}raised {raised(error, file)}", kind)
+
+
+def check_columns(needed: Sequence[str], known: Sequence[str], name: str) -> None:
+    """Raises UserError where a function needs a column that the data lacks."""
+    missing = [column for column in needed if column not in known]
+    if missing:
+        listing = ", ".join(known) or "none"
+        raise UserError(
+            f'reward function {name} needs "{missing[0]}", which the data has not (columns: {listing}); add it or give it a default'
+        )
+
+
+def plain(value: Any) -> Any:
+    """What JSON has no form for: dates as ISO text, decimals and NumPy values as numbers and lists. Raises UserError for what is none of these."""
+    from datetime import date, datetime
+    from decimal import Decimal
+
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, date | datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    kind = type(value).__name__
+    raise UserError(f"a column holds {kind}, which cannot be given to a reward function in its process; turn it into text or numbers")
+
+
+@lru_cache(maxsize=64)
+def _taken(function: Callable[..., Any]) -> list[str] | None:
+    parameters = _parameters(function)
+    return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else [p.name for p in parameters]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # some built-in callables tell nothing: they get everything
+        return [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+
+
+def _brief(value: Any) -> str:
+    try:
+        text = without_addresses(repr(value))
+    except Exception:
+        text = type(value).__name__
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,180 @@
+"""A conversation over a pipe, with a scripted model and with the built-in one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradus.cli import chat
+from gradus.cli.chat import HELP, Talk, answer, load, problem_of, verdict
+from gradus.cli.main import main
+from gradus.tasks.games.frozen_lake import frozen_lake
+from gradus.tasks.maths.arithmetic import arithmetic
+from gradus.types import NOT_APPLICABLE, Ended, Failed, Key, Sampling, UserError
+
+DRAWN = Sampling(temperature=1.0, max_tokens=20)
+
+
+class Echo:
+    """Reads characters as tokens, and answers what stands in `script` whatever it is asked; notes what it was asked for."""
+
+    note = None
+
+    def __init__(self, script: str = "0123456789abcdefghijklmnop") -> None:
+        self.script, self.asked, self.read = script, [], []
+
+    def tokens(self, prompt: Any) -> np.ndarray:
+        self.read.append(prompt)
+        return np.array([1, 2], np.int32)
+
+    def act(self, asked: Any) -> list[SimpleNamespace]:
+        (one,) = asked
+        start, most = one.at - 2, one.sampling.max_tokens
+        self.asked.append((start, most))
+        text = self.script[start : start + most]
+        ended = Ended.STOP if start + most >= len(self.script) else Ended.LENGTH
+        return [SimpleNamespace(tokens=np.array([ord(c) for c in text], np.int32), ended=ended)]
+
+    def text(self, tokens: np.ndarray) -> str:
+        return "".join(chr(t) for t in tokens)
+
+
+def talked(model: Any, *lines: str, talk: Talk | None = None) -> tuple[Talk, list[str]]:
+    out = io.StringIO()
+    ended = chat.chat(model, talk or Talk(DRAWN), [f"{line}\n" for line in lines], out)
+    return ended, out.getvalue().splitlines()
+
+
+def test_an_answer_comes_whole_or_in_growing_pieces() -> None:
+    whole, pieces = Echo(), Echo()
+    assert list(answer(whole, (), DRAWN, Key(0))) == ["0123456789abcdefghij"]
+    assert whole.asked == [(0, 20)]
+    # 8 tokens, then 16 of which 12 are left
+    assert list(answer(pieces, (), DRAWN, Key(0), streamed=True)) == ["01234567", "0123456789abcdefghij"]
+    assert pieces.asked == [(0, 8), (8, 12)]
+    with_stops = Echo()
+    assert len(list(answer(with_stops, (), Sampling(max_tokens=20, stops=("x",)), Key(0), streamed=True))) == 1
+
+
+def test_an_answer_ends_where_the_model_ends_it() -> None:
+    assert list(answer(Echo("short"), (), DRAWN, Key(0), streamed=True)) == ["short"]
+
+
+def test_half_a_letter_waits_for_its_other_half() -> None:
+    assert list(answer(Echo("0123456\ufffd89"), (), DRAWN, Key(0), streamed=True)) == ["0123456", "0123456\ufffd89"]
+
+
+def test_pieces_draw_what_the_whole_draws() -> None:
+    model = load(None)
+    asked = (model, ({"role": "user", "content": "384+567"},), Sampling(temperature=1.0, max_tokens=40), Key(7))
+    assert list(answer(*asked, streamed=True))[-1] == list(answer(*asked))[-1]
+
+
+def test_what_was_said_is_read_again() -> None:
+    model = Echo("yes")
+    ended, out = talked(model, "one", "", "two", "/reset", "three", talk=Talk(DRAWN, system="be brief"))
+    assert out == ["yes", "yes", "yes"]
+    said = [[(m["role"], m["content"]) for m in prompt] for prompt in model.read]
+    system = ("system", "be brief")
+    assert said == [
+        [system, ("user", "one")],
+        [system, ("user", "one"), ("assistant", "yes"), ("user", "two")],
+        [system, ("user", "three")],
+    ]
+    assert len(ended.messages) == 2
+
+
+def test_commands() -> None:
+    ended, out = talked(Echo(), "/system a b", "/temperature 0.5", "/help", "/quit", "never asked")
+    assert (ended.system, ended.sampling.temperature, ended.messages) == ("a b", 0.5, ())
+    assert len(out) == len(HELP)
+    ended, out = talked(Echo(), "/system", "/temperature hot", "/temperature -1", "/rest", "/problem 1", talk=Talk(DRAWN, system="x"))
+    assert ended.system is None
+    assert ended.sampling == DRAWN
+    assert out[0] == '/temperature wants a number, not "hot"'
+    assert "temperature is -1" in out[1]
+    assert 'unknown command "/rest" (did you mean /reset' in out[2]
+    assert out[3].startswith("no task was named")
+
+
+def test_a_problem_is_put_and_judged() -> None:
+    task = arithmetic()
+    right = str(problem_of(task, 3).answer)
+    ended, out = talked(Echo(f"={right}"), "/problem 3", "why?", talk=Talk(DRAWN, task=task))
+    assert out == [f"problem 3: {problem_of(task, 3).question}", f"={right}", f"verdict: right (1), expected {right}", f"={right}"]
+    assert [m["role"] for m in ended.messages] == ["user", "assistant", "user", "assistant"]
+    assert talked(Echo("=-7"), "/problem 3", talk=Talk(DRAWN, task=task))[1][2] == f"verdict: wrong (0), expected {right}"
+
+
+def test_problems_are_those_of_evaluation() -> None:
+    from gradus.study.held_out import held_out_requests
+
+    task = arithmetic()
+    assert problem_of(task, 3).question == held_out_requests(task.held_out, 5, 1, task.level)[3].problem.question
+    with pytest.raises(UserError, match="problem -1 is not there"):
+        problem_of(task, -1)
+    with pytest.raises(UserError, match="nothing to chat about"):
+        problem_of(frozen_lake(), 0)
+
+
+def test_verdicts() -> None:
+    assert [verdict(v) for v in (1.0, 0.25, 0.0)] == ["right (1)", "partly right (0.25)", "wrong (0)"]
+    assert verdict(Failed("it hung")) == "not judged: it hung"
+    assert verdict(NOT_APPLICABLE) == "not judged: the verifier does not apply"
+
+
+def test_ctrl_c_cuts_an_answer_short() -> None:
+    def growing() -> Any:
+        yield "the first"
+        raise KeyboardInterrupt
+
+    out = io.StringIO()
+    assert chat.show(growing(), out) == "the first"
+    assert out.getvalue() == "the first (cut)\n"
+
+
+def test_an_answer_cannot_steer_the_terminal() -> None:
+    assert talked(Echo("a\x1b[2Jb"), "hello")[1] == ["a?[2Jb"]
+
+
+def test_a_prompt_that_is_too_long_ends_nothing() -> None:
+    model = load(None)
+    ended, out = talked(model, "1" * 5000, "1+1")
+    assert "does not fit the model's context" in out[0]
+    assert len(out) == 2
+    assert len(ended.messages) == 2  # the long one was not said
+
+
+def test_the_command_over_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("12+30\n/quit\n"))
+    assert main(["chat", "--task", "arithmetic", "--problem", "0", "--temperature", "0"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"problem 0: {problem_of(arithmetic(), 0).question}"
+    assert out[2].startswith("verdict: ")
+    assert len(out) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["gone"], "gone"),
+        (["--problem", "1"], "name the task with --task"),
+        (["--task", "arithmetics"], 'unknown task "arithmetics"'),
+        (["--task", "flow_2d"], "task flow_2d is for a generator, not for a model that writes"),
+        (["--precision", "half"], 'unknown precision "half"'),
+        (["--device", "nowhere"], '--device is "nowhere"'),
+        (["--temperature", "-1"], "temperature is -1"),
+    ],
+)
+def test_mistakes_are_told(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert main(["chat", *words]) == 2
+    assert sentence in capsys.readouterr().err

@@ -1,0 +1,54 @@
+"""What a command says when its run has ended before there was one; what else it says is tried with the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gradus.cli.exit import came_of_it, carry_out, without_reward
+from gradus.cli.main import main
+from gradus.lab.folder import RunFolder
+
+
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_who_stops_before_there_is_a_run_is_told_that_there_is_none(
+    raised: BaseException, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped() -> None:
+        raise raised
+
+    assert carry_out(stopped, str(tmp_path / "run")) == code
+    said = f"stopped before there was a run: nothing was written to {tmp_path / 'run'}, so start it again with the same words"
+    assert capsys.readouterr().err.strip() == said
+    RunFolder.create(tmp_path / "run", {}, {})
+    assert carry_out(stopped, str(tmp_path / "run")) == code
+    assert f"nothing was saved yet, so it starts again; go on with: gradus resume {tmp_path / 'run'}" in capsys.readouterr().err
+
+
+def test_answers_without_a_reward_are_counted_with_the_file_that_says_why() -> None:
+    rows = [{"failed": 36, "held_out/failed": None}, {"failed": 50, "held_out/failed": 2.0}, {"failed": 0}]
+    assert without_reward(rows, "runs/a") == ["86 sampled and 2 held-out answers have no reward; why: runs/a/quarantine.jsonl"]
+    assert without_reward([{"failed": 1}], "runs/a") == ["1 sampled answer has no reward; why: runs/a/quarantine.jsonl"]
+    assert without_reward([{"failed": 0}, {}], "runs/a") == []
+    assert came_of_it([{"reward": None, "failed": 3}]) == "done: no answer was given a reward"
+    assert came_of_it([]) == "done: no step was taken"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["train", "grpo"], "there is no run yet, so start it again with the same words"),
+        (["resume", "runs/mine"], "the run is as it was; go on with the same words"),
+        (["papers"], "stopped"),
+    ],
+)
+def test_who_stops_while_it_is_loaded_is_told_what_there_is(
+    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(words: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gradus.cli.main.run", stopped)
+    assert main(words) == 130
+    assert capsys.readouterr().err.strip().endswith(told)

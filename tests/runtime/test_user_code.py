@@ -1,0 +1,88 @@
+import pytest
+
+from gradus.runtime.user_code import Located, blamed, load_object, raised, raised_in
+from gradus.types import UserError
+
+
+def write(folder, text, name="mine.py"):
+    path = folder / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_an_object_is_loaded_once_and_may_import_its_neighbours(tmp_path):
+    write(tmp_path, "value = 41\n", "neighbour_of_mine.py")
+    path = write(
+        tmp_path,
+        "from dataclasses import dataclass\nimport neighbour_of_mine as n\n\n@dataclass(frozen=True)\nclass A:\n    x: int = n.value + 1\n",
+    )
+    assert load_object(f"{path}:A", "part")().x == 42
+    assert load_object(f"{path}:A", "part") is load_object(f"{path}:A", "part")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("def f(:\n    pass\n", "mine.py, line 1: "),
+        ("x = 1\nraise RuntimeError('no\\ndevice')\n", r"cannot be imported: RuntimeError: no device \(mine.py, line 2\)"),
+        ("import sys\nsys.exit(3)\n", r"SystemExit: 3 \(mine.py, line 2\)"),
+        ("def score(): pass\n", r'unknown reward function "scor" \(did you mean score\?\).*Looked for it in'),
+    ],
+)
+def test_a_file_that_cannot_serve_is_a_sentence(tmp_path, text, sentence):
+    path = write(tmp_path, text)
+    with pytest.raises(UserError, match=sentence):
+        load_object(f"{path}:scor", "reward function")
+
+
+def test_what_was_raised_reads_alike_in_every_process():
+    error = TypeError(f"no number: {object()} of {Located(print, 'a')!r}")
+    assert raised(error) == raised_in(error) == "TypeError: no number: <object object> of Located(call=<built-in function print>, spec='a', options='{}')"
+
+
+def test_what_a_file_imports_is_no_candidate(tmp_path):
+    path = write(tmp_path, "import json\nfrom pathlib import Path\nLIMIT = 3\ndef mine(): ...\n", "importing.py")
+    with pytest.raises(UserError, match=r"known: LIMIT, mine\. Looked"):
+        load_object(f"{path}:other", "task")
+
+
+@pytest.mark.parametrize("spec", ["mine.txt:f", "mine.py", "mine.py:", "mine.py:a b", "f"])
+def test_the_form_is_explained(spec):
+    with pytest.raises(UserError, match=r"FILE\.py:NAME"):
+        load_object(spec, "task")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"there is no file .*absent\.py"):
+        load_object(f"{tmp_path}/absent.py:f", "task")
+
+
+def test_a_failed_import_is_tried_anew_after_it_was_mended(tmp_path):
+    path = write(tmp_path, "1 / 0\n")
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        load_object(f"{path}:f", "task")
+    write(tmp_path, "f = 1\n# longer, so that no cached byte code fits\n")
+    assert load_object(f"{path}:f", "task") == 1
+
+
+def test_raised_names_the_innermost_line_of_the_file():
+    with pytest.raises(IndexError) as caught:
+        sorted([1, 2], key=lambda x: [][x])
+    assert raised(caught.value, __file__).startswith("IndexError: list index out of range (test_user_code.py, line ")
+
+
+def test_an_error_is_blamed_on_the_innermost_line_of_a_users_file(tmp_path):
+    path = write(tmp_path, "def inner():\n    return {}['x']\n\n\ndef outer(call):\n    return call(inner)\n")
+    outer = load_object(f"{path}:outer", "part")
+    with pytest.raises(KeyError) as caught:
+        outer(lambda inner: inner())
+    assert blamed(caught.value) == f"{path}, line 2: KeyError: 'x'; mend it and start again"
+    with pytest.raises(KeyError) as caught:
+        {}["x"]
+    assert blamed(caught.value) is None
+
+
+def test_a_function_that_another_process_can_find_is_called_as_it_is(tmp_path):
+    found = Located(lambda a, b: (a, b), f"{tmp_path}/mine.py:f", '{"top": 3}')
+    assert found(1, 2) == (1, 2)
+    assert (found.spec, found.options) == (f"{tmp_path}/mine.py:f", '{"top": 3}')

@@ -1,0 +1,120 @@
+"""What processes ask of each other survives the way there: contexts with their origins, wants, samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+from gradus.policies.prefix_sharing import families
+from gradus.systems.channel import packed_arrays, unpacked_arrays
+from gradus.systems.messages import (
+    Errand,
+    contexts_from,
+    contexts_message,
+    sampled_from,
+    samples_asked,
+    samples_message,
+    samples_wanted,
+    wants_from,
+    wants_json,
+)
+from gradus.types import Context, Ended, Frozen, Key, Sampling, UserError, prompt_context
+from gradus.types.signals import EntropyOf, LogProb, LogProbs, MatchingError, Want
+
+
+def sent(message):
+    """A message after its way over the wire."""
+    import json
+
+    document, arrays = message
+    return json.loads(json.dumps(document)), unpacked_arrays(packed_arrays(arrays))
+
+
+def context(tokens, chosen, parent=None, **more):
+    return Context(np.array(tokens, np.int32), np.array(chosen, bool), parent=parent, **more)
+
+
+def related():
+    """A prompt, two answers to it, a third that left the first after five tokens, and a prompt that somebody answered within."""
+    prompt = prompt_context([5, 6, 7])
+    first = context([1, 2, 3], [1, 1, 1], (prompt, 3), temperature=0.7)
+    second = context([4], [1], (prompt, 3))
+    fork = context([9, 8], [0, 1], (first, 5))
+    return [second, fork, first, context([3, 4, 5], [0, 1, 0])]
+
+
+def test_contexts_arrive_as_they_were():
+    before = related()
+    after = contexts_from(*sent(contexts_message(before, streams=False)))
+    for a, b in zip(before, after, strict=True):
+        assert a.sequence.tolist() == b.sequence.tolist()
+        assert a.chosen.tolist() == b.chosen.tolist()
+        assert (len(a.prefix), a.temperature, a.actions) == (len(b.prefix), b.temperature, b.actions)
+    assert families(before) == families(after)  # the prefixes that are computed once
+
+
+def test_what_several_go_on_from_is_sent_once():
+    document, arrays = contexts_message(related(), streams=False)
+    assert len(arrays["lengths"]) == 5  # four contexts and one prompt
+    after = contexts_from(*sent((document, arrays)))
+    assert after[0].parent[0] is after[2].parent[0]
+    assert after[1].parent[0] is after[2]
+
+
+def test_streams_arrive_with_their_types_where_they_are_read():
+    streams = {"key": np.array([2**64 - 1, 3], np.uint64), "latent": np.array([[0.5, 1.5], [2.5, -1.0]]), "turn": np.array([0, 1])}
+    before = [context([0, 0], [1, 1], streams=Frozen(streams))]
+    (after,) = contexts_from(*sent(contexts_message(before, streams=True)))
+    for name, values in streams.items():
+        assert after.streams[name].dtype == values.dtype
+        assert after.streams[name].tolist() == values.tolist()
+    assert not contexts_from(*sent(contexts_message(before, streams=False)))[0].streams
+
+
+def test_wants_are_sent_by_class_and_fields():
+    wants = (LogProb(), EntropyOf(), MatchingError(3), LogProbs(player="reference", fresh=True))
+    document, _ = sent(({"wants": wants_json(wants)}, {}))
+    assert tuple(wants_from(document["wants"])) == wants
+
+
+def test_a_want_of_ones_own_is_refused():
+    @dataclass(frozen=True)
+    class Mine(Want):
+        pass
+
+    with pytest.raises(UserError, match=r"Mine is read by a class of your own.*leave --processes out"):
+        wants_json((Mine(),))
+
+
+def test_samples_are_asked_for_and_given_back():
+    first, second = related()[2], related()[0]
+    asked = [
+        Errand(first, 4, Sampling(temperature=0.5, stops=("a", "b")), Key(2**64 - 1), 3),
+        Errand(second, 4, Sampling(temperature=0.0), Key(1), 3),
+        Errand(second, 4, Sampling(temperature=0.5, stops=("a", "b")), Key(7), 3),
+    ]
+    wanted = samples_wanted(*sent(samples_asked(asked)))
+    for a, w in zip(asked, wanted, strict=True):
+        assert w.parent.sequence.tolist() == a.parent.sequence[: a.at].tolist()
+        assert (w.at, w.sampling, w.key) == (a.at, a.sampling, a.key)
+    drawn = [context([1, 2], [1, 1], logprobs=np.array([-0.5, -1.5], np.float32), ended=Ended.LENGTH)] + [
+        context([n], [1], logprobs=np.array([-n], np.float32)) for n in (3, 4)
+    ]
+    found = sampled_from(*sent(samples_message(drawn)), asked)
+    assert [c.tokens.tolist() for c in found] == [[1, 2], [3], [4]]
+    assert [c.logprobs.tolist() for c in found] == [[-0.5, -1.5], [-3], [-4]]
+    assert [c.ended for c in found] == [Ended.LENGTH, Ended.STOP, Ended.STOP]
+    assert [c.temperature for c in found] == [0.5, 1.0, 0.5]  # greedy tokens carry their log-probability at temperature 1
+    assert found[0].parent == (first, 4)
+    assert found[0].versions.tolist() == [3, 3]
+    assert found[0].logprobs.dtype == np.float32
+
+
+def test_tensors_of_every_type_that_weights_have():
+    before = {str(t): torch.arange(3).to(t) for t in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool)}
+    after = unpacked_arrays(packed_arrays(before))
+    assert all(after[n].dtype == t.dtype and torch.equal(after[n], t) for n, t in before.items())
+    assert unpacked_arrays(packed_arrays({})) == {}

@@ -1,0 +1,33 @@
+"""Questions of one to three hops: read again by a parser of their own, their answers hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from gradus.tasks.text.search_environment import corpus
+from gradus.tasks.text.search_qa import search_qa
+from gradus.types import Key
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_questions_and_answers(level: int) -> None:
+    world = corpus(0, 800)
+    for problem in search_qa(level).source.draw(range(100), level, Key(0)):
+        question = problem.meta["question"]
+        *relations, entity = question.removeprefix("What is the ").removesuffix("?").replace(" of the ", " of ").split(" of ")
+        assert len(relations) == level
+        answer = entity
+        for relation in reversed(relations):  # the innermost first
+            answer = world.facts[answer][relation]
+        assert problem.answer == answer != entity
+        assert problem.question.split("\n")[1] == question
+        assert len(problem.meta["demonstration"]) == level + 1  # a search a hop, and the answer
+
+
+def test_task_and_environment_share_their_corpus() -> None:
+    task = search_qa(seed=3, people=40)
+    (problem,) = task.source.draw([0], 2, Key(0))
+    names = {name for names in corpus(3, 40).entities.values() for name in names}
+    assert problem.answer in names
+    assert task.environment is not None
+    assert (task.environment.seed, task.environment.people) == (3, 40)  # type: ignore[attr-defined]

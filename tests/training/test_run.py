@@ -1,0 +1,238 @@
+"""A run at its boundaries: when it evaluates, saves, keeps the best, stops early; what the callback sees."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+import torch
+
+from gradus import load_recipe
+from gradus.credit.groups import LeaveOneOut
+from gradus.lab.folder import RunFolder
+from gradus.papers.bases.grpo import grpo
+from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe import registry
+from gradus.selection.filters import Everything
+from gradus.study.held_out import HeldOut
+from gradus.training import loop
+from gradus.training.boundaries import boundaries
+from gradus.training.launch import go
+from gradus.types import Frozen, Group, UserError
+from gradus.types.players import Lagged, MovingAverage
+from tests.toy import toy_run
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A study whose held-out accuracy at each step is written down."""
+
+    scores: tuple[float | None, ...]  # by step
+    patience: int = 0
+    target: float | None = None
+    reward: None = None
+
+    async def measure(self, run, recipe, world):
+        return {"held_out/accuracy": self.scores[run.step]}
+
+
+def scripted(study, tmp_path=None, *, steps=6, **setting):
+    """The finished run of a recipe over bigram policies, judged by a study; its model is a file that says how often it had moved."""
+    run = toy_run(reinforce, steps=steps, **{"eval_every": 1, **setting})
+    run.recipe = replace(run.recipe, study=study)
+    if tmp_path is not None:
+        policy = run.players["policy"].policy
+        policy.save = lambda folder: (folder.mkdir(exist_ok=True), (folder / "moves").write_text(str(run.players["policy"].updates)))
+        run.folder = RunFolder.create(tmp_path / "run", {}, {})
+    return go(run)
+
+
+def test_it_evaluates_when_asked_at_the_start_and_at_the_end():
+    def evaluated(every):
+        rows = scripted(Scripted((0.5,) * 7), eval_every=every).metrics
+        return [row["step"] for row in rows if "held_out/accuracy" in row]
+
+    assert evaluated(4) == [0, 4, 6]
+    assert evaluated(0) == [0, 6]
+    assert evaluated(1) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_tokens_of_an_evaluation_are_counted_too():
+    run = toy_run(reinforce, steps=1, eval_every=0)
+    run.recipe = replace(run.recipe, study=HeldOut(problems=3, samples=2))
+    rows = go(run).metrics
+    assert [row["step"] for row in rows] == [0, 1]
+    # three problems, two samples and one greedy answer of each, of 1 to 6 tokens
+    assert all(9 <= row["tokens/evaluate"] <= 54 for row in rows)
+
+
+@dataclass(frozen=True)
+class Changing:
+    """A schedule with something else from the second step on."""
+
+    changes: Frozen[object]
+
+    def at(self, step, recipe):
+        return recipe.but(**self.changes) if step else recipe
+
+
+def test_a_schedule_changes_what_a_step_reads():
+    seen = []
+    run = toy_run(reinforce.but(schedule=Changing(Frozen(setting__prompts=2, setting__group=3))))
+    run.on_step = lambda run, row, groups: seen.append([len(g.trajectories) for g in groups])
+    go(run)
+    assert seen == [[4] * 4, [3] * 2]
+
+
+@pytest.mark.parametrize("change", [{"setting__learning_rate": 0.5}, {"credit": LeaveOneOut()}, {"objective__policy__coefficient": 2.0}])
+def test_a_schedule_cannot_change_what_was_built_at_the_start(change):
+    run = toy_run(reinforce.but(schedule=Changing(Frozen(change))))
+    with pytest.raises(UserError, match=f"the schedule changes {next(iter(change)).replace('__', '.')} at step 1"):
+        go(run)
+
+
+def test_it_stops_when_patience_is_at_its_end():
+    run = scripted(Scripted((0.1, 0.3, 0.2, 0.3, 0.9, 0.9, 0.9), patience=2))
+    # best at 1; evaluations 2 and 3 are no better (equal is no better), so step 3 is not taken
+    assert (run.step, run.best) == (3, {"step": 1, "score": 0.3, "since": 2})
+    assert run.players["policy"].updates == 3
+    assert [row["step"] for row in run.metrics] == [0, 1, 2, 3]
+
+
+def test_an_improvement_renews_patience():
+    run = scripted(Scripted((0.1, 0.1, 0.2, 0.1, 0.3, 0.1, 0.1), patience=2))
+    assert (run.step, run.best["step"]) == (6, 4)
+
+
+def test_without_patience_it_goes_to_the_end():
+    assert scripted(Scripted((0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1))).step == 6
+
+
+def test_it_stops_where_the_target_is_reached():
+    assert scripted(Scripted((0.1, 0.2, 0.8, 0.9, 1.0, 1.0, 1.0), target=0.8)).step == 2
+
+
+def test_evaluations_without_a_score_are_no_best():
+    run = scripted(Scripted((None, None, 0.1, None, None, None, None), patience=3))
+    assert (run.step, run.best["step"]) == (5, 2)  # 3, 4 and 5 have no score, which is no improvement
+
+
+def test_the_best_model_is_kept_whatever_comes_after(tmp_path):
+    run = scripted(Scripted((0.1, 0.2, 0.7, 0.4, 0.3, 0.2, 0.1)), tmp_path, save_every=1, keep=1)
+    assert (run.folder.model("best") / "moves").read_text() == "2"
+    assert (run.folder.model("final") / "moves").read_text() == "6"
+
+
+def test_the_best_model_moves_on(tmp_path):
+    run = scripted(Scripted((0.1, 0.2, 0.1, 0.4, 0.3, 0.8, 0.1)), tmp_path, save_every=0)
+    assert (run.folder.model("best") / "moves").read_text() == "5"
+
+
+def test_the_callback_sees_every_step():
+    seen = []
+    run = toy_run(grpo, steps=3, eval_every=2)
+    run.recipe = replace(run.recipe, study=HeldOut(problems=2))
+    run.on_step = lambda *given: seen.append((given, given[0].players["policy"].updates))
+    go(run)
+    assert [updates for _, updates in seen] == [1, 2, 3]  # called when the step is done
+    for step, ((which, metrics, groups), _) in enumerate(seen):
+        assert which is run
+        assert metrics["step"] == step
+        assert all(isinstance(g, Group) for g in groups)
+        assert metrics["reward"] == pytest.approx(sum(t.value for g in groups for t in g.trajectories) / 16)  # 4 problems, 4 samples
+    assert ["held_out/accuracy" in metrics for (_, metrics, _), _ in seen] == [True, False, True]
+    assert run.metrics[-1]["step"] == 3
+
+
+def test_what_a_callback_raises_stops_the_run():
+    class Enough(Exception):
+        pass
+
+    def stop(run, metrics, groups):
+        if metrics["step"] == 1:
+            raise Enough
+
+    run = toy_run(grpo, steps=5)
+    run.on_step = stop
+    with pytest.raises(Enough):
+        go(run)
+    assert run.players["policy"].updates == 2
+
+
+def test_metrics_are_plain_numbers_and_the_same_in_every_run():
+    first, second = (go(toy_run(grpo, steps=2)).metrics for _ in range(2))
+    assert first == second
+    assert all(v is None or type(v) in (int, float) for row in first for v in row.values())
+
+
+class Stored:
+    """What a run keeps of itself at a boundary, as it comes back from a disk."""
+
+    def __init__(self, run):
+        documents, self.files = run.documents()
+        self.path = Path("nowhere")
+        self.text = json.dumps(documents["state.json"])
+
+    def document(self, name):
+        return json.loads(self.text)
+
+    def tensors(self, name):
+        return {key: tensor.clone() for key, tensor in self.files.get(name, {}).items()}
+
+
+LANGUAGE = sorted(key for key in registry.recipe_modules() if (made := load_recipe(key)).policy == "lm" and made.key != "gigpo")
+"""Every recipe that trains on the toy task, which has one turn."""
+
+CHANGED = {
+    "m2po": {"players__generator__model": Lagged(updates=2)},
+    "prime": {"selection": Everything()},
+    "grpo": {"players__reference__model": MovingAverage("policy", decay=0.5)},
+}
+"""Where a recipe as it stands would not need all of its state in so few steps."""
+
+
+def inside(part, seen=()):
+    """All that a part holds, with what its parts hold: also what no field declares, but for properties that are worked out once."""
+    if isinstance(part, (list, tuple)):
+        return [inside(p, seen) for p in part]
+    if isinstance(part, dict) or hasattr(part, "items"):
+        return {name: inside(p, seen) for name, p in part.items()}
+    if type(part).__module__.startswith("gradus") and not isinstance(part, type) and hasattr(part, "__dict__") and id(part) not in seen:
+        worked_out = [name for name in vars(part) if isinstance(getattr(type(part), name, None), cached_property)]
+        return {name: inside(p, (*seen, id(part))) for name, p in vars(part).items() if name not in worked_out}
+    return repr(part)
+
+
+@pytest.mark.parametrize("key", LANGUAGE)
+def test_a_run_that_is_restored_goes_on_to_the_same_numbers(key, monkeypatch):
+    """Whatever a step needs of those before it is in a checkpoint, and nothing is remembered anywhere else."""
+    made = load_recipe(key).but(**CHANGED.get(key, {}))
+    whole, first, second = (toy_run(made, steps=n, seed=4) for n in (5, 5, 5))
+    held = inside(whole.recipe)
+    go(whole)
+    assert inside(whole.recipe) == held  # a part never changes
+    async def until_three(run):
+        async for step in boundaries(run):
+            if step == 3:
+                return
+            yield step
+
+    monkeypatch.setattr(loop, "boundaries", until_three)
+    go(first)
+    monkeypatch.undo()
+    stored = Stored(first)
+    monkeypatch.setattr(Path, "exists", lambda path: path.name == "state.safetensors" and path.name in stored.files)
+    second.restore(stored)
+    monkeypatch.undo()
+    assert second.step == 3
+    go(second)
+    assert second.metrics == whole.metrics[3:]
+    (mine, my_tensors), (theirs, their_tensors) = second.documents(), whole.documents()
+    assert mine == theirs  # memory, best, history, updates
+    assert my_tensors.keys() == their_tensors.keys()
+    for file, tensors in their_tensors.items():
+        assert my_tensors[file].keys() == tensors.keys()
+        assert all(torch.equal(tensor, my_tensors[file][name]) for name, tensor in tensors.items()), file
