@@ -35,6 +35,8 @@ from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
 from tests.toy import toy_run, train_toy, trajectory
 
+pytestmark = pytest.mark.alone
+
 GOOD = "def score(completions, **kwargs):\n    return [float(len(str(c)) % 3) for c in completions]\n"
 
 

@@ -22,6 +22,8 @@ from gradus.training.run import Run
 from gradus.types import Outcome, Problem, UserError
 from gradus.types.parts import Task
 
+pytestmark = pytest.mark.alone
+
 
 def task(verify: Callable[[Problem, str], Outcome] | None) -> Task:
     return replace(load_task("arithmetic"), verify=verify)

@@ -13,6 +13,8 @@ from benchmarks.forked import Forked, Process
 from tests.faults.training import same, steps_done, whole_up_to, words
 from tests.workers.processes import gone, needs_proc, running
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def whole(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -13,6 +13,8 @@ from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Problem, UserError
 from gradus.workers.pool import pool_of, stop_workers
 from tests.rewards.judged import groups, rewards, score, task, trajectory, waiting
 
+pytestmark = pytest.mark.alone
+
 CODE = '''
 import asyncio, os, sys, time
 

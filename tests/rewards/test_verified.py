@@ -13,6 +13,8 @@ from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, Use
 from gradus.workers.pool import stop_workers
 from tests.rewards.judged import score, task, trajectory
 
+pytestmark = pytest.mark.alone
+
 
 def judged(verify):
     ((judgement,),) = score(Verified(), [trajectory("5", answer=5)], verify=verify)

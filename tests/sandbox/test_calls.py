@@ -10,6 +10,8 @@ from gradus.sandbox import Limits, Sandbox
 from gradus.sandbox.calls import Raised, ask, plain, same
 from tests.sandbox.isolated import isolated
 
+pytestmark = pytest.mark.alone
+
 SANDBOX = Sandbox(limits=Limits(wall=20, memory=256 << 20), warm=1)
 
 

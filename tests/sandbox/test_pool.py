@@ -15,6 +15,8 @@ from gradus.sandbox.process import Program, started
 from gradus.types import UserError
 from tests.sandbox.isolated import isolated
 
+pytestmark = pytest.mark.alone
+
 SHORT = Limits(wall=20, memory=256 << 20)
 both = pytest.mark.parametrize("isolation", [pytest.param(Isolation.BUBBLEWRAP, marks=isolated), Isolation.RLIMITS])
 

@@ -26,6 +26,8 @@ from gradus.updates.forward_backward import carry, passes
 from tests.small_model import save_small_model
 from tests.systems.near import Near
 
+pytestmark = pytest.mark.alone
+
 SMALL = {"prompts": 3, "group": 2, "max_tokens": 6, "micro_tokens": 24, "save_every": 1, "eval_every": 0, "keep": 10}
 
 

@@ -13,6 +13,8 @@ from gradus.testing import ContractBroken, Effort, Limits, check_environment, ch
 from gradus.types import Frozen, Problem, UserError
 from gradus.types.parts import Task, Turn
 
+pytestmark = pytest.mark.alone
+
 SMALL = Effort(problems=4, texts=60)
 
 

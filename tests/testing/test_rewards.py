@@ -13,6 +13,8 @@ from gradus.rewards.verified import Verified
 from gradus.testing import ContractBroken, Effort, Limits, check_reward
 from gradus.types import UserError
 
+pytestmark = pytest.mark.alone
+
 SMALL = Effort(problems=2, texts=60)
 
 

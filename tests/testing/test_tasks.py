@@ -16,6 +16,8 @@ from gradus.testing.hostile import FIXED
 from gradus.types import NOT_APPLICABLE, Failed, Problem, UserError
 from gradus.types.parts import Task
 
+pytestmark = pytest.mark.alone
+
 SMALL = Effort(problems=6, texts=40)
 
 

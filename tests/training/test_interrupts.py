@@ -18,6 +18,8 @@ from gradus.training.launch import go
 from gradus.types import UserError
 from tests.toy import toy_run
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_ignored():

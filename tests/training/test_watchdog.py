@@ -15,6 +15,8 @@ import pytest
 from gradus.training.watchdog import Watchdog
 from gradus.types import UserError
 
+pytestmark = pytest.mark.alone
+
 
 class Clock:
     now = 0.0

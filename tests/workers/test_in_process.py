@@ -9,6 +9,8 @@ from gradus.types import NOT_APPLICABLE, Failed, FailureKind
 from gradus.workers.call_queue import Limits, overtime
 from gradus.workers.in_process import one_by_one, within
 
+pytestmark = pytest.mark.alone
+
 LATE = Failed(overtime(0.2), FailureKind.TIMEOUT)
 
 

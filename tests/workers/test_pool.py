@@ -15,6 +15,8 @@ from gradus.workers.process import Job
 from gradus.workers.trl_signature import plain
 from tests.workers.processes import gone, needs_proc, running, sleeping, until
 
+pytestmark = pytest.mark.alone
+
 NAP = 2_000_000 + os.getpid()  # seconds: by them what this process has started is told from what others have
 
 CODE = """
