@@ -1,5 +1,6 @@
 """Properties use the same examples in every run, without a deadline. Tests marked `nightly` run with --nightly only."""
 
+import os
 import signal
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import settings
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
+
+os.environ.pop("COLUMNS", None)  # the width of the terminal that runs the tests is not that of a user
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")

@@ -82,7 +82,7 @@ def test_a_fold_that_was_interrupted_is_mended(tmp_path: Path, left: int, step: 
 
 def test_a_fold_that_never_began_is_made_good(tmp_path: Path, fill: Callable, step_groups: Callable) -> None:
     fill(tmp_path / "one", range(99))
-    rollouts._write(tmp_path / "one", 99, rollouts.columns.encode(99, step_groups(99)))
+    rollouts._write(tmp_path / "one", 99, rollouts.arrow.encode(99, step_groups(99)))
     rollouts.cut_back(tmp_path / "one", 100)
     fill(tmp_path / "two", range(100))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
