@@ -8,7 +8,7 @@ from typing import Any
 
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Mixed, without_failures
-from gradus.types import Group, Request
+from gradus.types import Group, Request, without_aside
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
 
@@ -36,7 +36,7 @@ class DynamicSampling:
         """The judged groups of all rounds. Problems of later rounds carry the tags "refill" and the round: their draws are their own."""
         groups: list[Group] = list(await self.rollout.run(requests, world))
         for index in range(1, self.rounds):
-            missing = len(requests) - len(self.until.keep(without_failures(groups), world.key)[0])
+            missing = len(requests) - len(self.until.keep(without_failures(without_aside(groups)), world.key)[0])
             asked = await world.more(missing) if missing > 0 else []
             if not asked:
                 break

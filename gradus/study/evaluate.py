@@ -11,7 +11,7 @@ import numpy as np
 from gradus.study.held_out import held_out_requests
 from gradus.study.passk import Interval, bootstrap, majority, pass_at_k
 from gradus.tasks.data.final_answer import answered
-from gradus.types import Group, Request, Trajectory, UserError
+from gradus.types import Group, Request, Trajectory, UserError, without_aside
 
 _AT_ONCE = 1024  # samples asked for at a time
 
@@ -74,7 +74,7 @@ async def examine(
 
 async def _solve(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
     acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
-    return await run.memory.peek("rollout", acting, "run", requests, world)
+    return without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
 
 
 def verdict_of(run: Any, *, own: bool) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradus.study.summary import mean
-from gradus.types import Group, Key, Request, UserError
+from gradus.types import Group, Key, Request, UserError, without_aside
 from gradus.types.parts import Reward, Source
 from gradus.types.ranges import check_ranges
 
@@ -35,7 +35,7 @@ class HeldOut:
         """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
         acting = recipe.search or getattr(recipe.rollout, "test", recipe.rollout)
-        groups = await run.memory.peek("rollout", acting, "run", requests, world)
+        groups = without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
         if recipe.setting.max_failed < 1:
             _refuse_silence(groups, world.refused)
         out = {
@@ -45,7 +45,7 @@ class HeldOut:
         }
         if self.greedy and world.task.policy == "lm":
             asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
-            once = await run.memory.peek("rollout", acting, "run", asked, world)
+            once = without_aside(await run.memory.peek("rollout", acting, "run", asked, world))
             out["held_out/greedy"] = accuracy(once)
             groups = [*groups, *once]
         answers = [t for g in groups for t in g.trajectories]

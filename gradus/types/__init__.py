@@ -18,6 +18,7 @@ from gradus.types.records import (
     Sampling,
     Trajectory,
     prompt_context,
+    without_aside,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "prompt_context",
     "uniforms",
     "unknown",
+    "without_aside",
 ]

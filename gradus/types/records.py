@@ -271,6 +271,7 @@ class Group:
     key: str
     trajectories: tuple[Trajectory, ...]
     pool: tuple[Outcome, ...] = ()
+    aside: bool = False  # auxiliary: trained like any other group, but no part of the step's reward and accuracy; set by the rollout
 
     @property
     def rewards(self) -> np.ndarray:
@@ -285,3 +286,8 @@ class Group:
 
     def but(self, **changes: Any) -> Group:
         return replace(self, **changes)
+
+
+def without_aside(groups: Sequence[Group]) -> list[Group]:
+    """The groups less the auxiliary ones: reward, accuracy and evaluation are those of the problems that were asked."""
+    return [group for group in groups if not group.aside]
