@@ -61,7 +61,7 @@ class Learner:
             p.grad = None
 
     def fitting(self, contexts: Sequence[Context], work: Callable[[int], T]) -> T:
-        """work(tokens per micro-batch) with cleared gradients; repeated with fewer tokens if memory runs out. See `gradus.runtime.memory`."""
+        """work(tokens per micro-batch) with cleared gradients; repeated with fewer tokens if memory runs out. See `runtime.memory`."""
 
         def anew(tokens: int) -> T:
             self.zero_grad()

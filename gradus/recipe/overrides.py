@@ -208,7 +208,7 @@ def _scalar(kind: type, text: str) -> Any:
 
 
 def _part(path: str, text: str, *alike: Any) -> Any:
-    """A part from `Clip`, `Clip(low=0.1)` or `file.py:Class`; other fields have their defaults. `alike`: examples of fitting parts, for errors."""
+    """A part from `Clip`, `Clip(low=0.1)` or `file.py:Class`, with defaults for other fields. `alike`: parts that fit here, for errors."""
     if text.strip().lower() == "none":
         return None
     if ".py:" in text:

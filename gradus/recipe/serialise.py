@@ -89,7 +89,7 @@ def _load(path: Any) -> Any:
 
 
 def _own(found: Any, path: Any, kind: str) -> Any:
-    """Returns `found`. Raises UserError if it is no part (dataclass) or function of that very module: imported names must not be callable."""
+    """Returns `found`. Raises UserError if it is no part (dataclass) or function defined in that module: imports must not be callable."""
     fits = is_dataclass(found) and isinstance(found, type) if kind == "part" else callable(found)
     at_home = isinstance(path, dict) or f"{getattr(found, '__module__', '')}:{getattr(found, '__qualname__', '')}" == path_today(path)
     if not fits or not at_home:
