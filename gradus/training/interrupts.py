@@ -186,8 +186,8 @@ def _tell(number: signal.Signals, finishing: bool) -> None:
             if os.isatty(stream):
                 os.dup2(nowhere, stream)
         os.close(nowhere)
-    first = "finishing what cannot be cut short, then saving" if finishing else "saving"
+    first = "finishing work that cannot be interrupted, then saving" if finishing else "saving"
     with suppress(OSError):
         if sys.stdout is not None and os.isatty(1):
             os.write(1, _SHOW_CURSOR)  # a live table hides it, and a second signal would leave it hidden
-        os.write(2, f"\n{number.name}: {first}; once more stops at once, with what was saved before\n".encode())
+        os.write(2, f"\n{number.name}: {first}; a second signal stops at once and keeps only the last checkpoint\n".encode())

@@ -168,7 +168,7 @@ def plan_of(folder: RunFolder) -> Plan:
         raise UserError(f"{folder.path / RECIPE}: {str(error).removeprefix(f'{folder.path / RECIPE}').lstrip()}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
-            f"{folder.path / RECIPE} is not what this version of gradus wrote ({type(error).__name__}: {error}); put the old file back, "
+            f"{folder.path / RECIPE} does not fit this version of gradus ({type(error).__name__}: {error}); put the old file back, "
             "or use the version named in provenance.json"
         ) from error
 
