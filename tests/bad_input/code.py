@@ -44,7 +44,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:scor", 'unknown reward function "scor" (did you mean score?)|r.py', {"r.py": BATCHED + "pass\n"}),
     ("{train} --reward r.py:score", "r.py, line 3: invalid syntax; mend the file", {"r.py": "\n\nscore = = 3\n"}),
     ("{train} --reward r.py:score", "score is of type int; it must be a function", {"r.py": "score = 3\n"}),
-    ("{train} --reward r.py:score", 'needs "colour", which the data has not (columns: answer)', {"r.py": "def score(colour): ...\n"}),
+    ("{train} --reward r.py:score", 'needs "colour", which the data lacks (columns: answer)', {"r.py": "def score(colour): ...\n"}),
     ("{train} --reward r.py:score --reward.timeout 0", "timeout is 0.0; give the seconds", {"r.py": BATCHED + "return []\n"}),
     (
         "{train} --reward r.py:score",
@@ -57,7 +57,7 @@ CODE: list[Row] = [
         "4 of 4|more than the 50% allowed|returned nan",
         {"r.py": BATCHED + "return [float('nan')] * 4\n"},
     ),
-    ("{train} --reward r.py:score --study none", "returned the text 'good' for a number", {"r.py": BATCHED + "return ['good'] * 4\n"}),
+    ("{train} --reward r.py:score --study none", "returned the text 'good' instead of a number", {"r.py": BATCHED + "return ['good'] * 4\n"}),
     (
         "{train} --reward r.py:score --study none --reward.timeout 0.5",
         "did not answer within 0.5 seconds, the limit that --reward.timeout sets",

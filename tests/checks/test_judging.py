@@ -134,7 +134,7 @@ def test_the_reward_on_reference_answers_and_on_nothing() -> None:
     assert tried(by_length).verdict == "warning"
 
 
-@pytest.mark.parametrize(("value", "reason"), [("good", "returned the text 'good' for a number"), (float("nan"), "returned nan")])
+@pytest.mark.parametrize(("value", "reason"), [("good", "returned the text 'good' instead of a number"), (float("nan"), "returned nan")])
 def test_a_reward_that_fails(value: Any, reason: str) -> None:
     found = tried(lambda completions, **kwargs: [value] * len(completions))
     assert found.verdict == "wrong"

@@ -31,7 +31,7 @@ def judged(verify):
         (None, NOT_APPLICABLE),
         (Failed("sandbox"), Failed("sandbox")),
         (float("nan"), Failed("returned nan")),
-        ("1", Failed("returned the text '1' for a number")),
+        ("1", Failed("returned the text '1' instead of a number")),
     ],
 )
 def test_the_verdict_is_the_reward(value, reward):

@@ -65,7 +65,7 @@ def test_what_was_not_credited_stays_in_the_record():
 @pytest.mark.parametrize("rows", [[[0.5, -0.5]], [[Credited(np.zeros(2))]], []])
 def test_what_is_no_credit_is_told(rows):
     made = group(1.0, 0.0)
-    with pytest.raises(UserError, match=r"the credit rule must give a list of Credited for every group, .*spread"):
+    with pytest.raises(UserError, match=r"the credit rule must return a list of Credited for every group, .*spread"):
         with_credit([made], rows)
 
 
@@ -75,7 +75,7 @@ def test_too_many_failures_stop_the_run_with_the_commonest_reason():
     with pytest.raises(UserError, match=r"3 of 4 trajectories .* more than the 50% allowed; the commonest reason: late"):
         refuse_failures(groups, 0.5)
     refuse_failures([], 0.0)
-    with pytest.raises(UserError, match=r"reason: x; each is in here\. Mend that"):
+    with pytest.raises(UserError, match=r"reason: x; each is in here\. Correct the cause"):
         refuse_failures([group(Failed("x"))], 0.0, lambda: "; each is in here")
     with pytest.raises(UserError, match="1 of 4"):
         refuse_failures([group(1, 1, 1, Failed("x"))], 0.0)

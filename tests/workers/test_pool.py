@@ -114,8 +114,8 @@ def test_one_function_has_one_pool_however_it_is_named(file, monkeypatch):
         ("spin", Failed("did not answer within 1 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT)),
         ("bomb", Failed("raised MemoryError (mine.py, line 15), at the limit of 1 GiB that --reward.memory sets", FailureKind.MEMORY)),
         ("flood", Failed("printed more than 16 MiB in one call; print less")),
-        ("garbage", Failed("sent what is no answer")),
-        ("forge", Failed("sent what is no answer")),
+        ("garbage", Failed("sent an invalid answer")),
+        ("forge", Failed("sent an invalid answer")),
         ("endless", Failed("sent an answer without end")),
     ],
 )
@@ -130,7 +130,7 @@ def test_what_is_printed_is_shown_up_to_a_bound(file, capfd):
     assert ask(pool_of(f"{file}:reward"), "chat", "a") == [[4.0], [1.0]]
     said = capfd.readouterr().err
     assert said.count("x") < 70_000
-    assert "[the rest of what reward prints in this call is not shown]" in said
+    assert "[further output of reward in this call is not shown]" in said
 
 
 def test_a_call_whose_process_dies_is_asked_again_and_how_often_is_told(file, tmp_path):
@@ -245,7 +245,7 @@ def test_the_slowest_call_is_named_while_it_runs(file):
 
 
 def test_a_column_that_json_cannot_hold_is_told(file):
-    with pytest.raises(UserError, match="a column holds bytes, which cannot be given"):
+    with pytest.raises(UserError, match="a column holds bytes, which cannot be sent"):
         ask(pool_of(f"{file}:reward"), "a", place=b"x")
     assert plain(np.array([1, 2])) == [1, 2]
     assert plain({"b", "a"}) == ["a", "b"]
