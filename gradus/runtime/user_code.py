@@ -75,10 +75,10 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         del sys.modules[name]
-        raise UserError(f"{error.filename or path}, line {error.lineno or 1}: {error.msg}; mend the file and start again") from error
+        raise UserError(f"{error.filename or path}, line {error.lineno or 1}: {error.msg}; fix the file and start again") from error
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UserError(f"{path} cannot be imported: {raised(error, str(path))}; mend it and start again") from error
+        raise UserError(f"{path} cannot be imported: {raised(error, str(path))}; fix it and start again") from error
     return module
 
 
@@ -89,7 +89,7 @@ def blamed(error: BaseException) -> str | None:
     if not inside:
         return None
     text = without_addresses(" ".join(str(error).split()))[:300]
-    return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; mend it and start again"
+    return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; fix it and start again"
 
 
 def raised_in(error: BaseException, part: Any = None) -> str:

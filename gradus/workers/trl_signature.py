@@ -87,7 +87,7 @@ def outcomes(values: Any, count: int) -> list[Outcome] | Failed:
 
 
 def outcome(value: Any) -> Outcome:
-    """One reward: a finite number, or None for not applicable. Any other value, such as text, NaN or infinity, is a failure."""
+    """One reward: a finite number, or NOT_APPLICABLE for None. Any other value, such as text, NaN or infinity, is a failure."""
     if value is None or isinstance(value, NotApplicable):
         return NOT_APPLICABLE
     if isinstance(value, Failed):

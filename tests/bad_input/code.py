@@ -7,10 +7,10 @@ from tests.bad_input.row import Row
 from tests.broken import BATCHED
 
 CODE: list[Row] = [
-    ("{train} --task t.py:task", "t.py, line 1: invalid syntax; mend the file", {"t.py": "def task(:\n"}),
+    ("{train} --task t.py:task", "t.py, line 1: invalid syntax; fix the file", {"t.py": "def task(:\n"}),
     (
         "{train} --task t.py:task",
-        "t.py cannot be imported: ModuleNotFoundError|nothing_here|line 2|mend it",
+        "t.py cannot be imported: ModuleNotFoundError|nothing_here|line 2|fix it",
         {"t.py": "\nimport nothing_here\n"},
     ),
     ("{train} --task t.py:task", 'unknown task "task" (did you mean tsk?)|t.py', {"t.py": "tsk = 3\n"}),
@@ -20,7 +20,7 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "raised SystemExit: 3 (t.py, line 2)", {"t.py": "def task():\n    raise SystemExit(3)\n"}),
     ("{train} --task t.py:task", "task mine has no problems for training", {"t.py": broken.task("return []", size=0)}),
     ("{train} --task t.py:task", "task mine|its source gave []; it must give a Problem", {"t.py": broken.task("return []")}),
-    ("{train} --task t.py:task", "t.py, line 9: KeyError: 'x'; mend it", {"t.py": broken.task("raise KeyError('x')")}),
+    ("{train} --task t.py:task", "t.py, line 9: KeyError: 'x'; fix it", {"t.py": broken.task("raise KeyError('x')")}),
     ("{train} --task t.py:task", "problem p has neither text nor messages", {"t.py": broken.task("return [Problem('p', 'mine')]")}),
     (
         "{train} --task t.py:tsk",
@@ -42,7 +42,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py", '"r.py" is not of the form FILE.py:NAME', {"r.py": ""}),
     ("{train} --reward gone.py:score", "there is no file gone.py; check the path"),
     ("{train} --reward r.py:scor", 'unknown reward function "scor" (did you mean score?)|r.py', {"r.py": BATCHED + "pass\n"}),
-    ("{train} --reward r.py:score", "r.py, line 3: invalid syntax; mend the file", {"r.py": "\n\nscore = = 3\n"}),
+    ("{train} --reward r.py:score", "r.py, line 3: invalid syntax; fix the file", {"r.py": "\n\nscore = = 3\n"}),
     ("{train} --reward r.py:score", "score is of type int; it must be a function", {"r.py": "score = 3\n"}),
     ("{train} --reward r.py:score", 'needs "colour", which the data lacks (columns: answer)', {"r.py": "def score(colour): ...\n"}),
     ("{train} --reward r.py:score --reward.timeout 0", "timeout is 0.0; give the seconds", {"r.py": BATCHED + "return []\n"}),
@@ -66,7 +66,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score", "ended with exit code 3", {"r.py": BATCHED + "import os; os._exit(3)\n"}),
     (
         "{train} --objective.policy.trust p.py:Mine",
-        "p.py, line 11: ZeroDivisionError: integer division or modulo by zero; mend it",
+        "p.py, line 11: ZeroDivisionError: integer division or modulo by zero; fix it",
         {"p.py": broken.PART},
     ),
     ("eval {home}/run --reward r.py:scor", "did you mean score?", {"r.py": BATCHED + "pass\n"}),

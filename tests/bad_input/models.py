@@ -37,4 +37,4 @@ MODELS: list[Row] = [
     ("{train} --players.reference.model gone", 'model folder "gone" does not exist'),
 ]
 if not torch.cuda.is_available():
-    MODELS += [("{train} --device cuda", "--device is cuda, which PyTorch cannot use here|take --device cpu")]
+    MODELS += [("{train} --device cuda", "--device is cuda, which PyTorch cannot use here|use --device cpu")]

@@ -25,7 +25,7 @@ NUMBERS: list[Row] = [
     ("{train} --temperature 0,5", '--setting.temperature is "0,5"; it must be a number or none'),
     ("{train} --learning_rate 1e-5x", '--setting.learning_rate is "1e-5x"; it must be a number'),
     ("{train} --until -1h", "--until has no value; write --until VALUE, or --until=VALUE"),
-    ("{train} --processes 0", "--processes is 0; give how many"),
+    ("{train} --processes 0", "--processes is 0; give the number"),
     ("{train} --processes 9999", "--processes is 9999, but this machine has|give at most"),
     ("{train} --group 4,", '--setting.group is "4,"; it must be a whole number'),
     ("{train} --optimizer.betas '0.9 0.95'", '--optimizer.betas is "0.9 0.95"; write values separated by commas'),

@@ -11,7 +11,7 @@ RUNS: list[Row] = [
     ("{train}", "run holds files that are no run: name another folder", {"run/notes.txt": "mine"}),
     ("{train}", "cannot make the run folder run: File exists; name another", {"run": "a file"}),
     ("{train} --run a/run", "cannot make the run folder a/run: Not a directory; name another", {"a": "a file"}),
-    ("resume run --until never", '--until is "never"; write how long', {"run": broken.run()}),
+    ("resume run --until never", '--until is "never"; write a duration', {"run": broken.run()}),
     ("check --task d.jsonl --quarantine q.txt", '--quarantine is "q.txt"; name a file that ends in .jsonl', {"d.jsonl": ROWS + "[1]\n"}),
     ("resume gone", "gone holds no run: it has no recipe.json; give the folder"),
     ("resume a", "a holds no run", {"a/notes.txt": "mine"}),

@@ -187,7 +187,7 @@ def test_every_seam_has_a_meaning() -> None:
 
 def test_comments_and_ranges_are_read_from_where_they_stand() -> None:
     setting = type(recipe("grpo").setting)
-    assert comment_of(setting, "group") == "samples a problem"
+    assert comment_of(setting, "group") == "samples per problem"
     assert comment_of(setting, "nothing") == ""
     assert declared_range(setting, "group") == "[1, inf)"
     assert declared_range(setting, "precision") is None
