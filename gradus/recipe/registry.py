@@ -1,6 +1,6 @@
 """The registry of recipes and tasks: names are found in the folders, objects are imported on use.
 
-A recipe is the object `key` of `papers/<family>/<key>.py`. A task is made by the function `name` of `tasks/<group>/<name>.py`. Other packages
+A recipe is the object `key` of `papers/<family>/<key>.py`. The function `name` of `tasks/<group>/<name>.py` makes a task. Other packages
 offer recipes and tasks through the entry points `gradus.recipes` and `gradus.tasks`.
 """
 

@@ -22,8 +22,8 @@ STATUS = Path("/proc/self/status")
 CGROUP = Path("/sys/fs/cgroup")
 SHARE = 0.95  # the default limit of a run, as a share of the memory that is free at its start
 REMEDIES = (
-    "lower --max_tokens, use a smaller model, or --players.policy.model Adapter; for a language model --recompute true, "
-    "and --precision bfloat16 on a GPU, need less too"
+    "lower --max_tokens, use a smaller model, or --players.policy.model Adapter; for a language model --recompute true "
+    "needs less, too, and on a GPU --precision bfloat16"
 )
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
 _SIGNS = (  # messages of C libraries when an allocation fails

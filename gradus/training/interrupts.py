@@ -52,7 +52,7 @@ def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 class Stop:
-    """Whether and why a run stops early.
+    """The early stop of a run, and its cause.
 
     Args: until: a duration such as "8h", counted from now; None: no limit. clock: monotonic seconds, independent of the date.
     """

@@ -46,7 +46,7 @@ class Run:
     memory: Memory = field(default_factory=Memory)
     step: int = 0
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    best: dict[str, Any] = field(default_factory=dict)  # {"step", "accuracy", "since"}
+    best: dict[str, Any] = field(default_factory=dict)  # {"step", "score", "since"}
     history: dict[str, list[Any]] = field(default_factory=dict)  # weights queued for lagged players, float32 averages
     saved: int | None = None  # step of the newest checkpoint
     measured: dict[str, Any] = field(default_factory=dict)  # the evaluation before the next step
@@ -240,7 +240,7 @@ def scheduled(recipe: Recipe, step: int) -> Recipe:
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
                 f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
-                "reward, selection, update, and of the setting prompts, group, max_tokens, temperature and max_failed"
+                "reward, selection and update, and the fields prompts, group, max_tokens, temperature and max_failed of the setting"
             )
     return found
 

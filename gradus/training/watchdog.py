@@ -129,7 +129,7 @@ class Watchdog:
                     wait.abandon(now - wait.since)
                     given_up += 1
         if given_up:
-            self.report += f". {given_up} of these count{'s' * (given_up == 1)} as failed when the run goes on"
+            self.report += f". {given_up} of these count{'s' * (given_up == 1)} as failed when the run is resumed"
 
     def start(self) -> None:
         """Starts the checking thread. Only a start in the main thread lets the watchdog interrupt that thread."""

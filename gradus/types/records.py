@@ -104,14 +104,14 @@ class Problem:
     def reference(self) -> str | None:
         """The answer, or the first of several, as text. None for no answer, a mapping, or an integer of more than 4,000 digits."""
         answer = next(iter(self.answer), None) if isinstance(self.answer, list | tuple) else self.answer
-        if not isinstance(answer, str | int | float) or (isinstance(answer, int) and abs(answer) >= 10**4000):  # Python writes 4,300 at most
+        if not isinstance(answer, str | int | float) or (isinstance(answer, int) and abs(answer) >= 10**4000):  # str() takes 4,300 digits
             return None
         return str(answer)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. Log-probabilities are always those of the full tempered distribution, before top-k, top-p and min-p."""
+    """The settings of sampling. Log-probabilities are always those of the full tempered distribution, before top-k, top-p and min-p."""
 
     temperature: float = 1.0  # 0 is greedy
     top_k: int = 0  # 0: off

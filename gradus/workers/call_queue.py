@@ -69,7 +69,7 @@ class CallQueue:
             return f"{number} {json.dumps(question.arguments, default=plain)}\n".encode()
         except UserError:
             raise
-        except (ValueError, RecursionError) as error:  # a whole number of more than 4,300 digits, a list that holds itself
+        except (ValueError, RecursionError) as error:  # an integer of more than 4,300 digits, a list that contains itself
             raise UserError(
                 f"a column of {question.about or 'the data'} cannot be sent to the process of a reward function: {error}; convert it to text"
             ) from error
@@ -103,7 +103,7 @@ class CallQueue:
         if self.late >= _HOPELESS and not self.answered:
             for number in list(self.waiting):
                 again = " again" if self.attempts[number] else ""
-                reason = f"was not asked{again}, since each of the calls before it {overtime(self.limits.seconds)}"
+                reason = f"was not asked{again}, because each of the calls before it {overtime(self.limits.seconds)}"
                 self.settle(number, Failed(reason, FailureKind.TIMEOUT))
             self.waiting.clear()
 

@@ -103,7 +103,7 @@ class ForkServer:
             if found is None:
                 break
             if found.si_pid in numbers:
-                self.kill(found.si_pid)  # the rest of its group, while its number cannot belong to another
+                self.kill(found.si_pid)  # the rest of its group, while no other process can have its number
             _, status = os.waitpid(found.si_pid, 0)
             if found.si_pid in numbers:
                 del self.workers[numbers[found.si_pid]]

@@ -32,7 +32,7 @@ def test_while_nothing_answers_a_lost_call_is_asked_again_at_once_so_that_silenc
     made.give_up()
     assert made.open == 0
     assert made.answers[7] == Failed("late (2 attempts)", FailureKind.TIMEOUT)
-    assert made.answers[8] == Failed(f"was not asked, since each of the calls before it {overtime(60.0)}", FailureKind.TIMEOUT)
+    assert made.answers[8] == Failed(f"was not asked, because each of the calls before it {overtime(60.0)}", FailureKind.TIMEOUT)
 
 
 def test_a_line_is_the_number_and_the_keywords_and_what_has_no_form_is_named():

@@ -84,7 +84,7 @@ def test_retries_and_an_end_where_nothing_answers():
     asked.clear()
     found = one_by_one([hangs] * 30, Limits(0.01, retries=1))
     assert found[:8] == [late] * 8
-    assert found[8:] == [Failed(f"was not asked, since each of the calls before it {overtime(0.01)}", FailureKind.TIMEOUT)] * 22
+    assert found[8:] == [Failed(f"was not asked, because each of the calls before it {overtime(0.01)}", FailureKind.TIMEOUT)] * 22
     assert len(asked) == 16
     assert one_by_one([], Limits()) == []
 

@@ -174,7 +174,7 @@ def test_where_nothing_but_silence_comes_the_rest_is_not_asked(file):
     found = ask(pool_of(f"{file}:reward"), *["hang"] * 30, seconds=0.1)
     reasons = (
         overtime(0.1),
-        f"was not asked, since each of the calls before it {overtime(0.1)}",
+        f"was not asked, because each of the calls before it {overtime(0.1)}",
     )
     late, unasked = (Failed(reason, FailureKind.TIMEOUT) for reason in reasons)
     assert found[:8] == [late] * 8
