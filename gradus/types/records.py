@@ -271,7 +271,7 @@ class Group:
     key: str
     trajectories: tuple[Trajectory, ...]
     pool: tuple[Outcome, ...] = ()
-    aside: bool = False  # auxiliary: trained like any other group, but no part of the step's reward and accuracy; set by the rollout
+    aside: bool = False  # auxiliary: trained like other groups, but not counted in the step's reward and accuracy; set by the rollout
 
     @property
     def rewards(self) -> np.ndarray:
@@ -289,5 +289,5 @@ class Group:
 
 
 def without_aside(groups: Sequence[Group]) -> list[Group]:
-    """The groups less the auxiliary ones: reward, accuracy and evaluation are those of the problems that were asked."""
+    """The groups without the auxiliary ones, so that reward, accuracy and evaluation cover only the requested problems."""
     return [group for group in groups if not group.aside]
