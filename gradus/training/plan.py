@@ -132,8 +132,7 @@ def plan(
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
         made = made.but(setting=PROFILES[profile or "small"])
     if reward is not None:
-        from gradus.training.plan import judged_by
-
+    
         made = judged_by(made, _absolute(reward) if isinstance(reward, str) else reward)
     if steps is not None:
         if steps < 0:
@@ -202,7 +201,6 @@ def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
         return recipe.but(reward=reward_from(reward))
     from gradus.policies.heads import FILE
     from gradus.rewards.reward_model import RewardModel
-    from gradus.training.plan import model_of
     from gradus.types.players import Player
 
     model = Path(str(model_of(reward, "best"))).resolve()
