@@ -62,7 +62,7 @@ class Workbench:
         self.problem, self.key, self.world, self.settings = problem, key, world, settings
         self.told: tuple[str, ...] = ()
         self.turns = 0
-        self.first = Turn("", state=self._state())  # the question stands in the problem, where it stays in sight
+        self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
 
     def _state(self) -> str:
         """All observations so far: the player's knowledge."""
