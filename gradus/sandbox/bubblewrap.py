@@ -22,7 +22,7 @@ from gradus.sandbox.seccomp import MACHINES
 
 INSTALL = "apt-get install bubblewrap (as root; scripts/debian-packages.sh does it), or your system's package of that name"
 WEAKER = (
-    "or name the weaker isolation, --task.isolation rlimits (in Python Isolation.RLIMITS), under which programs read and write what you can"
+    "or name the weaker isolation, --task.isolation rlimits (in Python Isolation.RLIMITS), under which programs have your access to files"
 )
 ROOM = 4 << 20  # bytes of /tmp that the kernel grants beyond the limit, so that the watcher sees the overrun and reports it
 NOBODY = 65534

@@ -41,7 +41,7 @@ def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -
         replace(source, held_out=True),
         environment=PythonTool(Sandbox(isolation_named(isolation), LIMITS), limit=limit),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
-        about="tell a number that takes a program to find; a turn is a program, run in a sandbox, or the answer",
+        about="compute a number that needs a program; a turn is a program, run in a sandbox, or the answer",
         sampling=Sampling(max_tokens=96),
         level=level,
     )

@@ -25,7 +25,7 @@ def twenty_questions(level: int = 2) -> Task:
         replace(source, held_out=True),
         environment=TwentyQuestions(),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
-        about="find a hidden thing by asking what it is like; a turn is a question or the guess",
+        about="find a hidden item by asking for its attributes; a turn is a question or the guess",
         sampling=Sampling(max_tokens=24),
         level=level,
         chance=1 / LEVELS[level][0] if level in LEVELS else 0.0,

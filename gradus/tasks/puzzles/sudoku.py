@@ -46,7 +46,7 @@ def sudoku(level: int = 2) -> Task:
         levels=(min(_LEVELS), max(_LEVELS)),
         max_tokens=_LIMITS.get(level, 0),
         chance=_CHANCE,
-        about='sudoku: rows of digits, "." where one is missing -> "124 311 ... =1243 3421 ..." (row, column, digit found; then all rows)',
+        about='sudoku: rows of digits, "." for a missing one -> "124 311 ... =1243 3421 ..." (row, column, digit found; then all rows)',
         provides=("hints",),
     )
 
