@@ -100,13 +100,13 @@ def load_task_file(
 ) -> Task:
     """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
 
-    A row has a prompt in the column `prompt`, `question` or `messages` (or the one named with `prompt_column`): text, or a list of chat
-    messages. It may have an answer in `answer`, `solution` or `label` (or the column named with `answer_column`). Problems keep all other
-    columns in `meta`, and reward functions get them as keywords.
+    A row has a prompt, text or a list of chat messages, in the column `prompt_column` (None: the first of `prompt`, `question` and
+    `messages`). It may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). Problems
+    keep all other columns in `meta`, and reward functions get them as keywords. `name`: the task's name; None: the last part of the path.
 
     `verify` sets the comparison of a completion's final answer with the row's: as number or text ("final_answer"), or as mathematics
     ("mathematics": LaTeX, fractions, sets, intervals, equations, matrices). With `verify` "unit_tests" the completion's program must pass
-    the row's tests, with "unit_tests_share" the reward is the share passed. The `isolation` of these programs is "bubblewrap", or
+    the row's tests, with "unit_tests_share" the reward is the share passed. `isolation`, for unit tests only: "bubblewrap", or
     "rlimits": resource limits alone, under which a program has your rights to read and write files.
 
     `bad_rows` is the share of rows that may be bad. Bad rows are left out, and a run writes them to bad_rows.jsonl. With `bad_rows` 0 the

@@ -28,7 +28,7 @@ Rule = tuple[str, str]
 
 
 def proofs(level: int = 2) -> Task:
-    """Levels 1 to 6: from up to 5 rules with 7 letters to up to 44 rules with 24 letters. Most rules do not help."""
+    """Up to 5 rules with 7 letters at `level` 1, up to 44 rules with 24 letters at 6. Most rules do not help."""
     return generated_task(
         "proofs",
         _proofs,

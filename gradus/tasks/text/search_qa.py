@@ -17,7 +17,10 @@ LEVELS = (1, 3)  # fewest and most hops
 
 
 def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3) -> Task:
-    """Answer questions of `level` hops by BM25 search over a corpus that `seed` and `people` determine. Reward 1 for the exact name."""
+    """Answer questions of `level` hops by BM25 search over a corpus that `seed` and `people` determine. Reward 1 for the exact name.
+
+    `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
+    """
     environment = SearchQA(seed, people, top)
     source = Generated("search_qa", partial(make, settings=environment), level, LEVELS)
     return Task(
