@@ -122,7 +122,7 @@ def test_options_of_the_command_and_of_tasks() -> None:
     assert "1 to 8" in level.meaning
     assert line(level.origins[0].place).startswith("def string_ops(")
     assert explain_task_option("task.sampling.top_p", "arithmetic", {"sampling.top_p": "0.5"}).value == 0.5
-    assert "another with `prompt_column`" in explain_task_option("task.prompt_column", "gone.jsonl", {}).meaning
+    assert "in the column `prompt_column`" in explain_task_option("task.prompt_column", "gone.jsonl", {}).meaning
     with pytest.raises(UserError, match=r"unknown option \"--task.levl\" \(did you mean --task.level"):
         explain_task_option("task.levl", "string_ops", {})
 

@@ -285,7 +285,11 @@ def test_a_limit_that_the_system_refuses_is_named(isolation, monkeypatch):
 
 @pytest.mark.parametrize(
     ("fields", "said"),
-    [({"warm": -1}, "Sandbox.warm is -1"), ({"readable": ("here",)}, 'names "here"'), ({"readable": ("/no/such",)}, 'names "/no/such"')],
+    [
+        ({"warm": -1}, "Sandbox.warm is -1"),
+        ({"readable": ("here",)}, '"here" is not a folder'),
+        ({"readable": ("/no/such",)}, '"/no/such" is not a folder'),
+    ],
 )
 def test_settings_that_cannot_be(fields, said):
     with pytest.raises(UserError, match=said):
