@@ -110,7 +110,9 @@ class Recipe:
             if other.base is None:
                 raise UserError(f"{other.key} has no base, so it has no changes to combine; write {other.key} first and others after it")
             if other.parent is None:
-                raise UserError(f"{other.key} comes from a file of a run, so its base {other.base} is not known; load it by its key or FILE.py:NAME")
+                raise UserError(
+                    f"{other.key} comes from a file of a run, so its base {other.base} is not known; load it by its key or FILE.py:NAME"
+                )
             for path, value in changes(other.parent, other).items():
                 for earlier, (owner, set_) in seen.items():
                     overlap = earlier == path or earlier.startswith(path + ".") or path.startswith(earlier + ".")

@@ -19,6 +19,7 @@ from gradus.types import UserError, unknown
 PAPERS = Path(__file__).parent.parent / "papers"
 TASKS = Path(__file__).parent.parent / "tasks"
 
+
 @functools.cache
 def recipe_modules() -> dict[str, str]:
     """key -> "module:name" of every recipe, built in or offered by another package. Raises UserError if two recipes have one key."""

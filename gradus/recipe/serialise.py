@@ -94,7 +94,9 @@ def _own(found: Any, path: Any, kind: str) -> Any:
     at_home = isinstance(path, dict) or f"{getattr(found, '__module__', '')}:{getattr(found, '__qualname__', '')}" == path_today(path)
     if not fits or not at_home:
         shown = path["name"] if isinstance(path, dict) else path
-        raise UserError(f'the recipe names "{shown}", which is no {kind} of that module; use the version that wrote it, or correct the file')
+        raise UserError(
+            f'the recipe names "{shown}", which is no {kind} of that module; use the version that wrote it, or correct the file'
+        )
     return found
 
 

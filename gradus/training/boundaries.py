@@ -33,4 +33,3 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
         yield run.step
         run.stop.release()
         run.step += 1
-

@@ -87,7 +87,6 @@ def proceed(run: Run) -> Run:
     """
     import torch
 
-
     devices = dict.fromkeys(p.device for player in run.players.values() for p in player.policy.network.parameters())
     torch.use_deterministic_algorithms(all(device.type == "cpu" for device in devices))
     # Filling new tensors with NaN costs one more pass over memory, and no code here reads uninitialised tensors.

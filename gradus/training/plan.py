@@ -132,7 +132,6 @@ def plan(
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
         made = made.but(setting=PROFILES[profile or "small"])
     if reward is not None:
-    
         made = judged_by(made, _absolute(reward) if isinstance(reward, str) else reward)
     if steps is not None:
         if steps < 0:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from gradus.updates.diagnosis import Diagnosis
 
 RESTART = "restart"
+
+
 def whole(groups: Sequence[Group]) -> list[Group]:
     """The groups without trajectories with non-finite log-probabilities: no reward caused these, and `updated` handles them."""
     return [g.but(trajectories=tuple(t for t in g.trajectories if all(c.finite for c in t.contexts))) for g in groups]

@@ -52,7 +52,9 @@ class Run:
     measured: dict[str, Any] = field(default_factory=dict)  # the evaluation before the next step
     moved: dict[str, int] = field(default_factory=dict)
     stop: Stop = field(default_factory=Stop)  # early ends: signals, the time limit
-    begun: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None  # memory, best, numbers at the boundary, before its evaluation
+    begun: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = (
+        None  # memory, best, numbers at the boundary, before its evaluation
+    )
     numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # the health of the run
     anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains

@@ -222,9 +222,7 @@ class RunWorld:
         request = Request(problem, count, player, context, at, sampling, ("fork", at, *tags), trained=trained)
         return (await self.sample([request]))[0]
 
-    async def score(
-        self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score"
-    ) -> list[np.ndarray]:
+    async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
         """Rows of `want` for every action of each context, without gradient, float32. The tokens are counted under `purpose`."""
         from gradus.runtime.memory import fitting
         from gradus.updates.forward_backward import passes
