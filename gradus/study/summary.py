@@ -1,4 +1,4 @@
-"""What a step looked like: the numbers of `metrics.jsonl`, all functions of the groups, the update and what was spent."""
+"""The summary of a step: the numbers of `metrics.jsonl`, from the groups, the update and the tokens spent."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gradus.types import Ended, Group, without_aside
 
 
 def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
-    """One object a step; None where a number does not exist.
+    """One object per step; None for a number that does not exist.
 
-    reward: mean of the combined reward. reward/<component>: mean where it applies. accuracy: share of judged trajectories that are right.
-    length: mean number of actions. entropy: exact where the objective computes it, else the mean of -log p of the sampled actions, an
-    unbiased estimate. kl: to the reference, if the recipe has one. failed: trajectories without a reward.
+    reward: mean of the combined reward. reward/<component>: mean over the trajectories with that component. accuracy: share of right
+    trajectories among those with a reward. length: mean number of actions. entropy: exact if the objective computes it, else the mean of
+    -log p of the sampled actions, an unbiased estimate. kl: to the reference, if the recipe has one. failed: trajectories without a reward.
 
-    Not counted: trajectories that are not trained on; given trajectories in reward, accuracy, length and truncated, if the policy sampled any
-    itself. Auxiliary groups (`Group.aside`) have their own numbers (aside/reward, ...) and count in no others.
+    Not counted: trajectories that are not trained on. If the policy sampled any itself, reward, accuracy, length and truncated leave out given
+    trajectories. Auxiliary groups (`Group.aside`) have their own numbers (aside/reward, ...) and count in no others.
     """
     groups = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]
     auxiliary = _aside([g for g in groups if g.aside])
@@ -47,7 +47,7 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
 
 
 def _aside(groups: Sequence[Group]) -> dict[str, float | int | None]:
-    """The numbers of auxiliary groups; none for no groups."""
+    """The numbers of auxiliary groups; empty without such groups."""
     if not groups:
         return {}
     trajectories = [t for g in groups for t in g.trajectories]
@@ -62,5 +62,5 @@ def _aside(groups: Sequence[Group]) -> dict[str, float | int | None]:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean, None for none."""
+    """The mean; None for an empty sequence."""
     return float(np.mean(values)) if len(values) else None

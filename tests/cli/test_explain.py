@@ -45,7 +45,7 @@ def test_the_chain_of_recipes_and_their_lines() -> None:
         "objective__policy__trust=Clip(low=0.2, high=0.28),",
     ]
     assert (found.value, found.kind, found.allowed) == (0.28, "float", "[0, inf]")
-    assert "the ratio is held in [1 - low, 1 + high]" in found.meaning
+    assert "the ratio is clipped to [1 - low, 1 + high]" in found.meaning
 
 
 def test_every_stage_that_changes_a_value_is_told() -> None:
