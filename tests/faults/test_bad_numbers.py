@@ -169,7 +169,7 @@ def test_without_a_folder_a_run_that_cannot_go_back_stops_with_the_cause() -> No
 # a run on disk
 
 
-OF_THE_PARAMETER = "gradient of model.layers.0.self_attn.q_proj.weight (which no sequence brings about when it is repeated)"
+OF_THE_PARAMETER = "gradient of model.layers.0.self_attn.q_proj.weight (no sequence reproduces it)"
 
 
 def persistent(step: int, first: bool) -> bool:

@@ -90,5 +90,5 @@ def test_a_loss_that_is_whole_again_when_it_is_repeated_is_named_and_no_earlier_
     go(run)
     assert [row["skipped"] for row in run.metrics] == [1.0, 1.0, 0.0]
     first, second = run.view.said
-    assert "gradient of logits (which no sequence brings about when it is repeated)" in first
-    assert "loss/policy (which no sequence brings about when it is repeated)" in second
+    assert "gradient of logits (no sequence reproduces it)" in first
+    assert "loss/policy (no sequence reproduces it)" in second
