@@ -50,7 +50,9 @@ class FlowModel:
         made = cls.fresh(config, dtype=dtype)
         wanted, found = made.network.state_dict(), read_weights(folder / "model.safetensors")
         if {n: t.shape for n, t in wanted.items()} != {n: t.shape for n, t in found.items()}:
-            raise UserError(f"{folder / 'model.safetensors'} does not match {folder / 'config.json'}: other weights are described; write both again")
+            raise UserError(
+                f"{folder / 'model.safetensors'} does not hold the weights that {folder / 'config.json'} describes; write both again"
+            )
         made.network.load_state_dict(found)
         made.network.to(device)
         return made
