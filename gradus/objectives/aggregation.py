@@ -73,7 +73,7 @@ class ConstantLength:
 class Joint:
     """Another average over the actions and trajectories of all sources together, so that terms of several sources share one denominator.
 
-    Raises UserError for an average within groups or contexts, because a term has those of its own source only.
+    Raises UserError for an average within groups or contexts, because a term sees the groups and contexts of its own source only.
     """
 
     average: Average = TokenMean()

@@ -73,7 +73,7 @@ class LanguageModel:
     lora: LoRA | None = None
     note: str | None = None  # the reason if the model runs through transformers
     graphs: bool = False  # decoding steps are captured as CUDA graphs and replayed
-    recompute: bool = False  # the backward pass keeps only each layer's input and recomputes the rest: same result, less memory
+    recompute: bool = False  # only each layer's input is kept for the backward pass, which recomputes the rest: same result, less memory
 
     @classmethod
     def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:

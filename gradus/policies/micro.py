@@ -18,7 +18,7 @@ def micro_batches(contexts: Sequence[Context], max_tokens: int, *, shared: bool)
 
 
 def _sharing(contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
-    batches: list[list[int]] = [[i for i, context in enumerate(contexts) if not context.actions]]  # without actions they cost nothing
+    batches: list[list[int]] = [[i for i, context in enumerate(contexts) if not context.actions]]  # contexts without actions take no memory
     used = 0
     for family in families(contexts):
         lengths = [len(contexts[i].sequence) - family.shared for i in family.members]

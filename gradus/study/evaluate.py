@@ -80,7 +80,10 @@ async def _solve(run: Any, world: Any, requests: Sequence[Request]) -> list[Grou
 
 
 def verdict_of(run: Any, *, own: bool) -> Any:
-    """The reward for a run's exam: on the run's own task the reward of its evaluations during training; elsewhere the task's verifier."""
+    """The reward for a run's exam. `own`: on the run's own task, the reward of its evaluations during training.
+
+    On any other task it is the task's verifier, or the recipe's reward if the task has no verifier or has an environment.
+    """
     if own:
         return getattr(run.recipe.study, "reward", None) or run.recipe.reward
     if run.task.environment is None and run.task.verify is not None:

@@ -84,7 +84,7 @@ def prompt(problem: Problem) -> str:
 
 
 def grams(found: Sequence[str], words: int) -> frozenset[str]:
-    """The n-grams of a prompt's tokens: of words if it has at least 2 * `words` tokens, else of characters (one shorter n-gram if need be)."""
+    """The n-grams of a prompt's tokens: of words if it has at least 2 * `words` tokens, else of characters (the whole text if it is shorter)."""
     if len(found) >= 2 * words:
         return frozenset("\x1f".join(found[i : i + words]) for i in range(len(found) - words + 1))
     return letters(found)

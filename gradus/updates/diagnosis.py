@@ -208,7 +208,7 @@ def _of_gradient(player: str, policy: Any, batch: Batch, slopes: Mapping[Want, T
             row = int(index[high - 1])
             trajectory = batch.trajectories[int(batch.trajectory[row])]
             return Diagnosis(player, f"gradient of {name}", _bad(grad), grad.numel(), trajectory, int(batch.position[row]))
-        return Diagnosis(player, "gradient (of several sequences together, of none alone)", 1, 1)
+        return Diagnosis(player, "gradient (of several sequences together, of no single one)", 1, 1)
     return None
 
 

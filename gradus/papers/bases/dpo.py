@@ -1,4 +1,4 @@
-"""DPO: learns from pairs of a better and a worse answer with a logistic loss on log-ratios to a reference; no critic, no reward model.
+"""DPO: learns from pairs of a better and a worse answer with a logistic loss on log-ratios to a reference; no critic, reward model or ratio.
 
 loss = mean over pairs of -log sigmoid(beta (h_w - h_l)), h = sum_t log pi(y_t) - log pi_ref(y_t), beta 0.1, pi_ref the model at the start;
 with g = sigmoid(-beta (h_w - h_l)) the gradient of a pair is -beta g (grad log pi(y_w) - grad log pi(y_l)): beta / 2 at the start.
