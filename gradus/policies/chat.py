@@ -88,5 +88,5 @@ def _compiled(template: str) -> Template:
         return environment.from_string(template)
     except jinja2.TemplateSyntaxError as error:
         raise UserError(
-            f"the model's chat template, line {error.lineno}: {error.message}; correct chat_template in the model folder"
+            f"the model's chat template, line {error.lineno}: {error.message}; fix chat_template in the model folder"
         ) from None

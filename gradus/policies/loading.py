@@ -29,7 +29,7 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
         config = decoder_config(fields)
     except UserError as error:
         text = str(error).removeprefix("config.json: ")
-        raise UserError(f"{folder / 'config.json'}: {text}; correct it, or copy the model again") from None
+        raise UserError(f"{folder / 'config.json'}: {text}; fix it, or copy the model again") from None
     with torch.device("meta"):
         decoder = Decoder(config)
     fill(decoder, from_files(read_weights(folder, device), config, folder), folder, dtype)

@@ -95,7 +95,7 @@ def load_foreign(folder: Path, *, dtype: torch.dtype, device: torch.device | str
     except Exception as error:  # configurations of hundreds of models raise many types
         said = _first_line(error).rstrip(".")
         raise UserError(
-            f'model folder "{folder}" is not read by transformers as a causal language model: {said}; take another model, or correct config.json'
+            f'model folder "{folder}" is not read by transformers as a causal language model: {said}; take another model, or fix config.json'
         ) from None
     missing = sorted(report["missing_keys"])
     if missing:

@@ -36,7 +36,7 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "could not start: ZeroDivisionError|(t.py, line 21)", {"t.py": broken.world(start="return 1 / 0")}),
     (
         "{train} --task t.py:task",
-        "the environment's start gave None, which is no episode|(t.py, line 19)",
+        "the environment's start gave None, which is not an episode|(t.py, line 19)",
         {"t.py": broken.world(start="pass")},
     ),
     ("{train} --reward r.py", '"r.py" is not of the form FILE.py:NAME', {"r.py": ""}),
@@ -48,7 +48,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score --reward.timeout 0", "timeout is 0.0; give the seconds", {"r.py": BATCHED + "return []\n"}),
     (
         "{train} --reward r.py:score",
-        "none of 2 held-out answers|raised KeyError: 'no' (r.py, line 2)|Mend",
+        "none of 2 held-out answers|raised KeyError: 'no' (r.py, line 2)|Fix",
         {"r.py": BATCHED + "raise KeyError('no')\n"},
     ),
     ("{train} --reward r.py:score --study none", "4 of 4|returned 1 rewards for 4 completions", {"r.py": BATCHED + "return [1.0]\n"}),
