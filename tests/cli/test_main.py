@@ -264,7 +264,7 @@ def test_ctrl_c_before_anything_began(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr("gradus.api.start", stopped)
     code, _, err = said(capsys, "train", "grpo")
     assert code == 130
-    assert "stopped before there was a run: nothing was written to runs/grpo-arithmetic, so start it again with the same words" in err
+    assert "stopped before there was a run: nothing was written to runs/grpo-arithmetic; start it again with the same command" in err
     assert not list(tmp_path.iterdir())
 
 
