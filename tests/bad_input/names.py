@@ -43,7 +43,7 @@ NAMES: list[Row] = [
     ("{train} --log ,", '--log is ",", which names no place for metrics; give some of tensorboard'),
     ("explain objective.polcy.trust", 'unknown field "polcy" (did you mean policy?)|In "objective"'),
     ("explain task.levl --task string_ops", 'unknown option "--task.levl" (did you mean --task.level'),
-    ("check --samples -1", "--samples is -1; give how many problems"),
+    ("check --samples -1", "--samples is -1; give the number of problems"),
     ("cite grop", 'unknown recipe "grop" (did you mean grpo'),
     ("completion csh", "SHELL|'csh'|gradus completion --help"),
     ("{train} --grup 4", 'unknown option "--grup" (did you mean --group|gradus show grpo'),

@@ -153,11 +153,11 @@ def test_the_reward_on_samples() -> None:
 
     (found,) = sampled(by_turns)
     assert found.verdict == "ok"
-    assert "6 sampled answers earn 0 to 2, in the mean 1; " in found.says
+    assert "6 sampled answers earn 0 to 2, mean 1; " in found.says
     assert found.says.endswith("told apart in 2 of 2 problems")
     (equal,) = sampled(lambda completions, **kwargs: [0.5] * len(completions))
     assert equal.verdict == "warning"
-    assert "all answers to a problem are equal" in equal.says
+    assert "all answers to a problem earn the same" in equal.says
     assert "told apart" not in sampled(by_turns, count=1)[0].says
 
 
