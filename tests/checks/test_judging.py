@@ -158,7 +158,7 @@ def test_the_reward_on_samples() -> None:
     (equal,) = sampled(lambda completions, **kwargs: [0.5] * len(completions))
     assert equal.verdict == "warning"
     assert "all answers to a problem earn the same" in equal.says
-    assert "told apart" not in sampled(by_turns, count=1)[0].says
+    assert "rewards differ" not in sampled(by_turns, count=1)[0].says
 
 
 def test_samples_that_fail_or_are_cut() -> None:

@@ -164,7 +164,7 @@ def test_a_run_is_not_overwritten(trained: Path, capsys: pytest.CaptureFixture[s
     before = {p: p.stat().st_mtime_ns for p in (trained / "run").rglob("*")}
     code, _, err = said(capsys, *words_of(trained))
     assert code == 2
-    assert f"already holds a run: go on with it by gradus resume {trained / 'run'}" in err
+    assert f"already holds a run: resume it with gradus resume {trained / 'run'}" in err
     assert {p: p.stat().st_mtime_ns for p in (trained / "run").rglob("*")} == before
 
 
