@@ -3,9 +3,9 @@
     python -m benchmarks.flow                                  # seeds 0-2, 200 steps, about three minutes on one core
     python -m benchmarks.flow --steps 100 --rates 1e-3,3e-3
 
-Gradient variance: at the start weights, over batches of 8 problems x 8 samples, of the policy term alone; shown as noise over signal,
-tr Cov(g) / |E g|^2, which no scale of a loss changes, with |E g|^2 without the bias that the noise adds. `variants` of awm are shown
-beside it: what its surrogate log-probability is, and how many pairs a sample gets, decide how it does here ("plain": lp = -err, 48 pairs).
+Gradient variance: of the policy term alone, at the start weights, over batches of 8 problems x 8 samples; shown as noise over signal,
+tr Cov(g) / |E g|^2, which does not depend on the scale of the loss. |E g|^2 is corrected for the bias by the noise. Variants of awm are
+shown beside it: the surrogate log-probability and the number of pairs per sample decide the result ("plain": lp = -err, 48 pairs).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ VARIANTS: Mapping[str, Recipe] = {
 
 
 def gradients(recipe: Recipe, batches: int) -> np.ndarray:
-    """[batches, weights]: gradients of the policy term at the start weights, one for every batch of fresh samples of fresh problems."""
+    """[batches, weights] gradients of the policy term at the start weights, one per batch of fresh samples of fresh problems."""
     recipe = recipe.but(setting__prompts=8, setting__group=8, study=None, objective={"policy": recipe.objective["policy"]})
     run = prepare(recipe, flow_2d(), seed=0)
     rows = [asyncio.run(one_gradient(run, step)) for step in range(batches)]
@@ -79,7 +79,7 @@ def noise(rows: np.ndarray) -> tuple[float, float]:
 
 
 def rewards(run: Run) -> np.ndarray:
-    """[problems] reward of one sample each by the sampler of evaluation, always with the same draws."""
+    """[problems] reward of one sample per problem by the sampler of evaluation, always with the same draws."""
     world = run.world(run.recipe, "benchmark")
     world.key = Key(12345)
     requests = held_out_requests(run.task.held_out, PROBLEMS, 1, run.task.level)

@@ -1,9 +1,9 @@
-"""Whether every text recipe that trains weights learns: held-out accuracy on 256 fixed problems, end minus start, over seeds.
+"""Test that every text recipe with trained weights learns: held-out accuracy on 256 fixed problems, end minus start, over seeds.
 
     python -m benchmarks.learning                       # all recipes, seeds 0-2
     python -m benchmarks.learning --recipes grpo,rloo --steps 40
 
-Prints a row a recipe: accuracy before and after, the difference, and its 99 % interval by a paired bootstrap over seeds and problems.
+Prints one row per recipe: accuracy before and after, the difference, and its 99 % interval by a paired bootstrap over seeds and problems.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PROBLEMS = 256
 
 @dataclass(frozen=True)
 class Case:
-    """What a recipe learns here: a task it needs, options of the task, fields of the recipe at this scale, steps of a supervised warm start."""
+    """The setting of a recipe: its task, options of the task, fields of the recipe at this scale, steps of a supervised warm start."""
 
     task: str = "arithmetic"
     options: tuple[tuple[str, str], ...] = ()
@@ -55,7 +55,7 @@ CASES = {
 
 
 def answers(run: Run) -> np.ndarray:
-    """[problems] 1 where the sampled answer is right, always with the same draws."""
+    """[problems] 1 if the sampled answer is right, else 0; always with the same draws."""
     world = run.world(run.recipe, "benchmark")
     world.key = Key(12345)
     requests = held_out_requests(run.task.held_out, PROBLEMS, 1, run.task.level)
@@ -65,7 +65,7 @@ def answers(run: Run) -> np.ndarray:
 
 
 def ordered(run: Run, study: PairAccuracy) -> np.ndarray:
-    """[problems] share of the pairs of held-out answers that a reward model has in the right order, always of the same answers; 1/2 for none."""
+    """[problems] share of the pairs of held-out answers that a reward model orders right, of fixed answers; 1/2 without a pair."""
     world = run.world(run.recipe, "benchmark")
     world.key = Key(12345)
     groups = asyncio.run(replace(study, problems=PROBLEMS).scored(run, run.recipe, world))
@@ -86,7 +86,7 @@ def learned(recipe: str, steps: int, seed: int, case: Case, model: str | None) -
 
 
 def warmed(case: Case, folder: Path) -> str | None:
-    """The built-in model after `case.warm` steps of supervised learning on the task's demonstrations, where it cannot do the task at all."""
+    """The built-in model after `case.warm` supervised steps on the task's demonstrations, for a task that it cannot do at all."""
     if not case.warm:
         return None
     planned = plan("sft", case.task, profile="tiny", steps=case.warm, seed=100, task_options=dict(case.options))

@@ -1,4 +1,4 @@
-"""Hostile programs that ask the kernel: for what the filter of its calls refuses, for the memory of others, and for signals to them."""
+"""Hostile programs that use kernel calls: forbidden calls, the memory of other processes, and signals to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile programs that want out: to the network, to files outside, and to both through links."""
+"""Hostile programs that try to reach the network and files outside, directly and through links."""
 
 from __future__ import annotations
 

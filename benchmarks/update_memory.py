@@ -2,9 +2,9 @@
 
     python -m benchmarks.update_memory [--tokens 8192] [--vocabulary 150000] [--pairs 3]
 
-A random decoder (width 256, 4 layers, tied head) and 8,192 actions, forward and backward. Each way runs in a process of its own, in turns;
-memory is the peak of what the passes add to what the process held before them; the gradients of all parameters are compared. The plain
-path holds logits, their log-softmax and its gradient: about 12 bytes a token and word, 15 GB at the sizes that are asked for.
+A random decoder (width 256, 4 layers, tied head) and 8,192 actions, forward and backward. Each way runs in a process of its own, in turns.
+Memory is the peak increase since before the passes; the gradients of all parameters are compared. The plain path holds logits, their
+log-softmax and its gradient: about 12 bytes per token and word, 15 GB at the default sizes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gradus.policies.logprobs import token_logprobs
 from gradus.policies.pack import forward, pack
 from gradus.types import Context, Key, prompt_context
 
-LENGTH, PROMPT = 256, 8  # actions and tokens of the prompt of a sequence
+LENGTH, PROMPT = 256, 8  # actions per sequence, tokens per prompt
 
 
 def decoder(vocabulary: int) -> Decoder:
@@ -58,7 +58,7 @@ def logprobs(way: str, network: Decoder, hidden: torch.Tensor, targets: torch.Te
 
 
 def side(way: str, options: argparse.Namespace) -> None:
-    """Waits for a line, does a pass, tells of it; at last writes the gradients."""
+    """Waits for a line, does a pass, reports it; writes the gradients at the end."""
     torch.set_num_threads(options.threads)
     network = decoder(options.vocabulary)
     packed = pack(contexts(options.tokens, options.vocabulary))
