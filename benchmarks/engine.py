@@ -142,7 +142,7 @@ def main() -> None:
             f"{options.dtype} on {options.device}, width {options.width}, {options.threads} threads; products alone: {bound:,.0f} tokens/s"
         )
         print(
-            f"{'lengths':<10} {'ratio':>6}  {'(range)':<13} {'ours, tokens/s':>15} {'transformers':>13} {'share of the limit':>19}   asked"
+            f"{'lengths':<10} {'ratio':>6}  {'(range)':<13} {'ours, tokens/s':>15} {'transformers':>13} {'share of the limit':>19}   required"
         )
         for kind, asked in (("geometric", 4.0), ("equal", 1.4)):
             row = compare(model, folder, kind, options, dtype)

@@ -167,7 +167,7 @@ def main() -> None:
     options = parser.parse_args()
     names, limits = [n for n in options.only.split(",") if n], replace(Limits(), seconds=options.seconds)
     began, total, wrong, worst = time.perf_counter(), 0, 0, 0.0
-    print(f"{'':<20} {'texts':>8} {'texts per second':>11} {'slowest':>11}", flush=True)
+    print(f"{'':<20} {'texts':>8} {'texts/s':>11} {'slowest':>11}", flush=True)
     for name, found in run(options.texts, options.seed, names, limits):
         print(f"{name:<20} {found.line}", flush=True)
         for text in found.wrong[:10]:

@@ -30,7 +30,7 @@ REASONS: dict[str, tuple[str, str]] = {
         r"[0-9]\.[0-9]+\s*(?:\\times|\\cdot|\*)",
         "a decimal times a power of ten is exact here; it rounds in binary: 1.1 x 10^2 is 110",
     ),
-    "imaginary unit": (r"i", "i is the imaginary unit here, whatever stands around it: i^2 = -1; it is a free variable there"),
+    "imaginary unit": (r"i", "i is the imaginary unit here, in every context: i^2 = -1; it is a free variable there"),
     "empty set": (r"\\varnothing", "both signs of the empty set are read"),
     "spaced unit": (
         r"(?:\\[ ,;~]\s*|~)\\(?:text|mathrm)|\\(?:text|mathrm)\{[^}]*\}(?:\^2)? +(?:\\\]|\$\$)",

@@ -321,7 +321,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             print(f"time to 0.9: TRL takes {learn(Path(folder), options)['ratio']:.2f} times as long")
         return None
-    print("case   ratio  (range)          s per step, ours / TRL tokens, ours / TRL   peak MiB, ours / TRL   added MiB, ours / TRL   asked")
+    print("case   ratio  (range)          s per step, ours / TRL tokens, ours / TRL   peak MiB, ours / TRL   added MiB, ours / TRL   required")
     ratios = []
     for name in options.cases.split(","):
         with tempfile.TemporaryDirectory() as folder:

@@ -111,10 +111,10 @@ def main() -> None:
     apart = max(float((a - b).abs().max()) for a, b in zip(gradients["chunked"], gradients["plain"], strict=True))
     print(f"{options.tokens} tokens, vocabulary {options.vocabulary}, {options.threads} threads")
     print(
-        f"memory added: chunked {peak['chunked']:.0f} MiB, plain {peak['plain']:.0f} MiB: 1/{peak['plain'] / peak['chunked']:.1f} (asked: 1/5)"
+        f"memory added: chunked {peak['chunked']:.0f} MiB, plain {peak['plain']:.0f} MiB: 1/{peak['plain'] / peak['chunked']:.1f} (required: 1/5)"
     )
-    print(f"time: chunked / plain {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}; asked: at most 1.3)")
-    print(f"gradients: largest difference {apart:.1e}, largest gradient {largest:.1e} (asked: 1e-5)")
+    print(f"time: chunked / plain {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}; required: at most 1.3)")
+    print(f"gradients: largest difference {apart:.1e}, largest gradient {largest:.1e} (required: 1e-5)")
     return None
 
 

@@ -29,7 +29,7 @@ def keep(run: Path, step: int, restart: int, found: Sequence[Diagnosis]) -> Path
 
     name = f"step-{step:06d}" + (f"-restart-{restart}" if restart else "")
     target, partial = run / BAD / name, run / BAD / (PARTIAL + name)
-    with room(run, f"what went wrong in step {step}"):
+    with room(run, f"the record of bad numbers in step {step}"):
         remove(partial)
         partial.mkdir(parents=True)
         entries = []
@@ -66,7 +66,7 @@ def told(one: Diagnosis) -> dict[str, Any]:
 
 def keep_abandoned(run: Path, restart: int, about: Mapping[str, Any]) -> None:
     """Writes `bad/restart-N.json`: the step that a run returned from and the step it returned to, the reason, and the abandoned metrics."""
-    with room(run, "what went wrong"):
+    with room(run, "the record of abandoned steps"):
         (run / BAD).mkdir(exist_ok=True)
         write(run / BAD / f"restart-{restart}.json", encode(about))
 
