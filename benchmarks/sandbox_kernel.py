@@ -96,7 +96,7 @@ def kernel_calls() -> Iterator[Hostile]:
         "semget": ("(64, 190)", "1, 1, 0o1600"),
         "shmat": ("(30, 196)", "0, 0, 0"),
         "mlockall": ("(151, 230)", "1"),
-        "setsockopt, a receive buffer": ("(54, 208)", f"0, 1, 7, {text}, 4"),
+        "setsockopt, a send buffer": ("(54, 208)", f"0, 1, 7, {text}, 4"),
         "sendmsg": ("(46, 211)", f"0, {text}, 0"),
         "setxattr": ("(188, 5)", "b'/tmp', b'user.a', b'x', 1, 0"),
         "inotify": ("(294, 26)", "0"),
