@@ -93,12 +93,16 @@ class SecondMomentClip:
         check_ranges(self, tau="(0, inf]", low="[0, 1]", high="[0, inf)")
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        squares = log_ratio.detach()[harmful(log_ratio, advantages)].square()
-        # just below T, so that the rounding of the ratio leaves the token at T outside
-        cap = torch.tensor(second_moment_cap(squares, tau=self.tau), dtype=torch.float64) * (1 - 1e-5)
-        bounds = Clip(low=max(self.low, float(1 - (-cap).exp())), high=max(self.high, float(cap.exp() - 1)))
-        losses, metrics = bounds.losses(log_ratio, advantages, batch)
-        return losses, {**metrics, "second_moment": tally(squares)}
+        pushed, drift = harmful(log_ratio, advantages), log_ratio.detach().double()
+        squares = log_ratio.detach()[pushed].square()
+        floors = torch.tensor([-self.low, self.high], dtype=torch.float64).log1p().abs()
+        down, up = floors.clamp(min=second_moment_cap(squares, tau=self.tau))
+        losses, metrics = Clip(low=float(1 - (-down).exp()), high=float(up.exp() - 1)).losses(log_ratio, advantages, batch)
+        held = pushed & ((drift >= float(up) * _ON) | (drift <= -float(down) * _ON))
+        return torch.where(held, losses.detach(), losses), {**metrics, "clip_share": tally(held), "second_moment": tally(squares)}
+
+
+_ON = 1 - 1e-6  # a token at T stands on the bound, whatever the rounding
 
 
 m2po = grpo.derive(
