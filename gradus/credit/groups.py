@@ -82,7 +82,7 @@ def probe_baseline(group: Group) -> np.ndarray:
 def spread(groups: Sequence[Group], advantages: Sequence[np.ndarray]) -> list[list[Credited]]:
     """One advantage a trajectory, given to all of its actions."""
     return [
-        [Credited(np.full(t.actions, a)) for t, a in zip(group.trajectories, row, strict=True)]
+        [Credited(np.full(t.actions, a, np.float64)) for t, a in zip(group.trajectories, row, strict=True)]
         for group, row in zip(groups, advantages, strict=True)
     ]
 

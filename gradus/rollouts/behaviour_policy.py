@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Group, Request
-from gradus.types.parts import Task, World
+from gradus.types.parts import Rollout, Task, World
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class BehaviourPolicy:
     """Every request goes to `player`; who is to learn from its trajectories says so with `learns_from`. At test time the policy acts."""
 
     player: str = "generator"
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
 
     @property
     def test(self) -> Any:
@@ -28,5 +28,4 @@ class BehaviourPolicy:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """The judged groups of `rollout`, sampled by `player`."""
-        groups: list[Group] = await self.rollout.run([replace(r, player=self.player) for r in requests], world)
-        return groups
+        return await rolled(self.rollout, [replace(r, player=self.player) for r in requests], world)

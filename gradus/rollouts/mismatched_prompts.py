@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Context, Frozen, Group, Request, prompt_context
-from gradus.types.parts import Task, World
+from gradus.types.parts import Rollout, Task, World
 from gradus.types.signals import LogProb
 
 STREAM = "mismatched"
@@ -24,7 +24,7 @@ class MismatchedPrompts:
     has moved as a whole. The last group takes the prompt of the first. A prompt too long for the model's context loses its beginning.
     """
 
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
     player: str = "policy"
     reference: str = "reference"
 
@@ -38,7 +38,7 @@ class MismatchedPrompts:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """The judged groups of `rollout`, every context that has actions with its stream."""
-        groups: list[Group] = await self.rollout.run(requests, world)
+        groups = await rolled(self.rollout, requests, world)
         own = [c for g in groups for t in g.trajectories for c in t.contexts if c.actions]
         limit = world.context_length(self.player)
         elsewhere = [

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from gradus.lab.atomic_files import PARTIAL, room
 from gradus.lab.checkpoints import steps
 from gradus.lab.folder import RunFolder
+from gradus.recipe.compatibility import check_parts
 from gradus.recipe.core import Recipe, changes
 from gradus.recipe.old_paths import class_today
+from gradus.runtime.user_code import asked
 from gradus.study.summary import summarise
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
@@ -24,6 +26,7 @@ from gradus.training.watchdog import Watchdog
 from gradus.training.world import RunWorld
 from gradus.types import Group, Key, Request, Sampling, UserError
 from gradus.types.parts import Task
+from gradus.types.returned import check_numbers, shown, wrong
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,8 +117,10 @@ class Run:
         """Measures on held-out problems, tokens included, keeps the best weights; whether the run should stop here."""
         recipe, study = self.recipe, self.recipe.study
         started = time.perf_counter()
-        world = self.world(recipe, "evaluate", study.reward)
-        measured = await study.measure(self, recipe, world)
+        world = self.world(recipe, "evaluate", getattr(study, "reward", None))
+        with asked(study, "measure"):
+            measured = await study.measure(self, recipe, world)
+        check_numbers(study, "measure", measured)
         self.stop.heed()
         self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
         score = measured.get("held_out/accuracy")
@@ -128,8 +133,9 @@ class Run:
             self.best["since"] += 1
         if self.view is not None:
             self.view.evaluated(self.step, measured, time.perf_counter() - started)
-        enough = study.target is not None and score is not None and score >= study.target
-        return enough or bool(study.patience and self.best.get("since", 0) >= study.patience)
+        target, patience = getattr(study, "target", None), getattr(study, "patience", 0)
+        enough = target is not None and score is not None and score >= target
+        return enough or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
         """Players that follow others catch up."""
@@ -235,13 +241,19 @@ READ_EVERY_STEP = re.compile(
 
 def scheduled(recipe: Recipe, step: int) -> Recipe:
     """The recipe as its schedule has it at a step. Raises UserError where the schedule changes what would not be looked at again."""
-    found: Recipe = recipe.schedule.at(step, recipe)
-    for path in () if found is recipe else changes(recipe, found):
+    with asked(recipe.schedule, "at"):
+        found = recipe.schedule.at(step, recipe)
+    if not isinstance(found, Recipe):
+        raise wrong(recipe.schedule, "at", shown(found), "a Recipe, the one that it was given or recipe.but(...)")
+    if found is recipe:
+        return recipe
+    for path in changes(recipe, found):
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
                 f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
                 "reward, selection, update, and of the setting prompts, group, max_tokens, temperature and max_failed"
             )
+    check_parts(found)
     return found
 
 

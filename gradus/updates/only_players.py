@@ -8,6 +8,8 @@ from typing import Any
 
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
+from gradus.types.parts import Update
+from gradus.types.returned import check_numbers
 from gradus.updates.minibatches import Minibatches
 
 
@@ -16,7 +18,7 @@ class OnlyPlayers:
     """Moves the players named here by `update` and leaves all others."""
 
     players: tuple[str, ...] = ("policy",)
-    update: Any = Minibatches()  # None: the recipe's own, where a schedule says so
+    update: Update | None = Minibatches()  # None: the recipe's own, where a schedule says so
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """The metrics of the players that moved. Raises UserError for one that there is not, and where there is no update to move them by."""
@@ -26,5 +28,6 @@ class OnlyPlayers:
             if name not in players:
                 raise unknown("player", name, players, "OnlyPlayers moves it; name one of the recipe's")
         mine = {name: batch for name, batch in batches.items() if name in self.players}
-        moved: dict[str, float] = self.update.apply(players, mine, step, key)
-        return moved
+        metrics = self.update.apply(players, mine, step, key)
+        check_numbers(self.update, "apply", metrics)
+        return metrics

@@ -10,6 +10,8 @@ import torch
 
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
+from gradus.types.parts import Update
+from gradus.types.returned import check_numbers
 from gradus.updates.minibatches import Minibatches
 
 
@@ -17,7 +19,7 @@ from gradus.updates.minibatches import Minibatches
 class ResetWeights:
     """Gives `player` the weights of the frozen player `of` and an optimiser without memory before every update in which it has a batch."""
 
-    update: Any = Minibatches()
+    update: Update = Minibatches()
     player: str = "policy"
     of: str = "start"
 
@@ -41,5 +43,6 @@ class ResetWeights:
                 with torch.no_grad():
                     for master, weight in zip(learner.masters, learner.parameters, strict=True):
                         master.copy_(weight)
-        metrics: dict[str, float] = self.update.apply(players, batches, step, key)
+        metrics = self.update.apply(players, batches, step, key)
+        check_numbers(self.update, "apply", metrics)
         return metrics

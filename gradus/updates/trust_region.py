@@ -17,7 +17,9 @@ from torch import Tensor
 from gradus.objectives.terms import Term, evaluate, wants_of
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
+from gradus.types.parts import Update
 from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_numbers
 from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally
 from gradus.updates.diagnosis import broken_losses, of_update
@@ -141,7 +143,7 @@ class TrustRegion:
     shrink: float = 0.5  # of the step, each time that it fails
     backtracks: int = 10  # lengths tried at most
     player: str = "policy"
-    others: Any = Minibatches()  # moves every other player
+    others: Update = Minibatches()  # moves every other player
 
     def __post_init__(self) -> None:
         check_ranges(self, max_kl="(0, inf)", damping="[0, inf)", shrink="(0, 1)", iterations="[1, inf)", backtracks="[1, inf)")
@@ -151,7 +153,8 @@ class TrustRegion:
         """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""
         if self.player not in players:
             raise unknown("player", self.player, players, "TrustRegion moves it; name one of the recipe's")
-        out: dict[str, float] = self.others.apply(players, {n: b for n, b in batches.items() if n != self.player}, step, key)
+        out = self.others.apply(players, {n: b for n, b in batches.items() if n != self.player}, step, key)
+        check_numbers(self.others, "apply", out)
         batch, player = batches.get(self.player), players[self.player]
         if batch is None or "policy" not in batch.counts or step % player.spec.every:
             return out
