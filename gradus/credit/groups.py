@@ -6,13 +6,13 @@ tells of the problem as every other does; its own advantage enters no update. `P
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from gradus.types import Group
+from gradus.types import Frozen, Group
 from gradus.types.parts import Credited, Signals
 from gradus.types.signals import Signal
 
@@ -93,6 +93,7 @@ class GroupRelative:
 
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
+    compares: ClassVar[bool] = True
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [group_relative(g.rewards, scale=self.scale) for g in groups])
@@ -103,6 +104,7 @@ class LeaveOneOut:
     """RLOO's advantage: the reward minus the mean of the group's others."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
+    compares: ClassVar[bool] = True
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [leave_one_out(g.rewards) for g in groups])
@@ -129,6 +131,10 @@ class BatchRelative:
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
+    @property
+    def compares(self) -> bool:
+        return self.baseline != "batch"
+
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, batch_relative([g.rewards for g in groups], baseline=self.baseline, scale=self.scale))
 
@@ -138,6 +144,7 @@ class ProbeBaseline:
     """The reward minus that of the group's probes: trajectories that were sampled for a value only, such as a greedy one."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
+    asks: ClassVar[Mapping[str, str]] = Frozen({"probes": "--rollout WithGreedyBaseline"})
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [probe_baseline(g) for g in groups])

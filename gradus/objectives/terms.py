@@ -16,7 +16,7 @@ from gradus.objectives.aggregation import Average, SequenceMean, TokenMean, aver
 from gradus.objectives.ratios import Ratio, TokenRatio
 from gradus.objectives.returned import check_loss, check_losses, check_rows, check_unchanged, versions
 from gradus.objectives.trust import Clip, Trust
-from gradus.types import UserError
+from gradus.types import Frozen, UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import EntropyOf, LogProb, Signal, Value, Values, Want
@@ -47,6 +47,7 @@ class TruncatedImportance:
     """min(pi_old / pi_behaviour, cap): corrects for an engine, or weights, other than those that the update starts from."""
 
     cap: float = 2.0
+    against: ClassVar[str] = "old"  # a ratio against the behaviour holds this factor already
 
     def __post_init__(self) -> None:
         check_ranges(self, cap="(0, inf]")
@@ -127,6 +128,7 @@ class ValueLoss:
     source: str = "policy"
     separable: ClassVar[bool] = True
     wants: ClassVar[tuple[Want, ...]] = (Value(),)
+    asks: ClassVar[Mapping[str, str]] = Frozen({"returns": "a credit rule that does, such as GAE"})
 
     def __post_init__(self) -> None:
         check_ranges(self, clip="(0, inf]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.single_turn import SingleTurn
@@ -25,6 +25,7 @@ class Auto:
         """Judged groups, one a request."""
         rollout = SingleTurn() if world.task.environment is None else Episodes(self.max_turns, self.history, self.timeout)
         return await rollout.run(requests, world)
+    gives: ClassVar[frozenset[str]] = frozenset({"turns"})  # where the task has an environment
 
 
 async def rolled(rollout: Rollout, requests: Sequence[Request], world: World) -> list[Group]:

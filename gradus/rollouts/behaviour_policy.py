@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Group, Request
@@ -17,6 +17,7 @@ class BehaviourPolicy:
 
     player: str = "generator"
     rollout: Rollout = Auto()
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     @property
     def test(self) -> Any:

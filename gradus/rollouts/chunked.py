@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,7 @@ class Chunked:
     head: int = 100  # of these, how many come from the start of the trace, where a plan stands
     limit: int = 5  # chunks of a trace at most
     at_test: int | None = None  # the same in evaluation; None: as in training
+    plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
         if not 0 < self.carry < self.size:

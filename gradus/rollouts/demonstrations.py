@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class DemonstratedPairs:
     """
 
     rollout: Rollout = Auto()
+    gives: ClassVar[frozenset[str]] = frozenset({"company"})
 
     @property
     def test(self) -> Any:

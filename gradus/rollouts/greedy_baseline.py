@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.types import Group, Request
@@ -16,6 +16,7 @@ class WithGreedyBaseline:
     """Every group of `rollout` with one more trajectory at its end: sampled at temperature 0, judged like the others, never trained on."""
 
     rollout: Rollout = Auto()
+    gives: ClassVar[frozenset[str]] = frozenset({"probes", "company"})
 
     @property
     def test(self) -> Any:

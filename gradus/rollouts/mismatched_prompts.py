@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ class MismatchedPrompts:
     rollout: Rollout = Auto()
     player: str = "policy"
     reference: str = "reference"
+    gives: ClassVar[frozenset[str]] = frozenset({"mismatched"})
+    names_players: ClassVar[tuple[str, ...]] = ("player", "reference",)
 
     @property
     def test(self) -> Any:

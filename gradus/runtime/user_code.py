@@ -117,8 +117,9 @@ def _said(error: BaseException, part: Any, method: str) -> str | None:
     methods = [code.co_qualname for code, _ in own if "." in code.co_qualname and "<locals>" not in code.co_qualname]
     called = next(iter(methods), called)
     if type(error) is UserError and own:  # one of ours, about what user code has asked for
-        place = f"{Path(own[-1][0].co_filename).name}, line {own[-1][1]}"
-        return None if own[-1][0].co_filename in str(error) or place in str(error) else f"{error} (asked for by {called}: {place})"
+        code, line = own[-1]
+        file = Path(code.co_filename).name
+        return None if file in str(error) else f"{error} (asked for by {called}: {file}, line {line})"
     if isinstance(error, UserError) or (not own and f"{called}()" not in str(error)):
         return None
     return f"{called} raised {raised_in(error, part)}; mend it and start again"

@@ -110,8 +110,11 @@ def check_groups(part: Any, value: Any, requests: Sequence[Request], world: Any)
     check_list(part, "run", value, Group, "a list of Group, as `await world.judge(groups)` gives it")
     if requests and not value and not remembers(part):
         raise wrong(part, "run", f"no groups for {len(requests)} requests", "one group or more")
-    players, seen = getattr(world, "players", None), set[str]()
+    players, keys, seen = getattr(world, "players", None), set[str](), set[str]()
     for group in value:
+        if group.key in keys:
+            raise wrong(part, "run", f"two groups with the key {group.key}", "each group once, with a key of its own")
+        keys.add(group.key)
         if not isinstance(group.trajectories, tuple) or not group.trajectories:
             raise wrong(part, "run", f"group {group.key} with {shown(group.trajectories)} as trajectories", "groups with a tuple of 1 Trajectory or more")
         for t in group.trajectories:

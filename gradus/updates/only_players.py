@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
@@ -19,6 +19,7 @@ class OnlyPlayers:
 
     players: tuple[str, ...] = ("policy",)
     update: Update | None = Minibatches()  # None: the recipe's own, where a schedule says so
+    names_players: ClassVar[tuple[str, ...]] = ("players",)
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """The metrics of the players that moved. Raises UserError for one that there is not, and where there is no update to move them by."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -22,6 +22,7 @@ class ResetWeights:
     update: Update = Minibatches()
     player: str = "policy"
     of: str = "start"
+    names_players: ClassVar[tuple[str, ...]] = ("player", "of",)
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """The metrics of `update`. Raises UserError where there is no such player, or its weights are not those of `player`'s network."""

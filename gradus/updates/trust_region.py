@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -144,6 +144,7 @@ class TrustRegion:
     backtracks: int = 10  # lengths tried at most
     player: str = "policy"
     others: Update = Minibatches()  # moves every other player
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     def __post_init__(self) -> None:
         check_ranges(self, max_kl="(0, inf)", damping="[0, inf)", shrink="(0, 1)", iterations="[1, inf)", backtracks="[1, inf)")

@@ -16,6 +16,7 @@ batch as in section 4.1; beta 0.1. Ours: z0 is read once a step, when the answer
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -58,6 +59,7 @@ class Prospect:
     source: str = "policy"
     separable: ClassVar[bool] = False  # couples the actions of a trajectory, and z0 all of them
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+    asks: ClassVar[Mapping[str, str]] = Frozen({"mismatched": "--rollout MismatchedPrompts"})
 
     def __post_init__(self) -> None:
         check_ranges(self, beta="(0, inf)", desirable="[0, inf)", undesirable="[0, inf)")
