@@ -93,7 +93,6 @@ class GroupRelative:
 
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
-    compares: ClassVar[bool] = True
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [group_relative(g.rewards, scale=self.scale) for g in groups])
@@ -104,7 +103,6 @@ class LeaveOneOut:
     """RLOO's advantage: the reward minus the mean of the group's others."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
-    compares: ClassVar[bool] = True
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [leave_one_out(g.rewards) for g in groups])
@@ -130,10 +128,6 @@ class BatchRelative:
     baseline: Baseline = "group"  # mean of the group, of the group's others, of the batch
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
-
-    @property
-    def compares(self) -> bool:
-        return self.baseline != "batch"
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, batch_relative([g.rewards for g in groups], baseline=self.baseline, scale=self.scale))

@@ -28,10 +28,6 @@ class RewardToGo:
     def __post_init__(self) -> None:
         check_ranges(self, gamma="[0, 1]")
 
-    @property
-    def compares(self) -> bool:
-        return self.baseline != "none"
-
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         rows = [row for g in groups for row in self._rows(g)]
         done = iter(whiten(rows) if self.whitened else rows)

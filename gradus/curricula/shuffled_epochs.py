@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from gradus.types import Key, Request
 from gradus.types.parts import Source, World
@@ -35,7 +34,6 @@ class ShuffledEpochs:
 @dataclass(frozen=True)
 class Once:
     """One sample of each problem, and as many problems as a step has samples (`count` times the setting's group), in the order of `ShuffledEpochs`."""
-    group: ClassVar[int] = 1
 
     def start(self) -> dict[str, int]:
         return {"drawn": 0}

@@ -101,7 +101,6 @@ class Preference:
     separable: ClassVar[bool] = False  # couples all actions of two trajectories
     unit: ClassVar[str] = "group"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
-    compares: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_ranges(self, beta="(0, inf)")

@@ -47,7 +47,6 @@ class Ranking:
     separable: ClassVar[bool] = False
     unit: ClassVar[str] = "group"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
-    compares: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[Signal, ...]:
@@ -111,7 +110,6 @@ class BradleyTerry:
     unit: ClassVar[str] = "group"
     wants: ClassVar[tuple[Want, ...]] = (Value(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
-    compares: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_ranges(self, margin="[0, inf)")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradus.types import UserError
 from gradus.types.batch import Batch
-from gradus.types.returned import named, of_user, shown, wrong
+from gradus.types.returned import named, own_parts, shown, wrong
 from gradus.types.tally import Tally
 
 
@@ -74,7 +74,7 @@ def versions(batch: Batch) -> tuple[int, ...]:
 def check_unchanged(term: Any, batch: Batch, before: tuple[int, ...]) -> None:
     """Raises UserError where a term, or a part inside it, has changed its batch in place: every later reader would get other numbers."""
     if versions(batch) != before:
-        theirs = [named(part) for part in (term, *vars(term).values()) if of_user(part)]
+        theirs = [named(part) for part in own_parts(term)]
         raise UserError(
             f"{' or '.join(theirs) or named(term)} changed a tensor of the batch in place, as advantages *= 2 does; "
             "make a new one: advantages = advantages * 2"

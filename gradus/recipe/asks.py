@@ -3,7 +3,6 @@
 `ratios`, `not_ratios`: of a trust region or weight, the classes of ratio that it holds for, or does not hold for.
 `against`: of a ratio, what it compares with ("old", "behaviour"); of a weight, the ratios that it may stand beside.
 `asks`: what another part of the recipe must give, each with the remedy; `gives`: what a part gives.
-`compares`: it compares the answers of a group, so it needs two of them.
 `plays`: of a rollout or credit rule, "answers" (tasks of one turn) or "episodes" (tasks with an environment).
 `names_players`: the fields that hold the names of players.
 """
@@ -25,7 +24,6 @@ from gradus.types.returned import named, of_user
 def check_asks(recipe: Recipe) -> None:
     """Raises UserError for the first part whose partners in the recipe are not what it asks for."""
     _check_given(recipe)
-    _check_company(recipe)
     _check_players(recipe)
     for where, term in _parts(recipe, ""):
         if hasattr(term, "trust"):
@@ -60,20 +58,6 @@ def _check_given(recipe: Recipe) -> None:
             for fact, remedy in getattr(part, "asks", {}).items():
                 if fact not in given:
                     raise UserError(f"{where} is {_called(part)}, which asks for {fact}, and no other part of the recipe gives that; set {remedy}")
-
-
-def _check_company(recipe: Recipe) -> None:
-    """Raises UserError for a comparison within groups of one answer, which says nothing: every advantage would be 0, or every group dropped."""
-    size = getattr(recipe.curriculum, "group", 0) or (recipe.setting.group if hasattr(recipe.curriculum, "group") else 0)
-    rollouts = [part for _, part in _parts(recipe.rollout, "")]
-    if size != 1 or any(of_user(part) or "company" in getattr(part, "gives", ()) for part in rollouts):
-        return
-    for where, part in _parts(recipe, ""):
-        if getattr(part, "compares", False):
-            raise UserError(
-                f"{where} is {_called(part)}, which compares the answers of a group, but {type(recipe.curriculum).__name__} asks for one answer a "
-                "group; set --group 8, with --curriculum ShuffledEpochs"
-            )
 
 
 def _check_players(recipe: Recipe) -> None:

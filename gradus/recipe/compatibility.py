@@ -15,6 +15,7 @@ from typing import Any
 from gradus.recipe.asks import check_asks, check_plays
 from gradus.recipe.core import Recipe
 from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, remembers
+from gradus.runtime.user_code import asked
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Optimizer, Source, Task
@@ -69,6 +70,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
             )
         if players is not None:
             _offers(players, signal.player, _ability(signal), f"{reader} reads {type(signal).__name__} of")
+    check_asks(recipe)
     for name, player in (players or {}).items():
         for want in wants(player.spec.objective):
             _offers(players or {}, name, _ability(want), f"the objective of {name} wants {type(want).__name__} of")
@@ -95,7 +97,6 @@ def check_parts(recipe: Recipe) -> None:
             _check_place(term, Term, f"{owner}.{name}")
     for name, player in recipe.players.items():
         _check_place(player, Player, f"players.{name}")
-    check_asks(recipe)
 
 
 def _check_inside(node: Any, where: str) -> None:
@@ -237,9 +238,12 @@ def check_problems(task: Task) -> None:
 def _first(source: Source, task: Task, use: str) -> Problem:
     if missing := [name for name in ("size", "draw") if not hasattr(source, name)]:
         raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which lacks {missing[0]}; give it a source")
+    if isinstance(source, type):
+        raise UserError(f"task {task.name}: its source of problems for {use} is the class {named(source)} itself; give an instance of it: {source.__name__}()")
     if source.size == 0:
         raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
-    found = source.draw([0], task.level, Key())
+    with asked(source, "draw"):
+        found = source.draw([0], task.level, Key())
     if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
         raise UserError(
             f"task {task.name}: asked for one problem for {use}, its source gave {found!r:.60}; it must give a Problem an index"

@@ -99,7 +99,9 @@ def _check_name(cls: type, known: dict[str, type]) -> None:
 
 
 def check_methods(part: Any, where: str, protocol: type, *names: str) -> None:
-    """Raises UserError for a method that cannot be called as the protocol says. `names`: the methods; none: all that the protocol has."""
+    """Raises UserError for a method of a user's part that cannot be called as the protocol says. `names`: the methods; none: all of the protocol."""
+    if not of_user(part):
+        return
     methods = names or tuple(n for n, f in vars(protocol).items() if inspect.isfunction(f) and not n.startswith("_"))
     for name in (*methods, *(("learn",) if remembers(part) and hasattr(part, "learn") else ())):
         _check_method(part, name, where, Curriculum if name == "learn" else protocol)

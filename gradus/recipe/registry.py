@@ -81,13 +81,19 @@ def _user_recipe(name: str) -> Any:
     found = load_object(name, "recipe")
     if not isinstance(found, Recipe):
         raise UserError(f"{name} is of type {type(found).__name__}, not a Recipe; write it as RECIPE.derive(key, about, ...)")
-    if found.key in recipe_modules() and not _same(found, recipe(found.key)):
-        raise UserError(f'{name} has the key "{found.key}", which is that of another recipe ({recipe_modules()[found.key]}); derive it under a new key')
+    check_key(found, name)
     beside = vars(load_module(Path(name.rpartition(":")[0])))
     for other, made in beside.items():
         if isinstance(made, Recipe) and made.key == found.key and not _same(made, found):
             raise UserError(f'{name} has the key "{found.key}", and so has {other} beside it; derive each under a key of its own')
     return found
+
+
+def check_key(made: Any, who: str) -> None:
+    """Raises UserError for a recipe that was derived under the key of another one. `who`: what the recipe is called in the sentence."""
+    if made.key in recipe_modules() and not _same(made, recipe(made.key)):
+        where = recipe_modules()[made.key]
+        raise UserError(f'{who} has the key "{made.key}", which is that of another recipe ({where}); derive it under a key of its own, such as my_{made.key}')
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +45,6 @@ class DemonstratedPairs:
     """
 
     rollout: Rollout = Auto()
-    gives: ClassVar[frozenset[str]] = frozenset({"company"})
 
     @property
     def test(self) -> Any:

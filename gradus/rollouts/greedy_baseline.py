@@ -16,7 +16,7 @@ class WithGreedyBaseline:
     """Every group of `rollout` with one more trajectory at its end: sampled at temperature 0, judged like the others, never trained on."""
 
     rollout: Rollout = Auto()
-    gives: ClassVar[frozenset[str]] = frozenset({"probes", "company"})
+    gives: ClassVar[frozenset[str]] = frozenset({"probes"})
 
     @property
     def test(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.demonstrations import given, solved
@@ -22,7 +22,6 @@ class MixedPolicy:
     """
 
     rollout: Rollout = Auto()
-    gives: ClassVar[frozenset[str]] = frozenset({"company"})
 
     @property
     def test(self) -> Any:

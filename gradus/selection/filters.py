@@ -44,8 +44,6 @@ class MeanReward:
 class Informative:
     """Keeps groups whose rewards differ: the others have advantage zero throughout."""
 
-    compares: ClassVar[bool] = True
-
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if g.rewards.max() > g.rewards.min()]
         return kept, [g for g in groups if g not in kept]
@@ -56,7 +54,6 @@ class Mixed:
     """Keeps groups that have a right and a wrong answer: accuracy neither 0 nor 1, whatever else their rewards hold."""
 
     asks_right: ClassVar[str] = "Informative"  # what to take where no answer is marked as right
-    compares: ClassVar[bool] = True
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if 0.0 < (g.accuracy or 0.0) < 1.0]
@@ -66,8 +63,6 @@ class Mixed:
 @dataclass(frozen=True)
 class BestAndWorst:
     """Keeps of each group its best and its worst trajectory, in that order (the earliest of equals); groups without a difference go."""
-
-    compares: ClassVar[bool] = True
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []

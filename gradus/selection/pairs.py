@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from gradus.selection.filters import learned
 from gradus.types import Group, Key
@@ -16,8 +15,6 @@ class Consecutive:
 
     As trajectories of a group are drawn independently, a pair is one of two random answers, not of the extremes.
     """
-
-    compares: ClassVar[bool] = True
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         pairs = [

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gradus.lab.atomic_files import PARTIAL, room
 from gradus.lab.checkpoints import steps
 from gradus.lab.folder import RunFolder
+from gradus.recipe.asks import check_asks
 from gradus.recipe.compatibility import check_parts
 from gradus.recipe.core import Recipe, changes
 from gradus.recipe.old_paths import class_today
@@ -254,6 +255,7 @@ def scheduled(recipe: Recipe, step: int) -> Recipe:
                 "reward, selection, update, and of the setting prompts, group, max_tokens, temperature and max_failed"
             )
     check_parts(found)
+    check_asks(found)
     return found
 
 

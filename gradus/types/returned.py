@@ -6,13 +6,15 @@ The functions only look: none copies an array, and none looks at the numbers of 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gradus.types.errors import UserError, unknown
+from gradus.types.frozen import value_fields
 from gradus.types.parts import Credited, Judgement
 from gradus.types.records import SOURCES, Context, Failed, Group, NotApplicable, Problem, Request, Trajectory
 
@@ -39,6 +41,15 @@ def named(part: Any, method: str = "") -> str:
 def of_user(part: Any) -> bool:
     """Whether the class of a part is none of the package's."""
     return type(part).__module__.partition(".")[0] not in ("gradus", "builtins")
+
+
+def own_parts(part: Any) -> Iterator[Any]:
+    """The parts of a user's among a part and all that stands in it."""
+    if is_dataclass(part):
+        if of_user(part):
+            yield part
+        for field in value_fields(part):
+            yield from own_parts(getattr(part, field.name))
 
 
 def shown(value: Any) -> str:

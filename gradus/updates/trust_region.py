@@ -24,7 +24,7 @@ from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally
 from gradus.updates.diagnosis import broken_losses, of_update
 from gradus.updates.forward_backward import carry
-from gradus.updates.minibatches import Minibatches, forward, gradient
+from gradus.updates.minibatches import Minibatches, check_separable, forward, gradient
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, *, iterations: int, tolerance: float = 1e-10) -> Tensor:
@@ -166,6 +166,7 @@ class TrustRegion:
         """One step of a player. Metrics: update_kl and gain of the step taken, update_length the share of the longest step, skipped."""
         if any(torch.finfo(p.dtype).bits < 32 for p in player.parameters):
             raise UserError(f"TrustRegion needs the weights of {player.name} in float32 or float64; set --precision float32")
+        check_separable(player, batch, key)
         start = flat(player.parameters)
 
         def tried(tokens: int) -> tuple[dict[str, Tally], float, dict[str, float] | None]:

@@ -62,13 +62,6 @@ def test_what_was_not_credited_stays_in_the_record():
     assert [[t.advantages is not None for t in g.trajectories] for g in whole] == [[True, False], [False, False]]
 
 
-@pytest.mark.parametrize("rows", [[[0.5, -0.5]], [[Credited(np.zeros(2))]], []])
-def test_what_is_no_credit_is_told(rows):
-    made = group(1.0, 0.0)
-    with pytest.raises(UserError, match=r"the credit rule must give a list of Credited for every group, .*spread"):
-        with_credit([made], rows)
-
-
 def test_too_many_failures_stop_the_run_with_the_commonest_reason():
     groups = [group(Failed("late"), Failed("late"), Failed("odd"), 1.0)]
     refuse_failures(groups, 0.75)

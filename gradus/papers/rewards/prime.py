@@ -70,7 +70,6 @@ class ImplicitProcess:
     whitened: bool = True  # over all tokens of the batch
     model: str = "prm"
     reference: str = "reference"
-    compares: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_ranges(self, beta="(0, inf)", gamma="[0, 1]", process_coef="[0, inf)")
