@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint docs tiny index kills hostile clean
+.PHONY: install demo test nightly lint docs tiny index kills hostile clean
 
 install: $(VENV)/.installed
 
@@ -27,9 +27,19 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: lint  ## lint, types, tests
+PYTEST := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+WORKERS ?= auto
+
+test: lint  ## lint, types, tests: most in parallel, then those that watch the clock or other processes
 	@sh scripts/debian-packages.sh
-	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	$(PYTEST) -m "not alone" -n $(WORKERS) --maxprocesses 8 --dist loadfile
+	$(PYTEST) -m alone
+
+nightly: test  ## all of test, then the long ones: kills of every kind, hostile texts, learning, resumed runs of every recipe
+	$(PYTEST) --nightly
+	$(MAKE) kills hostile
+	$(BIN)/python -m benchmarks.learning
+	$(BIN)/python -m benchmarks.invariance --every 1
 
 docs: $(VENV)/.tested  ## build the documents into build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

@@ -1,13 +1,28 @@
-"""Properties are tried on the same examples at every run, so that a change is judged by itself alone; none is timed."""
+"""Properties use the same examples in every run, without a deadline. Tests marked `nightly` run with --nightly only."""
 
+import os
 import signal
 
+import pytest
 from hypothesis import settings
 
-# A shell's background job, and nohup, hand on that these are ignored; what is tested is a program that hears them.
+# A background job of a shell, and nohup, leave these signals ignored. The tests need a process that hears them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 
+os.environ.pop("COLUMNS", None)  # the width of the terminal that runs the tests is not that of a user
+
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
 settings.load_profile("same")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--nightly", action="store_true", help="run the tests marked nightly, and no others")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    nightly = config.getoption("--nightly")
+    left = [item for item in items if (item.get_closest_marker("nightly") is None) == nightly]
+    items[:] = [item for item in items if item not in set(left)]
+    config.hook.pytest_deselected(items=left)

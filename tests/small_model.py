@@ -1,15 +1,31 @@
-"""A small random language model in a folder, with a character tokenizer and a chat template: what the command line is tried on."""
+"""A small random language model in a folder, with a character tokenizer and a chat template, for tests of runs and of the command line."""
 
 from __future__ import annotations
 
+import functools
 import json
+import shutil
+import tempfile
 from pathlib import Path
 
 TEMPLATE = "{% for m in messages %}{{ m.content }}>{% endfor %}"
 
 
 def save_small_model(folder: Path, seed: int = 0) -> Path:
-    """A Qwen2 decoder of two layers of width 32 over printable ASCII."""
+    """A copy in `folder` of a Qwen2 decoder with two layers of width 32 over printable ASCII; it is made once per process and seed."""
+    shutil.copytree(_made(seed).name, folder, dirs_exist_ok=True)
+    return folder
+
+
+@functools.cache
+def _made(seed: int) -> tempfile.TemporaryDirectory[str]:
+    """The folder of the first copy; it is removed when the process ends."""
+    kept = tempfile.TemporaryDirectory(prefix="gradus-small-model-")
+    _save(Path(kept.name), seed)
+    return kept
+
+
+def _save(folder: Path, seed: int) -> None:
     import torch
     from tokenizers import Tokenizer
     from tokenizers.decoders import Fuse
@@ -38,4 +54,3 @@ def save_small_model(folder: Path, seed: int = 0) -> Path:
     )
     Qwen2ForCausalLM(config).save_pretrained(folder)
     assert json.loads((folder / "config.json").read_text())["model_type"] == "qwen2"
-    return folder

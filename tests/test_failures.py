@@ -35,6 +35,8 @@ from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
 from tests.toy import toy_run, train_toy, trajectory
 
+pytestmark = pytest.mark.alone
+
 GOOD = "def score(completions, **kwargs):\n    return [float(len(str(c)) % 3) for c in completions]\n"
 
 
@@ -101,7 +103,7 @@ def test_what_failed_is_counted_kept_and_never_trained_on(home: Path, tmp_path: 
     assert len(stored) == 8
     assert {i: t.failed for i, t in enumerate(stored) if t.failed} == {
         2: "returned nan",
-        4: "returned the text 'good' for a number",
+        4: "returned the text 'good' instead of a number",
         7: "no reward applied to this trajectory",
     }
     assert [t.advantages is None for t in stored] == [t.failed is not None for t in stored]
@@ -124,7 +126,7 @@ def test_failures_are_borne_up_to_the_share_that_is_allowed() -> None:
     run = train_toy(half, steps=1, prompts=2, group=4, max_failed=0.5)
     assert run.metrics[0]["failed"] == 4
     with pytest.raises(
-        UserError, match=r"4 of 8 trajectories .* more than the 49% allowed; the commonest reason: returned nan\. Mend that"
+        UserError, match=r"4 of 8 trajectories .* more than the 49% allowed; the commonest reason: returned nan\. Correct the cause"
     ):
         train_toy(half, steps=1, prompts=2, group=4, max_failed=0.49)
 
@@ -155,7 +157,7 @@ def test_a_reward_that_breaks_stops_the_run_which_goes_on_when_it_is_mended(
     )
     assert train(home, run, reward=reward) == 2
     assert "8 of 8 trajectories of this step have no reward" in (said := capfd.readouterr().err)
-    assert f"raised OSError: no licence (reward.py, line 3); each is in {run / 'quarantine.jsonl'}. Mend that and go on with gradus resume RUN" in said
+    assert f"raised OSError: no licence (reward.py, line 3); each is in {run / 'quarantine.jsonl'}. Correct the cause and continue with gradus resume RUN" in said
     assert [row["step"] for row in RunFolder.open(run).metrics()] == [0]
     reward.write_text(GOOD)
     stop_workers()

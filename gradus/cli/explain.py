@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import textwrap
@@ -274,6 +275,7 @@ def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]]
         return None
 
 
+@functools.cache
 def train_options() -> dict[str, Any]:
     """The options of `gradus train` by name, dashes included."""
     from gradus.cli.parser import build_parser

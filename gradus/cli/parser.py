@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
@@ -89,6 +90,7 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f'{parser.prog} takes no further word, but "{left[0]}" was given; leave it out, or see: {parser.prog} --help')
 
 
+@functools.cache
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
     """The parser, and those of the commands by name."""
     from gradus import __version__

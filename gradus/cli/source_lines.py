@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -20,13 +21,18 @@ def place_of_change(recipe: str, path: str) -> str:
         file = str(inspect.getsourcefile(importlib.import_module(module)))
     else:
         return ""
-    made = [
-        n for n in ast.parse(Path(file).read_text(encoding="utf-8")).body if isinstance(n, ast.Assign | ast.AnnAssign) and _names(n, name)
-    ]
-    calls = (n for n in ast.walk(made[-1]) if isinstance(n, ast.Call)) if made else ()
-    words = [(k.arg.replace("__", "."), k.value.lineno) for call in calls for k in call.keywords if k.arg]
+    words = _keywords(file, Path(file).stat().st_mtime_ns, name)
     near = [(len(w), line) for w, line in words if path == w or path.startswith(f"{w}.") or w.startswith(f"{path}.")]
     return f"{shown(file)}:{max(near)[1]}" if near else ""
+
+
+@functools.cache
+def _keywords(file: str, modified: int, name: str) -> list[tuple[str, int]]:
+    """(path, line) of every keyword in the calls that make the object `name`. `modified`: the time of the file's last change, which renews it."""
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    made = [n for n in tree.body if isinstance(n, ast.Assign | ast.AnnAssign) and _names(n, name)]
+    calls = (n for n in ast.walk(made[-1]) if isinstance(n, ast.Call)) if made else ()
+    return [(k.arg.replace("__", "."), k.value.lineno) for call in calls for k in call.keywords if k.arg]
 
 
 def _names(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
@@ -51,14 +57,24 @@ def _declaration(cls: type, name: str) -> tuple[str, int, str] | None:
     for owner in cls.__mro__:
         if name not in inspect.get_annotations(owner):
             continue
-        try:
-            lines, start = inspect.getsourcelines(owner)
-            file = inspect.getsourcefile(owner)
-        except (OSError, TypeError):
+        source = _source(owner)
+        if source is None:
             return None
+        file, start, lines = source
         at = next((i for i, line in enumerate(lines) if re.match(rf"    {re.escape(name)}\s*:", line)), None)
-        return None if at is None or file is None else (file, start + at, lines[at])
+        return None if at is None else (file, start + at, lines[at])
     return None
+
+
+@functools.cache
+def _source(cls: type) -> tuple[str, int, list[str]] | None:
+    """File, first line and lines of a class; None if its source is not there."""
+    try:
+        lines, start = inspect.getsourcelines(cls)
+        file = inspect.getsourcefile(cls)
+    except (OSError, TypeError):
+        return None
+    return None if file is None else (file, start, lines)
 
 
 def comment_of(cls: type, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Advantages of another rule held within bounds."""
+"""Advantages of another credit rule, clipped to bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bounded(advantages: np.ndarray, *, limit: float, scale: float) -> np.ndarray
 
 @dataclass(frozen=True)
 class Clipped:
-    """The advantages of `rule`, clipped to +-limit and stretched so that the limit becomes `scale`; returns stay as they are."""
+    """The advantages of `rule`, clipped to +-limit and scaled so that the limit becomes `scale`. Returns are unchanged."""
 
     rule: Credit = GroupRelative()
     limit: float = 5.0  # above 0

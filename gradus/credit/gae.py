@@ -1,4 +1,4 @@
-"""Generalised advantage estimation over the actions of a trajectory, with rewards that fall at single actions."""
+"""Generalised advantage estimation (GAE) over the actions of a trajectory, with per-action rewards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gae(rewards: np.ndarray, values: np.ndarray, *, gamma: float, lam: float, la
     """
     rewards, values = np.asarray(rewards, np.float64), np.asarray(values, np.float64)
     if rewards.shape != values.shape:
-        raise ValueError(f"rewards {rewards.shape} and values {values.shape} must have one entry an action each")
+        raise ValueError(f"rewards {rewards.shape} and values {values.shape} must have one entry per action each")
     deltas = rewards + gamma * np.append(values[1:], last_value) - values
     advantages = np.zeros_like(deltas)
     running = 0.0
@@ -38,7 +38,7 @@ def discounted(rewards: np.ndarray, *, gamma: float) -> np.ndarray:
 
 
 def action_rewards(trajectory: Trajectory) -> np.ndarray:
-    """[A]: the rewards that fell at single actions, and what remains of the trajectory's reward at its last action, so that the sum is its reward."""
+    """[A]: the reward of each action. The rest of the trajectory's reward is added at its last action, so the sum is its reward."""
     rewards = np.zeros(trajectory.actions)
     start = 0
     for context in trajectory.contexts:
@@ -51,16 +51,16 @@ def action_rewards(trajectory: Trajectory) -> np.ndarray:
 
 
 def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """All rows shifted and scaled together to mean 0 and population deviation 1; rows that are constant (to 1e-12) become zeros."""
+    """All rows shifted and scaled together to mean 0 and population deviation 1; zeros if all values are equal (to 1e-12)."""
     everything = np.concatenate(list(rows)) if rows else np.zeros(0)
-    if not len(everything) or everything.std() <= 1e-12 * np.abs(everything).max():  # what rounding alone has left is no signal
+    if not len(everything) or everything.std() <= 1e-12 * np.abs(everything).max():  # such a deviation comes from rounding alone
         return [np.zeros_like(r) for r in rows]
     return [(r - everything.mean()) / everything.std() for r in rows]
 
 
 @dataclass(frozen=True)
 class GAE:
-    """PPO's advantages from a critic's values. A KL penalty in the reward is put round it: `KLPenalty(GAE())`."""
+    """PPO's advantages from a critic's values. `KLPenalty(GAE())` adds a KL penalty to the reward."""
 
     gamma: float = 1.0
     lam: float = 0.95
@@ -88,9 +88,9 @@ class GAE:
 
 @dataclass(frozen=True)
 class LengthAdaptiveGAE:
-    """GAE whose lam grows with the answer, lam = max(0, 1 - 1 / (alpha * actions)): a longer answer passes its reward further back.
+    """GAE with a lam that grows with the answer's length: lam = max(0, 1 - 1 / (alpha * actions)). Longer answers pass their reward further back.
 
-    The weights of later errors then sum to about alpha * actions. Up to 1 / alpha actions lam is 0. VAPO, arXiv:2504.05118, section 4.2.
+    The weights of later errors sum to about alpha * actions. lam is 0 for answers of up to 1 / alpha actions. VAPO, arXiv:2504.05118, section 4.2.
     """
 
     alpha: float = 0.05
@@ -107,7 +107,7 @@ class LengthAdaptiveGAE:
         return (Values(player=self.critic),)
 
     def lam(self, actions: int) -> float:
-        """lam for an answer of so many actions."""
+        """lam for an answer with this number of actions."""
         return max(0.0, 1 - 1 / (self.alpha * actions))
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:

@@ -1,7 +1,7 @@
-"""Advantages by comparison within a group or over the batch: standardised, centred, or against others. One number a trajectory.
+"""Advantages by comparison within a group or over the batch. One number per trajectory.
 
-Means and deviations are those of all that a group holds. What was sampled for a value only (`trained` False) is among them, since its reward
-tells of the problem as every other does; its own advantage enters no update. `ProbeBaseline` alone tells the two apart.
+Means and deviations are over all trajectories of a group. Trajectories that are not trained on (`trained` False) count too, because their
+rewards measure the same problem; their own advantages enter no update. Only `ProbeBaseline` treats the two differently.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Baseline = Literal["group", "others", "batch"]
 def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.ndarray:
     """A_i = (r_i - mean r) / std r over the group; scale "none": A_i = r_i - mean r.
 
-    Args: rewards [G].  Returns: [G] float64; zeros for a group of one and for a group that is constant to 1e-12 of its greatest (no epsilon is
-    added to the deviation).
-    Reference: GRPO, arXiv:2402.03300, section 4.1.2 (std: its text does not say which; "population" here, "sample" as in most trainers);
+    Args: rewards [G].  Returns: [G] float64; zeros for a group of one, and if the deviation is at most 1e-12 of the largest reward (no epsilon
+    is added to the deviation).
+    Reference: GRPO, arXiv:2402.03300, section 4.1.2 (the text does not name the kind of std; "population" here, "sample" in most trainers);
     without std: Dr. GRPO, arXiv:2503.20783.
     """
     rewards = np.asarray(rewards, dtype=np.float64)
@@ -35,7 +35,7 @@ def group_relative(rewards: np.ndarray, *, scale: Scale = "population") -> np.nd
     if scale == "none":
         return centred
     deviation = rewards.std(ddof={"population": 0, "sample": 1}[scale])
-    # What rounding alone has left is no signal, and the squares of tiny differences may vanish.
+    # A deviation from rounding alone is no signal. The squares of tiny differences may also underflow to zero.
     return centred / deviation if deviation > 1e-12 * np.abs(rewards).max() else np.zeros_like(rewards)
 
 
@@ -52,10 +52,10 @@ def leave_one_out(rewards: np.ndarray) -> np.ndarray:
 
 
 def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group", scale: Scale = "population") -> list[np.ndarray]:
-    """A_i = (r_i - b_i) / std, where std is that of r - b over all samples of the batch; scale "none": A_i = r_i - b_i.
+    """A_i = (r_i - b_i) / std, with the std of r - b over all samples of the batch; scale "none": A_i = r_i - b_i.
 
-    Args: rewards, [G] for every group; baseline: "group" the group's mean, "others" the mean of the group's others, "batch" that of all.
-    Returns: float64 [G] for every group; zeros where r - b is the same for all.
+    Args: rewards, [G] for every group; baseline: mean of the group ("group"), of the group's other samples ("others"), of the batch ("batch").
+    Returns: float64 [G] for every group; zeros if r - b is the same for all samples.
     Reference: REINFORCE++, arXiv:2501.03262 (global normalisation, without and with a group baseline); ScaleRL, arXiv:2510.13786.
     """
     if not rewards:
@@ -72,7 +72,7 @@ def batch_relative(rewards: Sequence[np.ndarray], *, baseline: Baseline = "group
 
 
 def probe_baseline(group: Group) -> np.ndarray:
-    """A_i = r_i - mean reward of the group's probes, its trajectories that are not trained on; zeros without any, and for the probes."""
+    """A_i = r_i - mean reward of the group's probes (trajectories that are not trained on); zeros for the probes and for groups without probes."""
     probes = np.array([not t.trained for t in group.trajectories])
     if not probes.any():
         return np.zeros(len(probes))
@@ -80,7 +80,7 @@ def probe_baseline(group: Group) -> np.ndarray:
 
 
 def spread(groups: Sequence[Group], advantages: Sequence[np.ndarray]) -> list[list[Credited]]:
-    """One advantage a trajectory, given to all of its actions."""
+    """One advantage per trajectory, repeated for each of its actions."""
     return [
         [Credited(np.full(t.actions, a, np.float64)) for t, a in zip(group.trajectories, row, strict=True)]
         for group, row in zip(groups, advantages, strict=True)
@@ -100,7 +100,7 @@ class GroupRelative:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """RLOO's advantage: the reward minus the mean of the group's others."""
+    """RLOO's advantage: the reward minus the mean reward of the group's other trajectories."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -110,7 +110,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True)
 class BatchBaseline:
-    """REINFORCE's advantage: the reward minus a baseline, the mean over the whole batch ("mean"), or nothing ("none")."""
+    """REINFORCE's advantage: the reward minus the mean over the whole batch ("mean"), or the reward itself ("none")."""
 
     baseline: Literal["mean", "none"] = "mean"
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -123,9 +123,9 @@ class BatchBaseline:
 
 @dataclass(frozen=True)
 class BatchRelative:
-    """The reward minus a baseline, divided by the deviation of what is left over the whole batch."""
+    """The reward minus a baseline, divided by the deviation of that difference over the whole batch."""
 
-    baseline: Baseline = "group"  # mean of the group, of the group's others, of the batch
+    baseline: Baseline = "group"  # mean of the group, of the group's other samples ("others"), or of the batch
     scale: Scale = "population"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -135,7 +135,7 @@ class BatchRelative:
 
 @dataclass(frozen=True)
 class ProbeBaseline:
-    """The reward minus that of the group's probes: trajectories that were sampled for a value only, such as a greedy one."""
+    """The reward minus the mean reward of the group's probes: trajectories that are not trained on, such as a greedy one."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
     asks: ClassVar[Mapping[str, str]] = Frozen({"probes": "--rollout WithGreedyBaseline"})
@@ -146,7 +146,7 @@ class ProbeBaseline:
 
 @dataclass(frozen=True)
 class Constant:
-    """Advantage one for every action: imitation, and objectives that read rewards themselves."""
+    """Advantage one for every action. For imitation, and for objectives that read rewards themselves."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 

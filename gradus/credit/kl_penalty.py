@@ -1,4 +1,4 @@
-"""A KL penalty inside the reward, for any credit rule: every action pays for leaving a reference."""
+"""A KL penalty inside the reward, for any credit rule: every action pays for its distance from a reference."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Estimator = Literal["k1", "k2", "k3"]
 def kl_costs(logprobs: np.ndarray, reference_logprobs: np.ndarray, *, estimator: Estimator) -> np.ndarray:
     """[A] nats: with d = log pi_ref - log pi: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1, float64.
 
-    k1 and k3 have the divergence as mean. As a penalty in the reward k1 alone has its gradient, E[k1 grad log pi]: of k3 the part exp(d) adds
-    -grad KL(pi_ref || pi) besides. Reference: Schulman, Approximating KL Divergence (2020).
+    The means of k1 and k3 are the KL. As a penalty in the reward only k1 has the KL's gradient, E[k1 grad log pi]: the exp(d) of k3 adds
+    -grad KL(pi_ref || pi). Reference: Schulman, Approximating KL Divergence (2020).
     """
     d = np.asarray(reference_logprobs, np.float64) - np.asarray(logprobs, np.float64)
     costs = {"k1": -d, "k2": d * d / 2, "k3": np.expm1(d) - d}
@@ -44,16 +44,16 @@ def charged(trajectory: Trajectory, costs: np.ndarray) -> Trajectory:
 
 @dataclass(frozen=True)
 class KLPenalty:
-    """What `rule` makes of rewards from which coefficient * KL(policy || player) has been taken, action by action.
+    """The advantages of `rule` on rewards minus coefficient * KL(policy || player), subtracted action by action.
 
-    A rule that looks at single actions (RewardToGo, GAE) charges each with what comes after it; one that looks at whole trajectories (GroupRelative,
-    LeaveOneOut, ...) with the sum. Only the advantages see it: components and metrics keep the reward as it was.
+    Rules over single actions (RewardToGo, GAE) charge each action with the penalties from there on. Rules over whole trajectories
+    (GroupRelative, LeaveOneOut, ...) charge their sum. Only advantages include the penalty: components and metrics keep the original reward.
     """
 
     rule: Credit = GroupRelative()
     coefficient: float = 0.01  # 0: no penalty
     estimator: Estimator = "k1"
-    player: str = "reference"  # frozen, synced or a moving average, as its model says
+    player: str = "reference"  # frozen, synced or a moving average, as its model is configured
 
     def __post_init__(self) -> None:
         check_ranges(self, coefficient="[0, inf)")

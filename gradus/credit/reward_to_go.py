@@ -1,4 +1,4 @@
-"""The reward still to come, without a critic: what every action earns from where it stands to the end."""
+"""The reward-to-go of every action, without a critic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RewardToGo:
     """A_t = sum over s >= t of gamma^(s-t) r_s - b, then whitened over all actions of the batch."""
 
     gamma: float = 1.0
-    baseline: Literal["none", "group", "others"] = "none"  # b: 0, the mean reward of the group, that of the group's others
+    baseline: Literal["none", "group", "others"] = "none"  # b: 0, the mean reward of the group, or of the group's other trajectories
     whitened: bool = True
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -36,5 +36,5 @@ class RewardToGo:
     def _rows(self, group: Group) -> list[np.ndarray]:
         rewards = group.rewards
         centred = {"none": lambda r: r, "others": leave_one_out}.get(self.baseline, lambda r: group_relative(r, scale="none"))(rewards)
-        bases = rewards - centred  # exactly the reward where all of a group are equal, so that nothing is left of it
+        bases = rewards - centred  # exactly the reward if all rewards of a group are equal, so that the difference is exactly 0
         return [discounted(action_rewards(t), gamma=self.gamma) - float(b) for t, b in zip(group.trajectories, bases, strict=True)]

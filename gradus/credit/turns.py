@@ -1,4 +1,4 @@
-"""Trajectories as turns: which actions belong to one, the state in which it was taken, and its reward."""
+"""Trajectories as turns: the actions of each turn, the state before it, and its reward."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class Turns:
 
     lengths: np.ndarray  # int64 [T] actions
     states: np.ndarray  # int64 [T] equal numbers are equal states
-    rewards: np.ndarray  # float64 [T] what fell at the turn's actions; what remains of the trajectory's reward is in the last
+    rewards: np.ndarray  # float64 [T] rewards at the turn's actions; the last turn also has the rest of the trajectory's reward
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """One value a turn to one an action."""
+        """Repeats one value per turn to one per action."""
         return np.repeat(values, self.lengths)
 
 
 def turns_of(trajectory: Trajectory) -> Turns:
-    """The turns of an episode. Raises UserError for a trajectory that does not say which turn and state its actions belong to."""
+    """The turns of an episode. Raises UserError if a trajectory has no turn and state for each action."""
     if any(c.actions and not {"turn", "state"} <= set(c.streams) for c in trajectory.contexts):
         raise UserError(
-            f"trajectory {trajectory.id} has no turns: credit by turns and states needs a task that is played in an environment, "
+            f"trajectory {trajectory.id} has no turns: credit by turns and states needs a task with an environment, "
             "such as frozen_lake, with --rollout Episodes"
         )
     turn = trajectory.stream("turn")

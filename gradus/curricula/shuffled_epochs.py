@@ -12,7 +12,7 @@ from gradus.types.returned import check_problems
 
 @dataclass(frozen=True)
 class ShuffledEpochs:
-    """The next problems of the source, `group` samples of each (None: the setting's). A finite source is reshuffled after every pass."""
+    """The next problems of the source, `group` samples of each (None: the setting's group). A finite source is reshuffled after every pass."""
 
     group: int | None = None
 
@@ -23,7 +23,7 @@ class ShuffledEpochs:
         return {"drawn": 0}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """`count` requests; the state is how many problems were drawn since the run began."""
+        """`count` requests. The state is the number of problems drawn since the run began."""
         first = state["drawn"]
         order = sweep_order(source.size, range(first, first + count), world.seed)
         problems = source.draw(order, world.task.level, world.seed.fold("problems"))
@@ -33,13 +33,13 @@ class ShuffledEpochs:
 
 @dataclass(frozen=True)
 class Once:
-    """One sample of each problem, and as many problems as a step has samples (`count` times the setting's group), in the order of `ShuffledEpochs`."""
+    """One sample per problem, in the order of `ShuffledEpochs`; `count` times the setting's group problems, so a step has as many samples."""
 
     def start(self) -> dict[str, int]:
         return {"drawn": 0}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """`count * world.group` requests for one sample; the state is that of `ShuffledEpochs`."""
+        """`count * world.group` requests for one sample each; the state is that of `ShuffledEpochs`."""
         return ShuffledEpochs(group=1).choose(source, count * world.group, world, state)
 
 

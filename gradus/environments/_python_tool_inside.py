@@ -1,4 +1,4 @@
-"""What runs beside a player's program in its sandbox: shows the value of a last line that is an expression."""
+"""The script that runs a player's program inside its sandbox. It prints the value of a last line that is an expression."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""A Python tool: the player writes programs, is told what they print, and then answers. Every program runs in a sandbox of its own."""
+"""A Python tool: the player writes programs, sees their output, and then answers. Each program runs in its own sandbox."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradus.sandbox import End, Limits, Ran, Sandbox
 from gradus.types import Failed, Key, NotApplicable, Problem, UserError
 from gradus.types.parts import Turn, Verify, World
 
-RIGHT_REWARD = 1.0  # what exact match gives; another verifier gives what it gives
+RIGHT_REWARD = 1.0  # reward of `exact`; a reward of this size or more, from any verifier, counts as right
 LIMITS = Limits(wall=5.0, memory=256 << 20, output=64 << 10)
 _FENCED = re.compile(r"```[ \t]*(?:python3?|py)[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _LINE = re.compile(r"^[ \t]*(python|answer):(.*)$", re.MULTILINE | re.IGNORECASE)
@@ -27,20 +27,20 @@ ENDS = {
 
 
 def exact(problem: Problem, answer: str) -> float:
-    """1.0 where an answer is the problem's to the letter, but for spaces round it."""
+    """1.0 if the answer equals the problem's answer exactly, else 0. Spaces at both ends are ignored."""
     return RIGHT_REWARD if answer.strip() == str(problem.answer).strip() else 0.0
 
 
 @dataclass(frozen=True)
 class PythonTool:
-    """`python: expression or statements`, or a block ```python, is run, and its output is the observation; `answer: ...` ends the episode.
+    """Runs `python: CODE` or a block ```python and shows its output as the observation; `answer: ...` ends the episode.
 
-    The last of these in an action counts. A program whose last line is an expression prints its value. Programs share nothing: each starts
-    anew. The reward is the verifier's for the answer, 0 for every other turn.
+    The last of these in an action counts. A program whose last line is an expression prints its value. Programs share nothing: each runs
+    in a new process. The verifier sets the reward of the answer; every other turn earns 0.
     """
 
     sandbox: Sandbox = Sandbox(limits=LIMITS)
-    verify: Verify = exact  # judges (problem, what follows "answer:")
+    verify: Verify = exact  # judges (problem, text after "answer:")
     shown: int = 400  # characters of output that the player sees: the first half and the last
     limit: int = 4  # turns after which the episode is truncated
 
@@ -50,7 +50,7 @@ class PythonTool:
                 raise UserError(f"python_tool: {name} is {getattr(self, name)}; it must be {least} or more")
 
     def start(self, problem: Problem, key: Key, world: World | None) -> Workbench:
-        """Raises UserError where programs cannot be isolated here."""
+        """Starts an episode. Raises UserError if this machine cannot isolate programs."""
         self.sandbox.check()
         return Workbench(problem, key, world, self)
 
@@ -62,14 +62,14 @@ class Workbench:
         self.problem, self.key, self.world, self.settings = problem, key, world, settings
         self.told: tuple[str, ...] = ()
         self.turns = 0
-        self.first = Turn("", state=self._state())  # the question stands in the problem, where it stays in sight
+        self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
 
     def _state(self) -> str:
-        """All that the player was told: what it knows."""
+        """All observations so far: the player's knowledge."""
         return "\n\x00".join(self.told)
 
     async def step(self, action: str) -> Turn:
-        """Raises RuntimeError where the verifier failed, which fails the episode; SandboxError where the sandbox did."""
+        """Runs one action. Raises RuntimeError, which fails the episode, if the verifier fails; SandboxError if the sandbox fails."""
         self.turns += 1
         truncated = self.turns >= self.settings.limit
         verb, text = parse(action)
@@ -86,7 +86,7 @@ class Workbench:
         return Turn(observation, truncated=truncated, state=self._state())
 
     async def _output(self, code: str) -> str:
-        """What a program prints. A fact of the step: when the step is done again, the player is told the same."""
+        """The output of a program. It is recorded as a fact of the step: a repeated step shows the player the same output."""
         call = f"python_tool/{self.key.value:016x}/{self.turns}"
         known = None if self.world is None else self.world.fact(call)
         if known is not None:
@@ -100,7 +100,7 @@ class Workbench:
 
 
 def parse(action: str) -> tuple[str, str]:
-    """('python', code) or ('answer', text), whichever stands last; ('', '') for neither."""
+    """('python', code) or ('answer', text): the last one in the action. ('', '') if the action has neither."""
     text = action[-TAIL:]
     found = [(m.start(), "python", m[1]) for m in _FENCED.finditer(text) if m[1].strip()]
     blocks = [(m.start(), m.end()) for m in _FENCED.finditer(text)]
@@ -112,7 +112,7 @@ def parse(action: str) -> tuple[str, str]:
 
 
 def shown(ran: Ran, most: int) -> str:
-    """What a player is told of a run: its output, then why it failed; long text loses its middle."""
+    """The observation of a run: its output, then the reason if it failed. Long text loses its middle."""
     lines = [ran.stdout.strip("\n")]
     if ran.ended in ENDS:
         lines.append(ENDS[ran.ended])

@@ -37,6 +37,8 @@ def encode(step: int, groups: Sequence[Group]) -> pa.Table:
         ("groups", _groups(groups, at)),
     ):
         columns[name] = pa.ListArray.from_arrays(pa.array([0, len(structs)], pa.int32()), structs)
+    if any(g.aside for g in groups):  # a column of its own, so that other steps keep their bytes
+        columns["aside"] = pa.array([[g.aside for g in groups]], pa.list_(pa.bool_()))
     return pa.table(columns)
 
 
@@ -49,7 +51,9 @@ def decode(table: pa.Table) -> list[tuple[int, list[Group]]]:
         problems = _read_problems(lists["problems"])
         contexts = _read_contexts(lists["contexts"])
         trajectories = _read_trajectories(lists["trajectories"], problems, contexts)
-        result.append((one.column("step")[0].as_py(), _read_groups(lists["groups"], trajectories)))
+        aside = one.column("aside")[0].as_py() if "aside" in one.column_names else None
+        groups = _read_groups(lists["groups"], trajectories)
+        result.append((one.column("step")[0].as_py(), [dataclasses.replace(g, aside=a) for g, a in zip(groups, aside, strict=True)] if aside else groups))
     return result
 
 

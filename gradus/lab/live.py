@@ -24,6 +24,8 @@ LABELS: Mapping[str, str] = {
     "entropy": "entropy",
     "kl": "KL",
     "clip_share": "clip share",
+    "aside/reward": "aside reward",  # of auxiliary groups
+    "aside/accuracy": "aside accuracy",
 }
 """What is shown, in this order, with the components of the reward after the reward."""
 

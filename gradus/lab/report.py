@@ -13,7 +13,7 @@ from gradus.lab.atomic_files import room, write
 from gradus.lab.curves import Series, chart
 from gradus.lab.folder import ROLLOUTS, RunFolder
 from gradus.lab.live import duration
-from gradus.types import Failed, Group, Outcome, Problem, Trajectory
+from gradus.types import Failed, Group, Outcome, Problem, Trajectory, without_aside
 
 NAME = "report.html"
 _TEXT_LIMIT = 6000  # characters of one text; the rollouts hold all of it
@@ -25,6 +25,7 @@ _CURVES: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
     ("Entropy", (("entropy", "nats an action"),)),
     ("KL to the reference", (("kl", "nats an action"),)),
     ("Clipped share", (("clip_share", "of actions"),)),
+    ("Auxiliary groups", (("aside/reward", "reward"), ("aside/accuracy", "accuracy"))),
 )
 
 Metrics = Sequence[Mapping[str, Any]]
@@ -119,7 +120,7 @@ def _samples(folder: Path) -> str:
 
 def _sample(groups: Sequence[Group]) -> str:
     """The group of the step whose rewards lie farthest apart: its problem, its best and its worst trajectory."""
-    judged = [(sorted(t.value for t in g.trajectories if t.failed is None), g) for g in groups]
+    judged = [(sorted(t.value for t in g.trajectories if t.failed is None), g) for g in without_aside(groups) or groups]
     spread = [(values[-1] - values[0], g) for values, g in judged if values]
     if not spread:
         return _failures(groups)

@@ -141,23 +141,36 @@ def _write(folder: Path, step: int, table: pa.Table) -> None:
 
 
 def _fold(folder: Path, start: int) -> None:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     ones = {step: path for step, path in sorted(_files(folder)[0].items()) if start <= step < start + FOLDED}
     target = folder / f"steps-{start:06d}-{start + FOLDED - 1:06d}.parquet"
     partial = folder / (PARTIAL + target.name)
-    tables = (_open(path) for path in ones.values())
-    first = next(tables)
+    schema = max((_schema(path) for path in ones.values()), key=len)  # some steps have a column more: the auxiliary groups
     # no dictionary: it would merge floats that are equal and differ in their bytes
-    with pq.ParquetWriter(partial, first.schema, compression="zstd", use_dictionary=False) as writer:
-        writer.write_table(first)
-        for table in tables:  # one row group a step
+    with pq.ParquetWriter(partial, schema, compression="zstd", use_dictionary=False) as writer:
+        for path in ones.values():  # one row group per step
+            table = _open(path)
+            absent = [field for field in schema if field.name not in table.column_names]
+            for field in absent:
+                table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             writer.write_table(table)
     sync(partial)
     partial.replace(target)
     sync(folder)
     for path in ones.values():
         path.unlink()
+
+
+def _schema(path: Path) -> pa.Schema:
+    import pyarrow as pa
+
+    try:
+        with pa.OSFile(str(path)) as file:
+            return pa.ipc.open_file(file).schema
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from error
 
 
 def _open(path: Path) -> pa.Table:

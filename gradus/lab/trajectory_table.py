@@ -26,7 +26,7 @@ def schema() -> pa.Schema:
             ("answer", pa.string()),  # JSON
             *[("completion", pa.string()), ("ended", pa.string())],
             *[("reward", pa.float64()), ("failed", pa.string()), ("right", pa.bool_()), ("components", pa.map_(pa.string(), pa.float64()))],
-            *[("trained", pa.bool_()), ("weight", pa.float64()), ("temperature", pa.float64()), ("actions", pa.int64())],
+            *[("trained", pa.bool_()), ("aside", pa.bool_()), ("weight", pa.float64()), ("temperature", pa.float64()), ("actions", pa.int64())],
             *[("tokens", pa.list_(pa.list_(pa.int32()))), ("chosen", pa.list_(pa.list_(pa.bool_())))],
             *[("logprobs", pa.list_(pa.float32())), ("versions", pa.list_(pa.int32()))],
             *[("advantages", pa.list_(pa.float64())), ("returns", pa.list_(pa.float64()))],
@@ -61,6 +61,7 @@ def _row(step: int, group: Group, t: Trajectory) -> dict[str, Any]:
         **{"reward": None if t.failed is not None else t.value, "failed": _text(t.failed), "right": t.right, "components": numbers},
         **{
             "trained": t.trained,
+            "aside": group.aside,
             "weight": t.weight,
             "temperature": t.contexts[0].temperature if t.contexts else None,
             "actions": t.actions,

@@ -1,4 +1,4 @@
-"""How per-action losses become one number. Every average gives a coefficient an action, from the counts of the whole mini-batch."""
+"""Averages: from per-action losses to one number. An average is a coefficient per action, from the counts of the whole mini-batch."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Average(Protocol):
 def averaged(average: Average, losses: Tensor, batch: Batch, source: str) -> Tensor:
     """The loss of a term from its losses [A]: sum(coefficients * losses). Raises UserError unless there is a coefficient for each action."""
     coefficients = average.coefficients(batch, source)
-    check_rows(average, "coefficients", coefficients, batch.weight.shape, "an action")
+    check_rows(average, "coefficients", coefficients, batch.weight.shape, "action")
     return (coefficients * losses).sum()
 
 
 @dataclass(frozen=True)
 class TokenMean:
-    """Every action counts alike: 1 / (actions of the mini-batch). DAPO, arXiv:2503.14476, eq. 8."""
+    """Equal weight per action: 1 / (actions of the mini-batch). DAPO, arXiv:2503.14476, eq. 8."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / max(batch.counts[source].actions, 1))
@@ -36,7 +36,7 @@ class TokenMean:
 
 @dataclass(frozen=True)
 class SequenceMean:
-    """Every trajectory counts alike: 1 / (N * actions of the trajectory). GRPO, arXiv:2402.03300, eq. 3."""
+    """Equal weight per trajectory: 1 / (N * actions of the trajectory). GRPO, arXiv:2402.03300, eq. 3."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return 1.0 / (batch.in_trajectory * max(batch.counts[source].trajectories, 1))
@@ -44,7 +44,7 @@ class SequenceMean:
 
 @dataclass(frozen=True)
 class SequenceSum:
-    """The sum over a trajectory, averaged over trajectories: 1 / N. The policy-gradient theorem's own weights (REINFORCE)."""
+    """The sum over each trajectory, averaged over trajectories: 1 / N. The weights of the policy-gradient theorem (REINFORCE)."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         return torch.full_like(batch.weight, 1.0 / max(batch.counts[source].trajectories, 1))
@@ -52,7 +52,7 @@ class SequenceSum:
 
 @dataclass(frozen=True)
 class ContextMean:
-    """Every context counts alike: 1 / (contexts * actions of the context). Where each turn has a context of its own, every turn is a sample."""
+    """Equal weight per context: 1 / (contexts * actions of the context). If each turn has its own context, every turn is one sample."""
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         inside = segment_sum(torch.ones_like(batch.weight), batch.context, len(batch.contexts))
@@ -69,7 +69,7 @@ class GroupMean:
 
 @dataclass(frozen=True)
 class ConstantLength:
-    """1 / (N * length) with one constant for all, so that no trajectory's own length weighs. Dr. GRPO, arXiv:2503.20783."""
+    """1 / (N * length) with one constant `length`, so a trajectory's own length does not affect its weight. Dr. GRPO, arXiv:2503.20783."""
 
     length: int = 1024  # actions; the sampling limit in the paper
 
@@ -79,9 +79,9 @@ class ConstantLength:
 
 @dataclass(frozen=True)
 class Joint:
-    """Another average that counts the actions and trajectories of all sources as one: terms of several sources then share one denominator.
+    """Another average over the actions and trajectories of all sources together, so that terms of several sources share one denominator.
 
-    Raises UserError for an average that counts within groups or contexts, of which a term sees those of its own source alone.
+    Raises UserError for an average within groups or contexts, because a term sees the groups and contexts of its own source only.
     """
 
     average: Average = TokenMean()

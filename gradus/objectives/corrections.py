@@ -1,4 +1,4 @@
-"""Weights on the policy's loss that correct for an engine which samples from a slightly different distribution than the update computes."""
+"""Weights on the policy's loss that correct for the difference between the engine's sampling distribution and the update's."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gradus.types.ranges import check_ranges
 
 
 def masked_importance(old: Tensor, behaviour: Tensor, *, cap: float) -> Tensor:
-    """r = exp(old - behaviour) where 1 / cap <= r <= cap, else 0.
+    """r = exp(old - behaviour) if 1 / cap <= r <= cap, else 0.
 
-    Args: old, behaviour [A] nats: at the start of the update, and as sampled.  Returns: [A], no gradient.
-    Reference: the masks of IcePop (Ling team, Every Step Evolves, arXiv:2510.18855), here with one bound on either side.
+    Args: old, behaviour [A] log-probabilities in nats: at the start of the update, and as sampled.  Returns: [A], without gradient.
+    Reference: the masks of IcePop (Ling team, Every Step Evolves, arXiv:2510.18855), here with one cap for both sides.
     """
     ratio = (old - behaviour).detach().exp()
     return torch.where((ratio >= 1 / cap) & (ratio <= cap), ratio, torch.zeros_like(ratio))
@@ -27,7 +27,7 @@ def masked_importance(old: Tensor, behaviour: Tensor, *, cap: float) -> Tensor:
 
 @dataclass(frozen=True)
 class MaskedImportance:
-    """r = pi_old / pi_behaviour within [1 / cap, cap], and 0 elsewhere: an action on which engine and update disagree by more is not learned from."""
+    """r = pi_old / pi_behaviour if within [1 / cap, cap], else 0: actions on which engine and update disagree more have no effect."""
 
     cap: float = 2.0
     against: ClassVar[str] = "old"
@@ -40,14 +40,14 @@ class MaskedImportance:
 
 
 def correctable(terms: Mapping[str, Term] | None) -> bool:
-    """Whether a term of the objective can be corrected, or corrects itself by a ratio to the behaviour or a weight of its own."""
+    """Whether the objective has a policy-gradient term. Such a term can be corrected, or is already by its ratio or its weight."""
     return any(isinstance(term, PolicyGradient) for term in (terms or {}).values())
 
 
 def corrected(terms: Mapping[str, Any], weight: Weight) -> Frozen[Any]:
-    """The objective with `weight` on every policy term of the policy's own samples that compares with the start of the update and has none yet.
+    """The objective with `weight` on each policy term of source "policy" that has no weight and compares with the start of the update.
 
-    A ratio to the behaviour already holds what the weight would bring.
+    A ratio to the behaviour policy already includes the correction.
     """
     return Frozen({name: replace(term, weight=weight) if _lacks(term) else term for name, term in (terms or {}).items()})
 

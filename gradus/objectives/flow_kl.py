@@ -1,4 +1,4 @@
-"""KL between the Gaussian steps of two flow generators: closed form, since a step has the same spread under both."""
+"""KL between the Gaussian steps of two flow generators, in closed form because both steps have the same spread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradus.types.tally import Tally, check_same_shape, tally
 
 
 def transition_kl(velocity: Tensor, reference: Tensor, gain: Tensor, spread: Tensor) -> Tensor:
-    """KL(N(m, s^2 I) || N(m_ref, s^2 I)) = |m - m_ref|^2 / (2 s^2), nats [A], where m - m_ref = gain (v - v_ref) and s = spread.
+    """KL(N(m, s^2 I) || N(m_ref, s^2 I)) = |m - m_ref|^2 / (2 s^2), nats [A], with m - m_ref = gain (v - v_ref) and s = spread.
 
     Args: velocity [A, d] with gradient; reference [A, d]; gain, spread [A], of the sampler's step.  Raises: ValueError if the velocities
     differ in shape.  Reference: Flow-GRPO, arXiv:2505.05470, section 4.2 (its s is sigma_t sqrt(dt)).
@@ -26,7 +26,7 @@ def transition_kl(velocity: Tensor, reference: Tensor, gain: Tensor, spread: Ten
 
 @dataclass(frozen=True)
 class TransitionKL:
-    """coefficient * average over noise steps of the KL between the policy's step and a frozen player's from the same place."""
+    """coefficient * average over noise steps of the KL between the steps of the policy and of a frozen player from the same point."""
 
     coefficient: float = 0.04
     player: str = "reference"

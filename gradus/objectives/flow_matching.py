@@ -1,7 +1,7 @@
-"""Terms on finished samples of a flow generator, without log-probabilities: its flow-matching error stands for them.
+"""Terms on finished samples of a flow generator. Its flow-matching error replaces log-probabilities.
 
 Each sample x_0 is mixed with noise at `draws` keyed pairs (t, e): x_t = (1 - t) x_0 + t e, error = mean over dimensions of
-(v(x_t, t) - (e - x_0))^2. A surrogate log-probability is a falling function of error and t, one a pair.
+(v(x_t, t) - (e - x_0))^2. The surrogate log-probability of a pair is a falling function of its error, weighted by t.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Likeness(Protocol):
 def likened(likeness: Likeness, error: Tensor, time: Tensor) -> Tensor:
     """[A, draws] of a likeness. Raises UserError for another shape, or a lost gradient."""
     logprob = likeness.logprob(error, time)
-    check_rows(likeness, "logprob", logprob, error.shape, "a pair", of=error)
+    check_rows(likeness, "logprob", logprob, error.shape, "pair", of=error)
     return logprob
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """-t^power * error: power 0 weighs all times alike, 1 and 2 weigh noisy ones more."""
+    """-t^power * error: power 0 weighs all times alike, 1 and 2 weigh noisy times more."""
 
     power: float = 0.0
 
@@ -46,7 +46,7 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Robust:
-    """-t * error^power / power: its gradient, t * error^(power - 1), is large where the error is small, so outliers do not rule."""
+    """-t * error^power / power: its gradient, t * error^(power - 1), is larger for smaller errors, so outliers do not dominate."""
 
     power: float = 0.25  # in (0, 1]
     floor: float = 1e-10  # added to the error, which may be 0
@@ -57,9 +57,9 @@ class Robust:
 
 @dataclass(frozen=True)
 class MatchedPolicy:
-    """The policy term with a ratio for every pair: exp(lp - lp_old) at the same (t, e); the mean over an action's pairs is its loss."""
+    """The policy term with a ratio per pair, exp(lp - lp_old) at the same (t, e). An action's loss is the mean over its pairs."""
 
-    draws: int = 6  # pairs a sample, their times stratified
+    draws: int = 6  # pairs per sample, with stratified times
     likeness: Likeness = Robust()
     trust: Trust = Clip()
     average: Average = SequenceMean()
@@ -94,7 +94,7 @@ class VelocityGap:
 
     coefficient: float = 0.001
     player: str = "reference"
-    draws: int = 6  # as many as the policy term's: then one forward pass serves both
+    draws: int = 6  # with the policy term's number one forward pass serves both
     average: Average = SequenceMean()
     source: str = "policy"
     separable: ClassVar[bool] = True

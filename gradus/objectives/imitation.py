@@ -1,4 +1,4 @@
-"""Imitation of a policy's own right answers beside its policy gradient."""
+"""Imitation of the policy's own right answers, added to its policy gradient."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gradus.types.tally import Tally, tally
 
 @dataclass(frozen=True)
 class ImitateRight:
-    """-coefficient * mean log pi over the actions of the right answers of the mini-batch; without a right answer nothing is added."""
+    """-coefficient * mean log pi over the actions of the right answers of the mini-batch; 0 without a right answer."""
 
     coefficient: float = 0.1
     source: str = "policy"
-    separable: ClassVar[bool] = True  # which answers are right, and their length, is known of the whole mini-batch
+    separable: ClassVar[bool] = True  # the right answers of the whole mini-batch, and their lengths, are known
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
-    asks_right: ClassVar[str] = "none"  # what to take where no answer is marked as right
+    asks_right: ClassVar[str] = "none"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
         check_ranges(self, coefficient="[0, inf)")

@@ -1,4 +1,4 @@
-"""Estimators of KL(policy || reference) from samples of the policy, and the term that adds one to the loss."""
+"""Estimators of KL(policy || reference) from samples of the policy, and the KL term of an objective."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Estimator = Literal["k1", "k2", "k3"]
 def kl_estimate(logprobs: Tensor, reference_logprobs: Tensor, *, estimator: Estimator) -> Tensor:
     """Per-action estimate of KL(pi || pi_ref), nats. With d = log pi_ref - log pi: k1 = -d, k2 = d^2 / 2, k3 = exp(d) - d - 1.
 
-    k1 and k3 are unbiased in value; k2's gradient is that of the KL in expectation, k3 is never negative. Reference: Schulman,
+    k1 and k3 are unbiased in value; k2's gradient is the KL's in expectation; k3 is never negative. Reference: Schulman,
     Approximating KL Divergence (2020); GRPO, arXiv:2402.03300, eq. 4 (k3).
     """
     check_same_shape(logprobs=logprobs, reference_logprobs=reference_logprobs)

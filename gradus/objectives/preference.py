@@ -1,4 +1,4 @@
-"""The term that compares the two trajectories of a group: a better and a worse answer to one problem."""
+"""The preference term: it compares a better and a worse answer to one problem, the two trajectories of a group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradus.types.tally import Tally, check_same_shape, tally
 
 
 def preference_losses(chosen: Tensor, rejected: Tensor, *, beta: float, margin: float = 0.0) -> Tensor:
-    """The logistic loss a pair: -log sigmoid(beta (chosen - rejected) - margin).
+    """The logistic loss per pair: -log sigmoid(beta (chosen - rejected) - margin).
 
     Args: chosen, rejected [P]: scores of the better and the worse answer, with gradient; DPO: sum of log pi - log pi_ref over the actions.
     Returns: [P], not averaged.  Reference: Rafailov et al., Direct Preference Optimization, arXiv:2305.18290, eq. 7.
@@ -29,7 +29,7 @@ def preference_losses(chosen: Tensor, rejected: Tensor, *, beta: float, margin: 
 
 
 def squared_preference_losses(chosen: Tensor, rejected: Tensor, *, tau: float) -> Tensor:
-    """IPO's loss a pair: (chosen - rejected - 1 / (2 tau))^2, least at a finite difference.
+    """IPO's loss per pair: (chosen - rejected - 1 / (2 tau))^2, minimal at a finite difference.
 
     Args: chosen, rejected [P]: sum over the answer's actions of log pi - log pi_ref, nats, with gradient.  Returns: [P], not averaged.
     Reference: Azar et al., A General Theoretical Paradigm to Understand Learning from Human Preferences, arXiv:2310.12036, eq. 17.
@@ -39,7 +39,7 @@ def squared_preference_losses(chosen: Tensor, rejected: Tensor, *, tau: float) -
 
 
 class Link(Protocol):
-    """From the scores of a pair to its loss."""
+    """The loss of a pair as a function of its two scores."""
 
     def losses(self, chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
         """[P], not averaged."""
@@ -48,7 +48,7 @@ class Link(Protocol):
 
 @dataclass(frozen=True)
 class Logistic:
-    """-log sigmoid(beta (s_better - s_worse) - margin): the better one is to lead by more than the margin."""
+    """-log sigmoid(beta (s_better - s_worse) - margin): the scaled difference should exceed the margin."""
 
     margin: float = 0.0
 
@@ -61,14 +61,14 @@ class Logistic:
 
 @dataclass(frozen=True)
 class Squared:
-    """(s_better - s_worse - 1 / (2 beta))^2: the lead is drawn to a finite value, from both sides."""
+    """(s_better - s_worse - 1 / (2 beta))^2: the difference is pulled to a finite value from both sides."""
 
     def losses(self, chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
         return squared_preference_losses(chosen, rejected, tau=beta)
 
 
 def members(batch: Batch) -> Iterator[list[int]]:
-    """For every group, ascending, the ids of those of its trajectories that the batch has actions of."""
+    """For every group of the batch, in ascending order: the ids of its trajectories with actions in the batch."""
     ids, first = np.unique(batch.trajectory.numpy(), return_index=True)
     owners = batch.group.numpy()[first]
     for owner in np.unique(owners):
@@ -76,7 +76,7 @@ def members(batch: Batch) -> Iterator[list[int]]:
 
 
 def pairs_of(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Ids [P] of the better and of the worse trajectory of every group. Raises ValueError for a group that is not two with different rewards."""
+    """Ids [P] of the better and the worse trajectory of every group. Raises ValueError if a group is not two trajectories with different rewards."""
     better, worse = [], []
     for ids in members(batch):
         pair = sorted(ids, key=lambda i: batch.trajectories[i].value)
@@ -91,9 +91,9 @@ def pairs_of(batch: Batch) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Preference:
-    """coefficient * mean over pairs of a link's loss on the scores of the better and the worse trajectory; DPO's as it stands here."""
+    """coefficient * mean over pairs of the link's loss on the scores of the better and the worse trajectory. The defaults give DPO."""
 
-    beta: float = 0.1  # inverse temperature: the reward that a score stands for is beta times the score
+    beta: float = 0.1  # inverse temperature: the implicit reward is beta * score
     score: Score = LogRatio()
     link: Link = Logistic()
     coefficient: float = 1.0
@@ -113,7 +113,7 @@ class Preference:
         scores = scored(self.score, outputs[LogProb()], batch)
         better, worse = (scores.index_select(0, ids) for ids in pairs_of(batch))
         losses = self.link.losses(better, worse, self.beta)
-        check_rows(self.link, "losses", losses, better.shape, "a pair", of=better)
+        check_rows(self.link, "losses", losses, better.shape, "pair", of=better)
         margin = self.beta * (better - worse)
         metrics = {"margin": tally(margin), "preferred": tally(margin.detach() > 0)}
         return self.coefficient * losses.sum() / batch.counts[self.source].groups, metrics

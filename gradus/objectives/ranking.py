@@ -1,4 +1,4 @@
-"""Terms that look at all trajectories of a group by their rewards: a hinge on every pair, a reward model's loss, imitation of the best."""
+"""Terms over all trajectories of a group, ranked by reward: a hinge on every pair, a reward model's loss, imitation of the best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradus.types.tally import Tally, check_same_shape, tally
 
 
 def ordered_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Ids [P] of the better and of the worse trajectory of every pair of a group whose rewards differ, and how many pairs its group has [P]."""
+    """Ids [P] of the better and the worse trajectory of every pair with different rewards within a group, and the number of its group's pairs [P]."""
     better: list[int] = []
     worse: list[int] = []
     alike: list[int] = []
@@ -32,7 +32,7 @@ def ordered_pairs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def ranking_losses(better: Tensor, worse: Tensor) -> Tensor:
-    """max(0, worse - better): nothing for a pair in the right order, however close; [P], not averaged. RRHF, arXiv:2304.05302, eq. 2."""
+    """max(0, worse - better), 0 for every pair in the right order; [P], not averaged. RRHF, arXiv:2304.05302, eq. 2."""
     check_same_shape(better=better, worse=worse)
     return (worse - better).clamp(min=0)
 
@@ -61,7 +61,7 @@ class Ranking:
 
 
 def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
-    """The actions of the best trajectory of every group (the earliest of equals), counted as a mini-batch of their own, and their rows."""
+    """The actions of the best trajectory of every group (the earliest of equals), counted as their own mini-batch, and their rows."""
     ids = torch.tensor([max(ids, key=lambda i: batch.trajectories[i].value) for ids in members(batch)])
     index = torch.nonzero(torch.isin(batch.trajectory, ids))[:, 0]
     kept = batch.rows(index)
@@ -72,12 +72,12 @@ def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
 
 @dataclass(frozen=True)
 class ImitationOfBest:
-    """Maximum likelihood of the best trajectory of every group, where the others are there to be compared with."""
+    """Maximum likelihood of the best trajectory of every group. The other trajectories only decide which one is best."""
 
     average: Average = SequenceMean()
     coefficient: float = 1.0
     source: str = "policy"
-    separable: ClassVar[bool] = False  # which one is best is seen in the whole group alone
+    separable: ClassVar[bool] = False  # the best trajectory is known from the whole group only
     unit: ClassVar[str] = "group"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
@@ -89,7 +89,7 @@ class ImitationOfBest:
 
 
 def last_values(values: Tensor, batch: Batch) -> Tensor:
-    """[N] by trajectory id: the value before the trajectory's last action, which of an ended answer is its end token; 0 where it has none."""
+    """[N] by trajectory id: the value before the trajectory's last action (the end token of a finished answer); 0 without an action."""
     ids, counts = torch.unique(batch.trajectory, return_counts=True)
     ends = torch.zeros(len(batch.trajectories), dtype=torch.long).index_add(0, ids, counts) - 1
     last = (batch.position == ends.index_select(0, batch.trajectory)).to(values)
@@ -100,10 +100,10 @@ def last_values(values: Tensor, batch: Batch) -> Tensor:
 class BradleyTerry:
     """A reward model's loss: mean over groups of the mean over their pairs of -log sigmoid(s_better - s_worse - margin (r_better - r_worse)).
 
-    s is the value head's number before the last action. All pairs of a group stand in one mini-batch.
+    s is the value head's output before the last action. All pairs of a group are in one mini-batch.
     """
 
-    margin: float = 0.0  # what a difference of 1 in reward asks of the scores; 0: only their order counts
+    margin: float = 0.0  # score difference per reward difference of 1; 0: only the order counts
     coefficient: float = 1.0
     source: str = "policy"
     separable: ClassVar[bool] = False

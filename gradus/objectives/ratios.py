@@ -1,4 +1,4 @@
-"""The importance ratio of a policy term: of a token or of a sequence, against the weights at the start of the update, those that sampled, or 1."""
+"""The importance ratio of a policy term, per token or per sequence: against the policy at the start of the update, the behaviour policy, or 1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ratio(Protocol):
     separable: ClassVar[bool]
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
-        """[A] log of the ratio that each action is weighted by; gradient flows through `logprobs` alone."""
+        """[A] log of each action's importance ratio; gradient flows through `logprobs` only."""
         ...
 
 
@@ -33,10 +33,10 @@ class TokenRatio:
 
 @dataclass(frozen=True)
 class SequenceRatio:
-    """log s_i = mean over the trajectory of log r_t, the same for all of its actions. GSPO, arXiv:2507.18071, eq. 7."""
+    """log s_i = mean over the trajectory of log r_t, equal for all its actions. GSPO, arXiv:2507.18071, eq. 7."""
 
     against: Against = "old"
-    separable: ClassVar[bool] = False  # couples the actions of a trajectory, whose contexts may lie in different micro-batches
+    separable: ClassVar[bool] = False  # couples the actions of a trajectory; its contexts may be in different micro-batches
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
         token = TokenRatio(self.against).log_ratio(logprobs, old, batch)
@@ -46,14 +46,14 @@ class SequenceRatio:
 
 @dataclass(frozen=True)
 class SequenceTokenRatio:
-    """log s_it = sg[log s_i] + log pi(a_t) - sg[log pi(a_t)]: the value of the sequence's ratio, the gradient of the token's own.
+    """log s_it = sg[log s_i] + log pi(a_t) - sg[log pi(a_t)]: the value of the sequence's ratio with the gradient of the token's own.
 
-    For advantages that differ within a trajectory; where they do not, its gradient under SequenceMean is that of SequenceRatio.
+    For advantages that differ within a trajectory. If they do not, its gradient under SequenceMean is that of SequenceRatio.
     GSPO-token, arXiv:2507.18071, eq. 14.
     """
 
     against: Against = "old"
-    separable: ClassVar[bool] = False  # couples the actions of a trajectory, whose contexts may lie in different micro-batches
+    separable: ClassVar[bool] = False  # couples the actions of a trajectory; its contexts may be in different micro-batches
 
     def log_ratio(self, logprobs: Tensor, old: Tensor, batch: Batch) -> Tensor:
         value = SequenceRatio(self.against).log_ratio(logprobs.detach(), old, batch)
@@ -62,7 +62,7 @@ class SequenceTokenRatio:
 
 @dataclass(frozen=True)
 class Probability:
-    """log r_t = log pi(a_t): the ratio to a policy that is sure of the action, for what was written by somebody whose chances are unknown."""
+    """log r_t = log pi(a_t): the ratio to a policy with probability 1 for the action, for text without behaviour log-probabilities."""
 
     separable: ClassVar[bool] = True
 

@@ -20,7 +20,7 @@ def check_rows(part: Any, method: str, value: Any, shape: Sequence[int], each: s
     `each`: what there is one number for, in words.
     """
     if not isinstance(value, Tensor) or not value.is_floating_point() or tuple(value.shape) != tuple(shape):
-        raise wrong(part, method, shown(value), f"a float tensor of shape {list(shape)}, one number {each}")
+        raise wrong(part, method, shown(value), f"a float tensor of shape {list(shape)}, one number per {each}")
     if of is not None and _learning(of) and not value.requires_grad:
         due = "what torch computes from its first argument, without detach: else nothing is learned"
         raise wrong(part, method, f"{shown(value)} without gradient", due)
@@ -29,7 +29,7 @@ def check_rows(part: Any, method: str, value: Any, shape: Sequence[int], each: s
 def check_losses(part: Any, value: Any, log_ratio: Tensor) -> tuple[Tensor, Mapping[str, Tally]]:
     """The losses [A] and metrics of a trust region. Raises UserError for anything else."""
     losses, metrics = _pair(part, "losses", value, f"(a float tensor of shape [{len(log_ratio)}], a mapping of metrics)")
-    check_rows(part, "losses", losses, log_ratio.shape, "an action", of=log_ratio)
+    check_rows(part, "losses", losses, log_ratio.shape, "action", of=log_ratio)
     _check_metrics(part, "losses", metrics)
     return losses, metrics
 

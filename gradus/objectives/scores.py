@@ -1,4 +1,4 @@
-"""What a whole trajectory is worth to the policy, one number each: the quantity that preferences and rankings compare."""
+"""Scores of whole trajectories under the policy, one number each. Preferences and rankings compare them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Score(Protocol):
     def needs(self) -> tuple[Signal, ...]: ...
 
     def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
-        """[N] by trajectory id, with gradient through `logprobs` [A]; 0 for trajectories that the batch has no action of."""
+        """[N] by trajectory id, with gradient through `logprobs` [A]; 0 for trajectories without actions in the batch."""
         ...
 
 
 def scored(score: Score, logprobs: Tensor, batch: Batch) -> Tensor:
     """The scores [N]. Raises UserError for another shape, or a lost gradient."""
     scores = score.scores(logprobs, batch)
-    check_rows(score, "scores", scores, (len(batch.trajectories),), "a trajectory", of=logprobs)
+    check_rows(score, "scores", scores, (len(batch.trajectories),), "trajectory", of=logprobs)
     return scores
 
 
@@ -35,14 +35,14 @@ def trajectory_sums(values: Tensor, batch: Batch) -> Tensor:
 
 
 def trajectory_means(values: Tensor, batch: Batch) -> Tensor:
-    """[N] means of [A] over the actions of each trajectory; 0 where the batch has none."""
+    """[N] means of [A] over the actions of each trajectory; 0 for trajectories without actions in the batch."""
     counts = trajectory_sums(torch.ones_like(values), batch)
     return trajectory_sums(values, batch) / counts.clamp(min=1)
 
 
 @dataclass(frozen=True)
 class LogRatio:
-    """sum over a trajectory of log pi - log pi_player: the reward, up to beta and a constant, that its policy is optimal for."""
+    """Sum over a trajectory of log pi - log pi_player: up to beta and a constant, the reward for which the policy is optimal."""
 
     player: str = "reference"
 
@@ -56,7 +56,7 @@ class LogRatio:
 
 @dataclass(frozen=True)
 class MeanLogProb:
-    """mean over a trajectory of log pi: its likelihood whatever its length, without a reference."""
+    """Mean over a trajectory of log pi: a likelihood normalised by length, without a reference."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -66,7 +66,7 @@ class MeanLogProb:
 
 @dataclass(frozen=True)
 class LogOdds:
-    """log p / (1 - p) with log p = mean over a trajectory of log pi. Without gradient where 1 - p falls below 1e-7."""
+    """log p / (1 - p) with log p = mean over a trajectory of log pi. No gradient if 1 - p is below 1e-7."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -75,6 +75,6 @@ class LogOdds:
 
 
 def log_odds(logprobs: Tensor) -> Tensor:
-    """log p - log(1 - p) from log p <= 0, which is held at -1e-7 at most: a sure event has no finite odds."""
+    """log p - log(1 - p) from log p <= 0. log p is clamped to at most -1e-7, because p = 1 has no finite odds."""
     held = logprobs.clamp(max=-1e-7)
     return held - torch.log(-torch.expm1(held))  # expm1 keeps the digits of 1 - p near p = 1

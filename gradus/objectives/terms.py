@@ -1,7 +1,7 @@
 """The terms of an objective, and the objective as the sum of its terms.
 
-A term names what it reads: `wants` (rows with gradient), `needs` (signals), the `source` of trajectory; its `loss` sees those rows alone.
-`separable`: the term is a plain sum over actions given the counts of the whole, so it may be evaluated micro-batch by micro-batch.
+A term declares its inputs: `wants` (rows with gradient), `needs` (signals), the `source` of its trajectories; its `loss` gets those rows only.
+`separable`: given the counts of the whole mini-batch the term is a sum over actions, so it can be evaluated per micro-batch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Weight(Protocol):
 
 @dataclass(frozen=True)
 class TruncatedImportance:
-    """min(pi_old / pi_behaviour, cap): corrects for an engine, or weights, other than those that the update starts from."""
+    """min(pi_old / pi_behaviour, cap): corrects for sampling by another engine or older weights than the start of the update."""
 
     cap: float = 2.0
     against: ClassVar[str] = "old"  # a ratio against the behaviour holds this factor already
@@ -58,7 +58,7 @@ class TruncatedImportance:
 
 @dataclass(frozen=True)
 class PolicyGradient:
-    """The policy-gradient term, four choices: which ratio, how it is trusted, a weight, how actions are averaged."""
+    """The policy-gradient term. Four choices: the ratio, the trust region, a weight, the average over actions."""
 
     ratio: Ratio = TokenRatio()
     trust: Trust = Clip()
@@ -77,12 +77,12 @@ class PolicyGradient:
         logprobs = outputs[LogProb()]
         old = logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs
         log_ratio = self.ratio.log_ratio(logprobs, old, batch)
-        check_rows(self.ratio, "log_ratio", log_ratio, batch.weight.shape, "an action", of=logprobs)
+        check_rows(self.ratio, "log_ratio", log_ratio, batch.weight.shape, "action", of=logprobs)
         losses, metrics = check_losses(self.trust, self.trust.losses(log_ratio, batch.advantages, batch), log_ratio)
         losses = losses * batch.weight
         if self.weight is not None:
             factors = self.weight.factors(old, batch)
-            check_rows(self.weight, "factors", factors, batch.weight.shape, "an action")
+            check_rows(self.weight, "factors", factors, batch.weight.shape, "action")
             losses = losses * factors
         loss = averaged(self.average, losses, batch, self.source)
         return self.coefficient * loss, {**metrics, "ratio": tally(log_ratio.detach().exp())}
@@ -105,7 +105,7 @@ class EntropyBonus:
 
 
 def value_losses(values: Tensor, old_values: Tensor, returns: Tensor, *, clip: float | None) -> Tensor:
-    """PPO's value loss an action: 1/2 max((V - R)^2, (V_old + clamp(V - V_old, -clip, clip) - R)^2); clip None: 1/2 (V - R)^2.
+    """PPO's value loss per action: 1/2 max((V - R)^2, (V_old + clamp(V - V_old, -clip, clip) - R)^2); clip None: 1/2 (V - R)^2.
 
     Reference: Schulman et al., arXiv:1707.06347, eq. 9 with the released code's clipping (openai/baselines ppo2).
     """
@@ -163,7 +163,7 @@ class Imitation:
 
 
 def evaluate(terms: Mapping[str, Term], outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-    """The sum of all terms, each over the trajectories of its source, and the metrics; a source that is absent contributes nothing."""
+    """The sum of all terms, each over the trajectories of its source, and the metrics. A term without trajectories contributes nothing."""
     total = batch.weight.new_zeros(())
     metrics: list[dict[str, Tally]] = []
     for name, term in terms.items():

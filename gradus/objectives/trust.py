@@ -1,4 +1,4 @@
-"""Trust regions: from ratio and advantage to a loss an action. The maths are free functions; the parts carry their numbers."""
+"""Trust regions: the loss per action from ratio and advantage. The maths are free functions; the parts hold their parameters."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Trust(Protocol):
     separable: ClassVar[bool]
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        """[A] losses to minimise, not averaged, and what was counted."""
+        """[A] losses to minimise, not averaged, and the metrics."""
         ...
 
 
 def surrogate(log_ratio: Tensor, advantages: Tensor) -> Tensor:
-    """-r A with r = exp(log_ratio); at r = 1 its gradient is that of -A log pi."""
+    """-r A with r = exp(log_ratio); at r = 1 its gradient equals that of -A log pi."""
     check_same_shape(log_ratio=log_ratio, advantages=advantages)
     return -log_ratio.exp() * advantages
 
 
 def clipped_surrogate(log_ratio: Tensor, advantages: Tensor, *, low: float, high: float) -> Tensor:
-    """PPO's loss an action: -min(r A, clip(r, 1 - low, 1 + high) A), r = exp(log_ratio).
+    """PPO's loss per action: -min(r A, clip(r, 1 - low, 1 + high) A), r = exp(log_ratio).
 
-    Args: log_ratio [A] nats, with gradient; advantages [A], none.  Returns: [A], not averaged.  Raises: ValueError if the shapes differ.
+    Args: log_ratio [A] nats, with gradient; advantages [A], without.  Returns: [A], not averaged.  Raises: ValueError if the shapes differ.
     Reference: Schulman et al., Proximal Policy Optimization Algorithms, arXiv:1707.06347, eq. 7; two bounds: DAPO, arXiv:2503.14476.
     """
     check_same_shape(log_ratio=log_ratio, advantages=advantages)
@@ -53,7 +53,7 @@ class Unclipped:
 
 @dataclass(frozen=True)
 class Clip:
-    """PPO's clipped surrogate with two bounds: the ratio is held in [1 - low, 1 + high]."""
+    """PPO's clipped surrogate with two bounds: the ratio is clipped to [1 - low, 1 + high]."""
 
     low: float = 0.2
     high: float = 0.2
@@ -72,11 +72,11 @@ class Clip:
 
 @dataclass(frozen=True)
 class DualClip:
-    """PPO's clip, and for A < 0 a ceiling on the loss: -max(min(r A, clip(r) A), ceiling * A). Ye et al., arXiv:1912.09729, eq. 5."""
+    """PPO's clip, and a ceiling on the loss if A < 0: -max(min(r A, clip(r) A), ceiling * A). Ye et al., arXiv:1912.09729, eq. 5."""
 
     low: float = 0.2
     high: float = 0.2
-    ceiling: float = 3.0  # ratio above which a bad action's loss no longer grows; above 1 + high
+    ceiling: float = 3.0  # ratio above which the loss of an action with A < 0 is constant; above 1 + high
     separable: ClassVar[bool] = True
     not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
 
@@ -90,22 +90,22 @@ class DualClip:
 
 
 def capped_surrogate(log_ratio: Tensor, advantages: Tensor, *, floor: float, cap: float) -> Tensor:
-    """-clip(r, floor, cap) A without gradient in the weight: the loss's gradient is -clip(r, floor, cap) A grad log pi for every action.
+    """-clip(r, floor, cap) A without gradient through the weight: the gradient is -clip(r, floor, cap) A grad log pi for every action.
 
-    Args: log_ratio [A] nats, with gradient; advantages [A], none.  Returns: [A] with the values of -clip(r, floor, cap) A.
+    Args: log_ratio [A] nats, with gradient; advantages [A], without.  Returns: [A] with the values of -clip(r, floor, cap) A.
     Raises: ValueError if the shapes differ.  Reference: MiniMax-M1, arXiv:2506.13585, eq. 4 and 5.
     """
     check_same_shape(log_ratio=log_ratio, advantages=advantages)
     weight = log_ratio.detach().exp().clamp(floor, cap)
-    return -weight * advantages * (1 + log_ratio - log_ratio.detach())  # the value of the weight alone, the gradient of log pi
+    return -weight * advantages * (1 + log_ratio - log_ratio.detach())  # value: the weight's; gradient: that of log pi
 
 
 @dataclass(frozen=True)
 class CappedWeight:
-    """The ratio is a weight in [floor, cap] without gradient, so that no action loses its own: -sg[clip(r)] A log pi."""
+    """The ratio as a weight in [floor, cap] without gradient: -sg[clip(r)] A log pi. Clipped actions keep their gradient."""
 
     cap: float = 5.0  # largest weight
-    floor: float = 0.0  # least weight; 0: none
+    floor: float = 0.0  # smallest weight; 0: no bound
     separable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class CappedWeight:
 
 @dataclass(frozen=True)
 class Shaped:
-    """-f(r) A with f(r) = r / (r + gamma), whose slope gamma / (r + gamma)^2 is steepest at unlikely actions. LUFFY, arXiv:2504.14945, eq. 6-7."""
+    """-f(r) A with f(r) = r / (r + gamma). Its slope gamma / (r + gamma)^2 is steepest at unlikely actions. LUFFY, arXiv:2504.14945, eq. 6-7."""
 
     gamma: float = 0.1
     separable: ClassVar[bool] = True
@@ -132,5 +132,5 @@ class Shaped:
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         check_same_shape(log_ratio=log_ratio, advantages=advantages)
-        shaped = torch.sigmoid(log_ratio - math.log(self.gamma))  # r / (r + gamma), and finite for any log-ratio
+        shaped = torch.sigmoid(log_ratio - math.log(self.gamma))  # r / (r + gamma), finite for every log-ratio
         return -shaped * advantages, {"shaped": tally(shaped)}

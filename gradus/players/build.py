@@ -1,4 +1,4 @@
-"""Players from what a recipe writes: models loaded, copied, given heads and adapters; and those that follow others kept up to date."""
+"""Builds the players of a recipe (models, copies, heads, adapters), and updates moving averages and lagged copies after a step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch
 
 
 def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Key, device: str = "cpu") -> dict[str, Learner]:
-    """Every player of the recipe with its policy, the policy first. Raises UserError for relations to players that do not exist."""
+    """Every player of the recipe with its model, the player `policy` first. Raises UserError for relations to unknown players."""
     specs = {"policy": recipe.players.get("policy", Player()), **recipe.players}
     policy = specs["policy"]
     specs["policy"] = replace(
@@ -37,7 +37,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         if name not in specs:
             raise unknown("player", name, specs, f"Named by the model of player {trail[-1] if trail else name}")
         if name in trail:
-            raise UserError(f"players {' -> '.join([*trail, name])} stand for each other; one of them must be a model of its own")
+            raise UserError(f"players {' -> '.join([*trail, name])} depend on each other; one of them must be a model of its own")
         if name not in built:
             built[name] = make(specs[name].model, name, (*trail, name))
         return built[name]
@@ -77,7 +77,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
 
 
 def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
-    """The policy of a model folder, or the built-in one that was made for the task where none is named."""
+    """The policy of a model folder, or the built-in policy of the task if no folder is named."""
     check_device(device)
     dtype = DTYPES.get(recipe.setting.precision)
     if dtype is None:
@@ -106,12 +106,12 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
 
 @cache
 def _tell(note: str) -> None:
-    """Says it on standard error, once."""
+    """Prints a note on standard error, once."""
     print(note, file=sys.stderr)
 
 
 def check_device(name: str) -> None:
-    """Raises UserError for a device that PyTorch does not know, or that is not there."""
+    """Raises UserError for a device that PyTorch does not know or cannot use."""
     try:
         kind, index = torch.device(name).type, torch.device(name).index
     except RuntimeError:
@@ -124,20 +124,20 @@ def check_device(name: str) -> None:
         torch.empty(1, device=name)
     except Exception as error:  # each backend has errors of its own
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"--device is {name}, which PyTorch cannot use here ({reason}); take --device cpu or mend the driver") from None
+        raise UserError(f"--device is {name}, which PyTorch cannot use here ({reason}); use --device cpu or repair the driver") from None
 
 
 def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: dict[str, list[dict[str, Any]]]) -> None:
-    """Brings players that follow another up to date after a step: moving averages by `decay`, lagged ones `updates` behind.
+    """Updates the moving averages and lagged copies of other players after a step.
 
-    `moved`: updates of each player before the step. `history`: weights that lagged players still wait for, and narrow averages in float32;
-    part of the run's state.
+    `moved`: updates of each player before the step. `history`: the weights queued for lagged copies, and the float32 averages of narrow
+    weights; it is part of the run's state.
     """
     for name, player in players.items():
         relation = player.spec.model
         if not isinstance(relation, (MovingAverage, Lagged)) or players[relation.of].updates == moved[relation.of]:
             continue
-        # of parameters alone: codes of frozen weights have no average
+        # parameters only: the codes of quantised frozen weights have no average
         theirs, mine = ({n: w.detach() for n, w in p.policy.network.named_parameters()} for p in (players[relation.of], player))
         updates = players[relation.of].updates
         if isinstance(relation, MovingAverage):
@@ -156,7 +156,7 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
 
 
 def _average(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], keep: float, wide: list[dict[str, Tensor]]) -> None:
-    """mine <- keep mine + (1 - keep) theirs. Weights narrower than float32 have their average in `wide`, or small moves would round away."""
+    """mine <- keep mine + (1 - keep) theirs. `wide` holds float32 averages of narrower weights, or small changes would be rounded away."""
     narrow = {key: weight for key, weight in mine.items() if weight.dtype in (torch.bfloat16, torch.float16)}
     if narrow and not wide:
         wide.append({key: weight.float() for key, weight in narrow.items()})

@@ -1,4 +1,4 @@
-"""A player at run time: its policy, its optimiser and how often it moved."""
+"""A player at run time: its policy, its optimiser and the number of its updates."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ T = TypeVar("T")
 
 
 class Learner:
-    """What a recipe's `Player` becomes when its model is there. Frozen players have no optimiser.
+    """A `Player` of the recipe with its loaded model. Frozen players have no optimiser.
 
-    Weights narrower than float32 are kept in float32 beside the network (`masters`), or small updates would round away.
+    `masters` holds float32 copies of weights narrower than float32, because small updates would be rounded away.
     """
 
     def __init__(self, name: str, spec: Player, policy: Any, optimizer: AdamW, setting: Setting) -> None:
         self.name, self.spec, self.policy, self.rule, self.setting = name, spec, policy, optimizer, setting
-        self.written = spec  # as the recipe has it
+        self.written = spec  # as in the recipe
         self.updates = 0
-        self.micro_tokens = setting.micro_tokens  # fewer from where memory ran out
-        self.most_asks: int | None = None  # samples at a time; fewer from where memory ran out
-        self.norms: list[float] = []  # of the last gradients, for what guards against spikes
-        self.record: Record | None = None  # of the present step: what was decided in it
+        self.micro_tokens = setting.micro_tokens  # smaller after memory ran out
+        self.most_asks: int | None = None  # most samples at a time; smaller after memory ran out; None: no limit
+        self.norms: list[float] = []  # of the last gradients, for the guard against spikes
+        self.record: Record | None = None  # the decisions of the current step
         self.spoilt: tuple[str, ...] = ()  # parameters whose last gradient was not finite
-        self.bad: list[Diagnosis] = []  # updates skipped since somebody last looked
-        self.spikes: list[dict[str, Any]] = []  # likewise, for gradients far above the others
+        self.bad: list[Diagnosis] = []  # updates skipped since the list was last read
+        self.spikes: list[dict[str, Any]] = []  # gradient spikes since the list was last read
         self.parameters: list[torch.nn.Parameter] = []
         self.masters: list[torch.nn.Parameter] = []
         if self.learns:
@@ -55,7 +55,7 @@ class Learner:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the rows of its batch are computed in: float64 for a float64 network, else float32."""
+        """The dtype of its batches: float64 for a float64 network, else float32."""
         return torch.float64 if next(self.policy.network.parameters()).dtype == torch.float64 else torch.float32
 
     def zero_grad(self) -> None:
@@ -63,7 +63,7 @@ class Learner:
             p.grad = None
 
     def fitting(self, contexts: Sequence[Context], work: Callable[[int], T]) -> T:
-        """work(tokens of a micro-batch), from cleared gradients; in smaller micro-batches where memory runs out. Raises UserError."""
+        """work(tokens per micro-batch) with cleared gradients; repeated with fewer tokens if memory runs out. See `runtime.memory`."""
 
         def anew(tokens: int) -> T:
             self.zero_grad()
@@ -72,26 +72,26 @@ class Learner:
         return fitting(self, contexts, anew, self.record)
 
     def correct(self, weight: Weight | None) -> None:
-        """Weights the policy terms of the objective from here on; None: they are as the recipe has them."""
+        """Weights the policy terms of the objective from now on; None: the objective of the recipe."""
         self.spec = self.written if weight is None else replace(self.written, objective=corrected(self.written.objective, weight))
 
     def watched(self) -> dict[str, Any]:
-        """What it learned about its own size and pace, as plain values: part of a run's state."""
+        """Sizes of split work and recent gradient norms as plain values: part of a run's state."""
         return {"micro_tokens": self.micro_tokens, "most_asks": self.most_asks, "norms": list(self.norms)}
 
     def watch(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `watched`; what is missing is as at the start."""
+        """The inverse of `watched`; a missing value is that of the start."""
         self.micro_tokens = state.get("micro_tokens", self.setting.micro_tokens)
         self.most_asks, self.norms = state.get("most_asks"), list(state.get("norms", ()))
 
     def skip(self, norm: float = float("nan")) -> dict[str, float]:
-        """No optimiser step: the gradient that stands in the network, of this norm (NaN: nobody looked), is thrown away."""
+        """Discards the gradients without an optimiser step. `norm`: their norm; NaN: not computed."""
         self.zero_grad()
         return {"grad_norm": norm, "skipped": 1.0}
 
     def _spiked(self, norm: float) -> bool:
-        """Whether the norm is a spike: above `spike` times the median of the last ones; kept with these either way, so that a lasting rise is borne."""
-        guard, before = self.setting.guard, [n for n in self.norms if n > 0]  # a batch without signal says nothing of the pace
+        """Whether the norm is above `spike` times the median of the last norms. Every norm is kept, so that a lasting rise is accepted."""
+        guard, before = self.setting.guard, [n for n in self.norms if n > 0]  # a batch without signal has norm 0
         if guard.spike is None:
             return False
         self.norms = [*self.norms, norm][-guard.window :]
@@ -101,7 +101,7 @@ class Learner:
         return True
 
     def move(self, step: int) -> dict[str, float]:
-        """One optimiser step from the gradients that stand in the network. A gradient that is not finite, or a spike, skips it, and that is said."""
+        """One optimiser step from the network's gradients; its metrics. A non-finite gradient or a spike skips it (`skipped` is 1)."""
         if self.masters is not self.parameters:
             for master, p in zip(self.masters, self.parameters, strict=True):
                 master.grad = None if p.grad is None else p.grad.float()
@@ -135,7 +135,7 @@ class Learner:
         return {"grad_norm": float(norm), "learning_rate": lr, "skipped": 0.0, **guarded}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything that a resumed run needs: weights, optimiser moments and float32 masters, by name."""
+        """The tensors of a checkpoint by name: weights, optimiser moments and float32 masters."""
         out = {f"weights.{n}": t for n, t in self.policy.network.state_dict().items()}
         if self.learns:
             for index, p in enumerate(self.masters):
@@ -156,7 +156,7 @@ class Learner:
             prefix = f"optimizer.{index}."
             state = {n.removeprefix(prefix): t.clone() for n, t in tensors.items() if n.startswith(prefix)}
             if state:
-                # the moments stand beside the weights; the count of steps belongs on the CPU
+                # the moments are on the device of the weights, the count of steps on the CPU
                 self.optimizer.state[p] = {n: t if n == "step" else t.to(p.device) for n, t in state.items()}
             if self.masters is not self.parameters:
                 with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Attention of many queries, by a layer's rule: windows, softened scores, causal order."""
+"""Attention of many queries by a layer's rule: window, score cap, causal order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gradus.policies.config import Rule
 
-_BLOCK = 256  # queries of a windowed sequence that read their keys together, at least
+_BLOCK = 256  # least number of queries of a windowed sequence that read their keys together
 
 
 def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
@@ -16,7 +16,7 @@ def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
     length, window = q.shape[1], rule.window
     if window is None or length <= window:
         return attention(q, k, v, rule)
-    # A block of queries is given the keys that one of them sees: work and masks grow with the length, not with its square.
+    # A block of queries reads only the keys that one of them sees: work and masks grow linearly with the length.
     size, pieces = max(window, _BLOCK), []
     for start in range(0, length, size):
         stop, first = min(start + size, length), max(0, start - window + 1)
@@ -26,7 +26,7 @@ def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None = None) -> Tensor:
-    """Attention of q [B, S, heads, d] to k and v [B, T, kv_heads, d] by an additive mask [S, T] or [B, 1, S, T]; without one, plainly causal."""
+    """Attention of q [B, S, heads, d] to k and v [B, T, kv_heads, d] by an additive mask [S, T] or [B, 1, S, T]; causal without a mask."""
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     if rule.cap is not None:
         return _capped(q, k, v, rule, mask).transpose(1, 2)
@@ -35,14 +35,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None =
 
 
 def seen(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
-    """0 where a query at a position sees a key at a position, else -inf, float32 [..., queries, keys]: no later one, none out of the window."""
+    """0 if a query at a position sees a key at a position, else -inf, float32 [..., queries, keys]. Later keys and those out of the window are hidden."""
     back = queries.unsqueeze(-1) - keys.unsqueeze(-2)
     hidden = (back < 0) if window is None else (back < 0) | (back >= window)
     return torch.zeros(hidden.shape, device=back.device).masked_fill_(hidden, -torch.inf)
 
 
 def _capped(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None) -> Tensor:
-    """softmax(cap tanh(scores / cap) + mask) v with all scores in memory: no library kernel on the CPU softens them."""
+    """softmax(cap tanh(scores / cap) + mask) v with all scores in memory, because no CPU library kernel caps scores."""
     assert rule.cap is not None
     kv_heads, (queries, keys) = k.shape[1], (q.shape[2], k.shape[2])
     if mask is None:

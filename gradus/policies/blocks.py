@@ -1,11 +1,12 @@
-"""Sizes of blocks in which matrix products give every row the same bits, found by trying them on this machine.
+"""Block sizes for matrix products in which every row gets the same bits, found by trial on this machine.
 
-What is true of the libraries underneath (measured with MKL and oneDNN, float32 and bfloat16, 1, 2 and 5 threads): in a product of a fixed
-number of rows, a row's bits depend neither on its place nor on the other rows. With another number of rows they often do: the inner
-dimension is then cut elsewhere and its parts are summed in another order. For narrow models every block from 8 rows up agrees; for inner
-dimensions of many hundreds some do. So sizes are tried once in a process for each shape, and only those that agree with `BASE` are used.
-On some processors the first half is not true of matrices with few or odd columns (measured with MKL on AMD: 5 to 11 in float32, 3 and more odd
-numbers in float64): these are tried, too, and get columns of zeros.
+Facts about the libraries (measured with MKL and oneDNN, float32 and bfloat16, 1, 2 and 5 threads): in a product with a fixed number of rows, a
+row's bits depend neither on its position nor on the other rows. With another number of rows they often do: the library then cuts the inner
+dimension elsewhere and sums the parts in another order. For narrow models every block of 8 rows or more agrees; for inner dimensions of
+many hundreds only some do. So each size is tried once per process and shape, and only sizes that agree with `BASE` are used.
+
+On some processors the first fact fails for matrices with few or odd columns (measured with MKL on AMD: 5 to 11 columns in float32, 3 and
+larger odd numbers in float64). These are tried too, and padded with columns of zeros.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BASE = 64  # rows of the block that every machine and model has; the others of MENU are there where they agree with it
+BASE = 64  # rows of the reference block, which every machine and model supports; other sizes of MENU are used if they agree with it
 MENU = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
-EVEN = 16  # columns of which a matrix has a multiple where the library needs that
+EVEN = 16  # padded matrices have a multiple of this many columns
 _agreed: dict[tuple[object, ...], frozenset[int]] = {}
 _anywhere: dict[tuple[object, ...], bool] = {}
 
 
 def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
-    """Block sizes, ascending, in which x @ weight gives each row of x the bits that it has in a block of BASE rows, for all weights [in, out]."""
+    """Block sizes, ascending, in which x @ weight gives each row of x the same bits as in a block of BASE rows, for all weights [in, out]."""
     agreed = set(MENU)
     for weight in weights:
         key = (weight.shape, weight.dtype, weight.device, torch.get_num_threads())
@@ -35,7 +36,7 @@ def menu(weights: Sequence[Tensor]) -> tuple[int, ...]:
 
 
 def even(weight: Tensor) -> Tensor:
-    """The matrix [in, out], with columns of zeros up to a multiple of EVEN where without them a row's bits hang on its place."""
+    """The matrix [in, out]; padded with zero columns to a multiple of EVEN if a row's bits otherwise depend on its position."""
     if weight.shape[1] % EVEN == 0:
         return weight
     key = (weight.shape, weight.dtype, weight.device, torch.get_num_threads())
@@ -47,7 +48,7 @@ def even(weight: Tensor) -> Tensor:
 
 
 def cut(rows: int, sizes: Sequence[int]) -> list[int]:
-    """Blocks that together hold at least `rows` rows: as many of the largest as fit, then the smallest that covers what is left."""
+    """Blocks that together hold at least `rows` rows: as many of the largest as fit, then the smallest that covers the rest."""
     largest = sizes[-1]
     blocks = [largest] * (rows // largest)
     left = rows - largest * len(blocks)
@@ -55,7 +56,7 @@ def cut(rows: int, sizes: Sequence[int]) -> list[int]:
 
 
 def cover(rows: int, sizes: Sequence[int]) -> int:
-    """The smallest size that holds `rows` rows, or the largest there is."""
+    """The smallest size that holds `rows` rows, else the largest size."""
     return next((size for size in sizes if size >= rows), sizes[-1])
 
 
@@ -72,6 +73,6 @@ def _agree(inner: int, outer: int, like: Tensor) -> frozenset[int]:
 
 
 def noise(rows: int, columns: int, like: Tensor) -> Tensor:
-    """Numbers of every sign and size [rows, columns], the same at every call; drawn once and repeated, because a vocabulary is wide."""
+    """Fixed numbers of every sign and size [rows, columns]; 65,537 are drawn and repeated, because a vocabulary is wide."""
     some = torch.randn(65537, generator=torch.Generator().manual_seed(rows + columns)).to(like.device, like.dtype)
     return some.repeat(-(-rows * columns // len(some)))[: rows * columns].view(rows, columns)

@@ -1,20 +1,19 @@
-"""Keys and values of the sequences that are being sampled, and attention over them whose bits no neighbour and no padding can change.
+"""Keys and values of the sequences being sampled, and attention over them that gives the same bits for any neighbours and any padding.
 
-A slot holds one sequence: position p of a sequence lies at place p of its slot. A decoding step reads the first T places of all slots of a
-segment, T a multiple of a step that covers the longest of them; what lies beyond a sequence's end is masked and adds exact zeros. For this
-to leave the bits alone, sums over places must run in an order that does not depend on T:
+A slot holds one sequence: position p of a sequence is place p of its slot. A decoding step reads the first T places of all slots of a
+segment, T a multiple of a step that covers the longest of them; places beyond a sequence's end are masked and add exact zeros. The bits
+are unchanged only if sums over places run in an order that does not depend on T:
 
-- float32 and float64: scores are one matrix product a head, its inner dimension is head_dim, so T changes nothing but how many there are;
-  the sum over values is cut into pieces of PIECE places, each within one inner block of the library, added up in order. (One product over
+- float32 and float64: scores are one matrix product per head with inner dimension head_dim, so T changes only their number; the sum
+  over values is cut into pieces of PIECE places, each within one inner block of the library, added up in order. (One product over
   all places was measured to differ: beyond a few hundred places the library balances its inner blocks by T.) This is 2 to 2.5 times as
   fast as scaled_dot_product_attention with one query.
-- narrower types: scaled_dot_product_attention, which walks over the places in fixed blocks from the first; measured exact with one query
-  row a head, and 3 times as fast there.
+- narrower types: scaled_dot_product_attention, which processes the places in fixed blocks from the first one; measured exact with one
+  query row per head, and 3 times as fast there.
 
-Layers with a window read the same places, of which all but the last ones are masked for them.
-
-`stable_step` finds the finest step for which this holds on the machine (the tails of a library's kernels are its limit); where none does,
-whole slots are read, so that shapes never change.
+Layers with a window read the same places, all but the last ones masked.
+`stable_step` finds the smallest step for which this holds on the machine (limited by the tails of a library's kernels). If no step
+does, whole slots are read, so that shapes never change.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ PIECE = 256
 ROWS = 16  # rows of a segment: few enough to follow lengths, enough to keep the cores busy
 
 Segment: TypeAlias = tuple[int, int, int]
-"""Slots from, slots to, places read."""
+"""(first slot, end slot, places to read)."""
 
 
 class Slots:
-    """The cache of all layers, [layers, 2, slots, kv_heads, capacity, head_dim], and what of it is visible."""
+    """The cache of all layers, [layers, 2, slots, kv_heads, capacity, head_dim], and masks of its visible places."""
 
     def __init__(
         self, layers: int, slots: int, kv_heads: int, capacity: int, head_dim: int, like: Tensor, window: int | None = None
     ) -> None:
-        # Zeros, not empty memory: a masked place has weight 0, and 0 times a NaN that was left there is NaN.
+        # Zeros instead of empty memory: a masked place has weight 0, and 0 times a leftover NaN is NaN.
         self.kv = torch.zeros(layers, 2, slots, kv_heads, capacity, head_dim, dtype=like.dtype, device=like.device)
         self.mask = torch.full((slots, kv_heads, capacity), float("-inf"), dtype=like.dtype, device=like.device)
         self.window = None if window is None or window >= capacity else window
-        self.near = self.mask.clone() if self.window else self.mask  # what layers with a window see
+        self.near = self.mask.clone() if self.window else self.mask  # visible places of layers with a window
         self.first = torch.arange(slots * kv_heads, device=like.device) * capacity  # place 0 of every slot and head, flat
         self.kv_heads, self.capacity = kv_heads, capacity
 
     def fill(self, slot: int, kv: Tensor) -> None:
-        """Begin a sequence with keys and values [layers, 2, kv_heads, length, head_dim]."""
+        """Starts a sequence with keys and values [layers, 2, kv_heads, length, head_dim]."""
         length = kv.shape[-2]
         self.kv[:, :, slot, :, :length] = kv
         self.clear(slot)
@@ -63,35 +62,35 @@ class Slots:
             self.near[slot, :, max(0, length - self.window) : length] = 0
 
     def clear(self, slot: int) -> None:
-        """Nothing of the slot is visible any more."""
+        """Hides all places of the slot."""
         self.mask[slot] = float("-inf")
         self.near[slot] = float("-inf")
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Copy a sequence of a length to another slot."""
+        """Copies a sequence of a length to another slot."""
         self.kv[:, :, target, :, :length] = self.kv[:, :, source, :, :length]
         self.mask[target] = self.mask[source]
         self.near[target] = self.near[source]
 
     def places(self, positions: Tensor) -> Tensor:
-        """Flat places of one position a slot, int64 [rows * kv_heads], which become visible; from windows another one goes."""
+        """Makes one position per slot visible and returns their flat places, int64 [rows * kv_heads]; hides the oldest place of each window."""
         places = self.first[: len(positions) * self.kv_heads] + positions.repeat_interleave(self.kv_heads)
         self.mask.view(-1).index_fill_(0, places, 0)
         if self.window is not None:
-            # While a sequence is shorter than the window, what goes is a place after its end, which is not visible anyway.
+            # If a sequence is shorter than the window, the hidden place is after its end and was not visible.
             gone = (positions - self.window).remainder_(self.capacity).repeat_interleave(self.kv_heads)
             self.near.view(-1).index_fill_(0, self.first[: len(gone)] + gone, float("-inf"))
             self.near.view(-1).index_fill_(0, places, 0)
         return places
 
     def write(self, layer: int, places: Tensor, k: Tensor, v: Tensor) -> None:
-        """Keys and values [rows, kv_heads, head_dim] of one token a slot."""
+        """Writes keys and values [rows, kv_heads, head_dim] of one token per slot."""
         for side, new in enumerate((k, v)):
             flat = self.kv[layer, side].view(-1, new.shape[-1])
             flat.index_copy_(0, places, new.reshape(-1, new.shape[-1]))
 
     def attend(self, layer: int, q: Tensor, segments: Sequence[Segment], rule: Rule) -> Tensor:
-        """What every slot's query [rows, heads, head_dim] reads from its visible places, same shape; 0 for slots of no segment."""
+        """Attention of every slot's query [rows, heads, head_dim] over its visible places, same shape; 0 for slots of no segment."""
         keys, values = self.kv[layer, 0], self.kv[layer, 1]
         mask = self.mask if rule.window is None else self.near
         read = [
@@ -103,7 +102,7 @@ class Slots:
 
 
 def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) -> Tensor:
-    """Attention of one query a row: q [rows, heads, d], keys and values [rows, kv_heads, T, d], additive mask [rows, kv_heads, T]."""
+    """Attention of one query per row: q [rows, heads, d], keys and values [rows, kv_heads, T, d], additive mask [rows, kv_heads, T]."""
     rows, heads, d = q.shape
     kv_heads, length = mask.shape[1:]
     exact = q.dtype in (torch.float32, torch.float64)
@@ -121,7 +120,7 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) ->
         scores = torch.bmm(grouped_q, k.transpose(1, 2))
         soft = tanh((scores if exact else scores.float()).mul_(rule.scale / rule.cap)).mul_(rule.cap)
         p = soft.add_(mask.flatten(0, 1).unsqueeze(1)).softmax(-1).to(q.dtype)
-    piece = PIECE // max(q.element_size() // 4, 1)  # the library's blocks are so many bytes, not so many numbers
+    piece = PIECE // max(q.element_size() // 4, 1)  # the library's blocks have a fixed size in bytes
     out = torch.bmm(p[:, :, :piece], v[:, :piece])
     for start in range(piece, length, piece):
         out.baddbmm_(p[:, :, start : start + piece], v[:, start : start + piece])
@@ -129,7 +128,7 @@ def attend(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, rule: Rule) ->
 
 
 def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
-    """How to read rows that have these numbers of visible places: neighbours together, as many places as the longest, rounded up to a step."""
+    """Segments for rows with these numbers of visible places: neighbours together, each as long as its longest row, rounded up to a step."""
     found: list[Segment] = []
     for start in range(0, len(lengths), ROWS):
         stop = min(start + ROWS, len(lengths))
@@ -145,7 +144,7 @@ def segments(lengths: Sequence[int], step: int) -> tuple[Segment, ...]:
 def stable_step(
     heads: int, kv_heads: int, head_dim: int, least: int, dtype: torch.dtype, device: torch.device, threads: int, rule: Rule
 ) -> int | None:
-    """The finest step of places with which a row reads the same bits however many places and rows (from `least`) are read with it."""
+    """The smallest step of places with which a row gets the same bits for any number of places and of rows (from `least`) read with it; else None."""
     rows, capacity = 2 * least, 2 * PIECE + 2 * STEPS[-1]
     like = torch.empty(0, dtype=dtype, device=device)
     q = noise(rows * heads, head_dim, like).view(rows, heads, head_dim)
@@ -156,14 +155,14 @@ def stable_step(
         return attend(q[:count], kv[0, :count, :, :length], kv[1, :count, :, :length], mask[:count, :, :length], rule)[:least]
 
     def agrees(length: int, step: int) -> bool:
-        """Sequences that end within the last step before `length`, read up to there, one step further, and to the end with more rows."""
+        """Compares sequences that end within the last step before `length`: read up to there, one step further, and to the end with more rows."""
         visible = places < length - back.remainder(step)
         mask = torch.zeros(rows, kv_heads, capacity, dtype=dtype, device=device).masked_fill_(~visible, float("-inf"))
         exact = read(least, length, mask)
         return torch.equal(exact, read(least, length + step, mask)) and torch.equal(exact, read(rows, capacity, mask))
 
     def steps(step: int) -> list[int]:
-        """Lengths to try: the first ones, and those about the ends of pieces."""
+        """Lengths to try: the first ones, and those near the ends of pieces."""
         return [*range(step, 8 * step + 1, step), *(end + turn for end in (PIECE, 2 * PIECE) for turn in (-step, 0, step))]
 
     return next((step for step in STEPS if all(agrees(length, step) for length in steps(step))), None)

@@ -1,4 +1,4 @@
-"""Chat templates, rendered by jinja2 in a sandbox as `transformers` renders them, without the seconds that importing it costs."""
+"""Chat templates, rendered by jinja2 in a sandbox as `transformers` renders them, without the seconds of its import."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ DEFAULT_TEMPLATE = (
     "{{ (eos_token | default('') if message.role == 'assistant' else '') + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ 'assistant:\n' }}{% endif %}"
 )
-"""For models that bring no chat template: each message a line with its role and a colon, then its content; the end token after the
+"""For models without a chat template: per message a line with its role and a colon, then its content; the end token after the
 assistant's. The line break before the answer keeps its first word whole for byte-pair tokenizers."""
 
-_SENTINEL = "Qx7Sentinel7xQ"  # letters and digits only, so that no template strips or escapes a part of it
+_SENTINEL = "Qx7Sentinel7xQ"  # only letters and digits, so that no template strips or escapes a part of it
 _DATE = "01 Jan 2025"
 
 
 def render(template: str, messages: Sequence[Message], specials: Mapping[str, str], *, opening: bool = True) -> str:
     """The text of messages; `opening` adds the start of the assistant's turn.
 
-    A template that asks for today's date is told 1 January 2025: a prompt must not depend on when a run is resumed.
-    Raises: UserError with the template's own words where it refuses the messages.
+    Templates that ask for today's date get 1 January 2025, because a prompt must not depend on the date of a resumed run.
+    Raises: UserError with the template's message if it refuses the messages.
     """
     from jinja2 import TemplateError
 
@@ -41,9 +41,9 @@ def render(template: str, messages: Sequence[Message], specials: Mapping[str, st
 
 
 def render_follow(template: str, observation: Sequence[Message], specials: Mapping[str, str]) -> str:
-    """What the template writes after an assistant's content: the close of that turn, the observation, the start of the next turn.
+    """The template's text after an assistant's content: the end of that turn, the observation, the start of the next turn.
 
-    Raises: UserError where the template does not show the assistant's content, so that its end cannot be found.
+    Raises: UserError if the template omits the assistant's content, because its end then cannot be found.
     """
     before = ({"role": "user", "content": "-"}, {"role": "assistant", "content": _SENTINEL})
     _, found, after = render(template, (*before, *observation), specials).rpartition(_SENTINEL)
@@ -65,7 +65,7 @@ def _compiled(template: str) -> Template:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """Templates may mark the assistant's text with {% generation %}; the mark itself writes nothing."""
+        """Templates may mark the assistant's text with {% generation %}; the mark adds no text."""
 
         tags = {"generation"}
 
@@ -88,5 +88,5 @@ def _compiled(template: str) -> Template:
         return environment.from_string(template)
     except jinja2.TemplateSyntaxError as error:
         raise UserError(
-            f"the model's chat template, line {error.lineno}: {error.message}; mend chat_template in the model folder"
+            f"the model's chat template, line {error.lineno}: {error.message}; fix chat_template in the model folder"
         ) from None

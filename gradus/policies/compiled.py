@@ -1,8 +1,8 @@
-"""A decoding step by compiled kernels: float32 on a CPU. A prefix that several sequences share is stored, and read from memory, once.
+"""Decoding by compiled kernels: float32 on a CPU. A prefix shared by several sequences is stored, and read from memory, once.
 
-A step is four matrix products a layer, in blocks of agreed sizes as everywhere, with a kernel after each; `decoding.PlainCache` does the
-same in PyTorch's operations, for every other type, device and network. Where the time goes: for narrow models the operations between the
-products take three times as long as the products themselves when each is an operation of its own; here they take about as long.
+A step is four matrix products per layer, in blocks of agreed sizes, with a kernel after each. `decoding.PlainCache` does the same in
+PyTorch's operations, for every other type, device and network. For narrow models, separate operations between the products take three
+times as long as the products; here they take about as long as the products.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from gradus.policies.decoding import Fused, Prompt
 from gradus.policies.fused import GATES
 from gradus.policies.kernels import FOUR, WIDE, LayerOf, kernels, whole
 
-_GRAIN = 16384  # numbers for which another thread is worth waking
+_GRAIN = 16384  # numbers per thread that justify another thread
 
 
 def fits(fused: Fused) -> bool:
-    """Whether the kernels are there and can run this network."""
+    """Whether the kernels are installed and support this network."""
     plain = all(w.mixture is None and w.activation in GATES for w in fused.layers)
     return plain and fused.embedding.dtype == torch.float32 and fused.embedding.device.type == "cpu" and kernels() is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """A prefix as the kernels read it: of every layer the keys in blocks of places, then the values, [layers, 2, kv_heads, places * dim]."""
+    """A prefix in the kernels' layout: per layer the keys in blocks of places, then the values, [layers, 2, kv_heads, places * dim]."""
 
     kv: Tensor
     length: int
@@ -41,7 +41,7 @@ class Shared:
 
 
 class CompiledCache:
-    """Slots for `count` sequences of up to `own` tokens each after a prefix of up to `prefix` tokens, and the step over them."""
+    """Slots for `count` sequences of up to `own` tokens each after a prefix of up to `prefix` tokens, and their decoding step."""
 
     def __init__(self, fused: Fused, count: int, *, prefix: int, own: int) -> None:
         library = kernels()
@@ -52,7 +52,7 @@ class CompiledCache:
         self.own = _zeros(len(f.layers), 2, count, f.kv_heads, self.capacity * self.padded)
         self.prompts: list[Shared | None] = [None] * count
         self.prefixes = np.zeros((count, 3), np.int64)  # `prefix_t`: address, length, places
-        self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # for so many slots: their order, and where blocks of one prefix start
+        self.arranged: tuple[int, np.ndarray, np.ndarray] | None = None  # number of slots, their order, starts of blocks with one prefix
         hidden, inner = f.embedding.shape[1], f.layers[0].down.shape[0]
         self.joint, self.attended = _zeros(count, width + 2 * f.kv_heads * f.head_dim), _zeros(count, width)
         self.normed, self.added = _zeros(count, hidden), _zeros(count, hidden)
@@ -62,34 +62,34 @@ class CompiledCache:
 
     @staticmethod
     def slot_bytes(fused: Fused, own: int) -> int:
-        """Memory of one slot."""
+        """Memory of one slot, bytes."""
         return 2 * 4 * len(fused.layers) * fused.kv_heads * whole(own) * whole(fused.head_dim)
 
     def __len__(self) -> int:
         return len(self.prompts)
 
     def read(self, prefixes: Sequence[np.ndarray]) -> list[Shared]:
-        """Prefixes of one padded length, read together."""
+        """Reads prefixes of one padded length together."""
         return [_shared(prompt) for prompt in self.fused.read(prefixes)]
 
     def fill(self, slot: int, prompt: Shared) -> None:
-        """Begin a sequence after a prefix."""
+        """Starts a sequence after a prefix."""
         self.prompts[slot] = prompt
         self.prefixes[slot] = prompt.kv.data_ptr(), prompt.length, prompt.places
         self.arranged = None
 
     def clear(self, slot: int) -> None:
-        """Nothing is in the slot any more."""
-        self.prompts[slot], self.prefixes[slot], self.arranged = None, 0, None  # the address goes with what it pointed to
+        """Empties the slot."""
+        self.prompts[slot], self.prefixes[slot], self.arranged = None, 0, None  # the address is cleared because its memory may be freed
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Copy a sequence to another slot."""
-        filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # both layouts go from place to place
+        """Copies a sequence to another slot."""
+        filled = whole(length - int(self.prefixes[source, 1])) * self.padded  # both layouts are ordered by place
         self.own[:, :, target, :, :filled] = self.own[:, :, source, :, :filled]
         self.prompts[target], self.prefixes[target], self.arranged = self.prompts[source], self.prefixes[source], None
 
     def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
-        """Logits [rows, vocab] after one more token in each of the first `used` slots; rows of tokens and positions are an agreed block size."""
+        """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows."""
         f, rows, call = self.fused, len(tokens), self.library
         order, starts = self._arrange(used)
         x = f.embed(torch.from_numpy(tokens))
@@ -126,7 +126,7 @@ class CompiledCache:
         )  # fmt: skip
 
     def _arrange(self, used: int) -> tuple[np.ndarray, np.ndarray]:
-        """Slots by prefix, and the starts of blocks of at most FOUR of one prefix."""
+        """Slots sorted by prefix, and the starts of blocks of at most FOUR slots with one prefix."""
         if self.arranged is None or self.arranged[0] != used:
             prefix = self.prefixes[:used, 0]
             order = np.argsort(prefix, kind="stable")

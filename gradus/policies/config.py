@@ -1,4 +1,4 @@
-"""What config.json says about a decoder, read field by field: a field that is not known, or a value that is not implemented, is named."""
+"""A decoder's configuration from config.json. Unknown fields and values that are not implemented are named in the error."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_ta
 
 @dataclass(frozen=True)
 class Experts:
-    """A mixture of experts in place of a layer's MLP: each token goes through those that its router gives the largest shares."""
+    """A mixture of experts in place of a layer's MLP: each token uses the experts with the router's largest shares."""
 
     count: int
-    chosen: int  # experts a token, 1 to count
+    chosen: int  # experts per token, 1 to count
     width: int  # of one expert
-    normalise: bool  # the shares of the chosen ones add to 1
-    layers: tuple[bool, ...]  # which layers have it
+    normalise: bool  # the shares of the chosen experts sum to 1
+    layers: tuple[bool, ...]  # True: the layer has experts
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How a layer attends: scores times `scale`, softened to cap tanh(score / cap), over the last `window` positions, its own among them."""
+    """A layer's attention: scores times `scale`, capped as cap tanh(score / cap), over the last `window` positions including the query's own."""
 
     scale: float
     cap: float | None = None
@@ -39,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class DecoderConfig:
-    """The shape of a decoder: RMSNorm, rotary positions, grouped-query attention, gated MLP; and the switches in which families differ."""
+    """The shape of a decoder: RMSNorm, rotary positions, grouped-query attention, gated MLP; and the options that differ between families."""
 
     family: str  # a key of families.FAMILIES
     vocab_size: int
@@ -61,14 +61,14 @@ class DecoderConfig:
     initializer_range: float = 0.02
     end_tokens: tuple[int, ...] = ()  # eos_token_id, one or several
     activation: str = "silu"  # of the gate: silu, gelu, gelu_pytorch_tanh
-    rope_share: float = 1.0  # of a head's dimensions, from the first, that positions turn
-    local_rope: Rope | None = None  # of windowed layers; None: as the others
-    window: int | None = None  # positions that a windowed layer sees, its own among them
-    windowed: tuple[bool, ...] = ()  # which layers are; (): none
-    query_scalar: float | None = None  # scores are divided by its root; None: head_dim
+    rope_share: float = 1.0  # share of a head's dimensions, from the first, that are rotated
+    local_rope: Rope | None = None  # of windowed layers; None: that of all layers
+    window: int | None = None  # positions that a windowed layer sees, including its own
+    windowed: tuple[bool, ...] = ()  # True: the layer has the window; (): none has
+    query_scalar: float | None = None  # scores are divided by its square root; None: head_dim
     attention_cap: float | None = None  # scores are cap tanh(score / cap)
     logit_cap: float | None = None  # logits likewise
-    post_norms: bool = False  # what attention and MLP give is normed too
+    post_norms: bool = False  # norms after attention and MLP too
     norm_offset: bool = False  # norms multiply by 1 + weight
     scaled_embeddings: bool = False  # by sqrt(hidden_size)
     fused_projections: bool = False  # qkv_proj, gate_up_proj
@@ -83,26 +83,26 @@ class DecoderConfig:
 
     @property
     def context(self) -> int:
-        """The longest sequence, tokens: up to it, angles are a function of the position alone."""
+        """The longest sequence, tokens: up to it, rotation angles depend on the position only."""
         scaling = self.rope_scaling
         original = scaling.original_max_position_embeddings if isinstance(scaling, LongScaling) else self.max_position_embeddings
         return min(original, self.max_position_embeddings)
 
     @property
     def ropes(self) -> tuple[Rope, ...]:
-        """The ways of turning that layers have: one, or that of full-attention layers and that of windowed ones."""
+        """The rotations in use: one for all layers, or one for full-attention layers and one for windowed layers."""
         full = Rope(self.rope_theta, self.rope_scaling, self.rope_share)
         return (full,) if self.local_rope is None else (full, self.local_rope)
 
     def rope_of(self, layer: int) -> int:
-        """Which of `ropes` a layer has."""
+        """The index in `ropes` of a layer's rotation."""
         return int(self.local_rope is not None and self.is_windowed(layer))
 
     def is_windowed(self, layer: int) -> bool:
         return bool(self.windowed) and self.windowed[layer]
 
     def rule(self, layer: int) -> Rule:
-        """How a layer attends."""
+        """The attention rule of a layer."""
         scale = (self.query_scalar or self.head_dim) ** -0.5
         return Rule(scale, self.attention_cap, self.window if self.is_windowed(layer) else None)
 
@@ -112,7 +112,7 @@ class DecoderConfig:
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """The object in a JSON file. Raises UserError that names the file and, for bad JSON, line and column."""
+    """The object in a JSON file. Raises UserError with the file and, for invalid JSON, line and column."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -131,7 +131,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
 def decoder_config(fields: Mapping[str, Any]) -> DecoderConfig:
     """The decoder that config.json describes.
 
-    Raises: Unsupported with the field that the decoder lacks; UserError where a size is missing or is not a positive integer.
+    Raises: Unsupported with the field that the decoder lacks; UserError if a size is missing or not a positive integer.
     """
     name = fields.get("model_type")
     family = FAMILIES.get(name) if isinstance(name, str) else None
@@ -189,13 +189,13 @@ def _activation(fields: Mapping[str, Any], family: Family) -> str:
     value = fields.get(name, family.missing.get(name, "silu"))
     if not isinstance(value, str) or value not in ACTIVATIONS:
         raise Unsupported(name, value)
-    if fields.get("hidden_act", value) != value:  # where another field names the activation, this one is an older name of it
+    if fields.get("hidden_act", value) != value:  # if another field names the activation, hidden_act is its older name
         raise Unsupported("hidden_act", fields["hidden_act"])
     return ACTIVATIONS[value]
 
 
 def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[int | None, tuple[bool, ...]]:
-    """The window and which layers have it; (None, ()) where no layer has."""
+    """The window and the layers with it; (None, ()) if no layer has one."""
     width = fields.get("sliding_window", family.missing.get("sliding_window"))
     if "use_sliding_window" in family.reads and not flag(fields, "use_sliding_window"):
         width = None
@@ -209,7 +209,7 @@ def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[in
         )
     if types is not None and (not isinstance(types, list) or set(types) - {"full_attention", "sliding_attention"}):
         raise Unsupported("layer_types", types)
-    if types is not None and not named and (width is not None or "sliding_attention" in types):  # a field that the family does not read
+    if types is not None and not named and (width is not None or "sliding_attention" in types):  # the family does not read layer_types
         raise Unsupported("layer_types", types)
     if types is None:
         types = _types(fields, family, layers) if width is not None else []
@@ -222,7 +222,7 @@ def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[in
 
 
 def _types(fields: Mapping[str, Any], family: Family, layers: int) -> list[str]:
-    """The layer types that a family has by default, a window being given."""
+    """The family's default layer types for a model with a window."""
     if family.windows == "all":
         here = [True] * layers
     elif "max_window_layers" in family.reads:
@@ -271,7 +271,7 @@ def _check_factors(config: DecoderConfig) -> None:
 
 
 def end_tokens(fields: Mapping[str, Any], default: int | None = None) -> tuple[int, ...]:
-    """The ids in `eos_token_id`: one, several or none. Raises UserError for anything else."""
+    """The ids in `eos_token_id`: one, several or none. Raises UserError for any other value."""
     value = fields.get("eos_token_id", default)
     ids = [] if value is None else value if isinstance(value, list) else [value]
     if any(isinstance(i, bool) or not isinstance(i, int) for i in ids):

@@ -1,4 +1,4 @@
-"""A decoder's configuration as the config.json that describes it: what `config.decoder_config` reads, the other way round."""
+"""A decoder's configuration as config.json: the inverse of `config.decoder_config`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAME_NAME = (
     *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim"),
     *("max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "initializer_range"),
 )
-# Fields that some families read, and where the configuration keeps them.
+# Fields that some families read -> fields of DecoderConfig.
 _SOME = {
     "attention_bias": "output_bias",
     "mlp_bias": "mlp_bias",
@@ -39,7 +39,7 @@ def config_json(config: DecoderConfig, dtype: torch.dtype) -> str:
         family.activation: config.activation,
         "dtype": str(dtype).removeprefix("torch."),
         "eos_token_id": list(config.end_tokens) or None,
-        "pad_token_id": None,  # what a family takes where it is missing may lie outside the vocabulary
+        "pad_token_id": None,  # a family's default for a missing field may be outside the vocabulary
     }
     scalar = fields.get("query_pre_attn_scalar")
     if scalar is not None and scalar == int(scalar):  # transformers takes a whole number

@@ -1,7 +1,7 @@
-"""The decoder, used for rollout and update alike. Its parameters have the names of `transformers`, so files load and save as they are.
+"""The decoder, used for rollout and update alike. Its parameters have the names of `transformers`, so files load and save unchanged.
 
-A layer is two halves round its attention: `attn_inputs` gives rotated queries, keys and values, `finish` takes what attention made of
-them. Whoever calls decides how attention runs (packed with shared prefixes, over cached keys), so all share the same maths.
+A layer has two halves around its attention: `attn_inputs` gives rotated queries, keys and values, `finish` takes the attention's output. The
+caller chooses the attention (packed with shared prefixes, over cached keys), so all callers share the same maths.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class RMSNorm(nn.Module):
 
     @property
     def factor(self) -> Tensor:
-        """What the normed vector is multiplied by; float32 at least where it is not the weight itself."""
+        """The factor on the normed vector; in float32 at least if it differs from the weight."""
         if not self.offset:
             return self.weight
         return 1 + (self.weight if self.weight.dtype == torch.float64 else self.weight.float())
 
 
 class Attention(nn.Module):
-    """The projections of grouped-query attention; the attention itself is the caller's."""
+    """The projections of grouped-query attention; the caller computes the attention itself."""
 
     def __init__(self, c: DecoderConfig) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Layer(nn.Module):
         self.rule, self.rope = c.rule(index), c.rope_of(index)
 
     def attn_inputs(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor, Tensor]:
-        """x [..., hidden] and `Decoder.rotation(positions)` to rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
+        """From x [..., hidden] and `Decoder.rotation(positions)`: rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
         rotation = rotations[self.rope]
         q, k, v = self.unrotated(x)
         return rotate(q, rotation), rotate(k, rotation), v
@@ -121,7 +121,7 @@ class Layer(nn.Module):
         return (a.q_norm(q), a.k_norm(k), v) if a.qk_norm else (q, k, v)
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        """The layer's output [..., hidden] from its input x and what attention gave, [..., heads, head_dim]."""
+        """The layer's output [..., hidden] from its input x and the attention's output [..., heads, head_dim]."""
         y = self.self_attn.o_proj(attended.flatten(-2))
         if self.post_norms:
             x = x + self.post_attention_layernorm(y)
@@ -139,7 +139,7 @@ class Stack(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A network of one of `families.FAMILIES`. Its weights start undefined where built on the meta device, else as PyTorch makes them."""
+    """A network of one of `families.FAMILIES`. On the meta device its weights are undefined, else they have PyTorch's initial values."""
 
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class Decoder(nn.Module):
 
     @property
     def head_weight(self) -> Tensor:
-        """The output weight [vocab, hidden]; the embedding where the two are tied."""
+        """The output weight [vocab, hidden]; the embedding if the two are tied."""
         return self.model.embed_tokens.weight if self.config.tie_word_embeddings else self.lm_head.weight
 
     @property
@@ -166,18 +166,18 @@ class Decoder(nn.Module):
         return self.model.embed_tokens.weight.device
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Token ids [...] to vectors [..., hidden]. F.embedding, because its backward is deterministic and that of indexing is not."""
+        """Token ids [...] to vectors [..., hidden]. F.embedding has a deterministic backward pass; indexing does not."""
         x = F.embedding(tokens, self.model.embed_tokens.weight)
         return x if self.embedding_scale is None else x * self.embedding_scale
 
     @property
     def embedding_scale(self) -> float | None:
-        """What embeddings are multiplied by: sqrt(hidden_size) in float32, then in the weights' type, as transformers has it; None for 1."""
+        """The factor on embeddings: sqrt(hidden_size) in float32, then in the weights' type, as in transformers; None for 1."""
         root = torch.tensor(self.config.hidden_size**0.5, dtype=torch.float32)
         return float(root.to(self.dtype)) if self.config.scaled_embeddings else None
 
     def rotation(self, positions: Tensor) -> list[Rotation]:
-        """cos and sin at integer positions [...] for each of `config.ropes`; angles in float32 as transformers has them, then the weights' dtype."""
+        """cos and sin at integer positions [...] for each of `config.ropes`; angles in float32 as in transformers, then the weights' dtype."""
         found: list[Rotation] = []
         for rope in self.config.ropes:
             turns, factor = frequencies(rope, self.config.head_dim)
@@ -187,7 +187,7 @@ class Decoder(nn.Module):
         return found
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Logits [B, T, vocab] of right-padded tokens [B, T], causal attention: the plain form that the faster ones are tested against."""
+        """Logits [B, T, vocab] of right-padded tokens [B, T], causal attention: the reference for tests of the faster forms."""
         return soften(F.linear(self.hidden(tokens), self.head_weight), self.config.logit_cap)
 
     def hidden(self, tokens: Tensor) -> Tensor:
@@ -200,7 +200,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def initialise(self, key: Key) -> Decoder:
-        """Weights from the key: matrices normal with `initializer_range`, norms such that they multiply by 1, biases 0."""
+        """Sets the weights from the key: matrices normal with `initializer_range`, norms to a factor of 1, biases 0."""
         unit = 0.0 if self.config.norm_offset else 1.0
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
@@ -212,7 +212,7 @@ class Decoder(nn.Module):
 
 
 def soften(logits: Tensor, cap: float | None) -> Tensor:
-    """cap tanh(logits / cap), in float32 at least; the logits themselves where there is no cap."""
+    """cap tanh(logits / cap), in float32 at least; the logits themselves without a cap."""
     if cap is None:
         return logits
     wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()

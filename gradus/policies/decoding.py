@@ -1,9 +1,9 @@
-"""The decoder's arithmetic as the engine runs it: fused projections, blocks of fixed rows, prompts in, one token a row out.
+"""The decoder's arithmetic for the engine: fused projections, blocks of fixed rows, prompts in, one token per row out.
 
-It is the maths of `Decoder` without gradient, with q, k, v and gate, up each in one product; weights are gathered once a call, because they
-change with every training step. Why bits hold: matrix products run in blocks of agreed sizes (`blocks`), attention over cached places in
-ways that padding cannot change (`cache`), a prompt's own attention has a shape that depends on its length alone, and all else is either
-exact arithmetic element by element or a kernel that handles each row by itself.
+It is the maths of `Decoder` without gradient, with q, k, v and gate, up each in one product. Weights are gathered once per call, because they
+change with every training step. Bits are reproducible because matrix products run in blocks of agreed sizes (`blocks`), attention over
+cached places does not depend on padding (`cache`), the shape of a prompt's own attention depends only on its length, and all other operations
+are exact element by element or handle each row by itself.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from gradus.policies.experts import Mixture, assign, choose
 from gradus.policies.graphs import Replayed, bucket
 
 _PROMPT_STEP = 32  # a prompt's own attention is padded to a multiple of this
-_CHUNK = 1024  # tokens of a prompt that are read at once, a multiple of the step
+_CHUNK = 1024  # tokens of a prompt read at once, a multiple of the step
 
 
 @dataclass(frozen=True)
 class _Mixture:
-    router: Tensor  # [in, experts], or with columns of zeros after these
+    router: Tensor  # [in, experts], possibly padded with zero columns
     experts: Experts
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """One layer, its matrices [in, out] and contiguous: so stored, products of few rows are up to 1.7 times as fast as with [out, in]."""
+    """One layer with contiguous matrices [in, out]: in this layout products of few rows are up to 1.7 times as fast as with [out, in]."""
 
     rule: Rule
-    rope: int  # which of the ways of turning it has
-    norms: tuple[Tensor | None, ...]  # factors before attention, after it, before the MLP, after it; None: no norm there
+    rope: int  # index of its rotation
+    norms: tuple[Tensor | None, ...]  # factors before attention, after it, before the MLP, after it; None: no norm
     qk_norms: tuple[Tensor, Tensor] | None
     qkv: Tensor
     qkv_bias: Tensor | None
@@ -57,21 +57,21 @@ class _Weights:
 
     @property
     def matrices(self) -> list[Tensor]:
-        """One of every kind that rows are multiplied by."""
+        """The matrices for products with rows, one of every kind."""
         router = [] if self.mixture is None else [self.mixture.router]
         return [self.qkv, self.output, self.gate_up[0] if router else self.gate_up, self.down[0] if router else self.down, *router]
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prefix that has been read: keys and values [layers, 2, kv_heads, length, head_dim], and the logits [vocab] of the next token."""
+    """A prefix that was read: keys and values [layers, 2, kv_heads, length, head_dim], and the logits [vocab] of the next token."""
 
     kv: Tensor
     logits: Tensor
 
 
 class Fused:
-    """A decoder made ready for one call of the engine, for sequences of at most `context` tokens."""
+    """A decoder prepared for one call of the engine, for sequences of at most `context` tokens."""
 
     def __init__(self, decoder: Decoder, context: int) -> None:
         c = decoder.config
@@ -85,14 +85,14 @@ class Fused:
         self.turns = [_turns(rotation, self.head_dim) for rotation in rotations]
         self.pairs = rotations[0][0].shape[-1]
         self.partner = _partner(self.pairs, self.head_dim, decoder.device)
-        shaped = {w.shape[-2:]: w for layer in self.layers for w in layer.matrices}  # sizes hang on shapes alone
+        shaped = {w.shape[-2:]: w for layer in self.layers for w in layer.matrices}  # block sizes depend on shapes only
         self.sizes = menu([*shaped.values(), self.head])
         self.blocks: dict[int, list[int]] = {}
-        self.least = MENU[0]  # every size is a multiple of it; attention is given at least so many rows
+        self.least = MENU[0]  # every size is a multiple of it; attention gets at least this many rows
 
     @cached_property
     def place_step(self) -> int | None:
-        """The step of places in which `Slots` are read; None where no step leaves the bits alone."""
+        """The step of places for reading `Slots`; None if every step changes the bits."""
         shape = (self.heads, self.kv_heads, self.head_dim, self.least)
         return stable_step(*shape, self.embedding.dtype, self.embedding.device, torch.get_num_threads(), self.layers[0].rule)
 
@@ -101,7 +101,7 @@ class Fused:
         return Slots(len(self.layers), count, self.kv_heads, capacity, self.head_dim, self.embedding, self.window)
 
     def step(self, slots: Slots, tokens: Tensor, positions: Tensor, segments: Sequence[Segment]) -> Tensor:
-        """Logits [rows, vocab] after one more token a slot, int64 tokens [rows] at int64 positions [rows]; rows is an agreed block size."""
+        """Logits [rows, vocab] after one more token per slot, int64 tokens [rows] at int64 positions [rows]; rows is an agreed block size."""
         x = self.embed(tokens)
         turns = [table[positions].unbind(1) for table in self.turns]
         places = slots.places(positions)
@@ -112,9 +112,9 @@ class Fused:
         return self._logits(x)
 
     def read(self, prefixes: Sequence[np.ndarray]) -> list[Prompt]:
-        """Read prefixes of one padded length together (`padded`). A prefix gets the same bits whatever is read with it.
+        """Reads prefixes of one padded length together (`padded`). A prefix gets the same bits for any prefixes read with it.
 
-        Long ones go a chunk after the other, so that what is held beside keys and values does not grow with the length.
+        Long ones are read in chunks, so that memory besides keys and values does not grow with the length.
         """
         lengths = [len(p) for p in prefixes]
         count, length = len(prefixes), padded(lengths[0])
@@ -125,14 +125,14 @@ class Fused:
         logits = None
         for start in range(0, length, _CHUNK):
             stop = min(start + _CHUNK, length)
-            # The last chunk holds the ends of all: chunks and padded lengths are multiples of the same step.
+            # The last chunk holds the ends of all prefixes: chunks and padded lengths are multiples of the same step.
             ends = [i * (stop - start) + n - 1 - start for i, n in enumerate(lengths)] if stop == length else None
             logits = self._read_chunk(tokens[:, start:stop], start, kv, ends)
         assert logits is not None
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
 
     def _read_chunk(self, tokens: np.ndarray, start: int, kv: Tensor, ends: Sequence[int] | None) -> Tensor | None:
-        """Keys and values of tokens [count, size] from a position on, into kv; logits after the rows `ends`, of the last chunk alone."""
+        """Writes keys and values of tokens [count, size] from position `start` into kv. Returns logits after the rows `ends`, for the last chunk only."""
         count, size = tokens.shape
         rows, device = sum(cut(count * size, self.sizes)), self.embedding.device
         padding = np.zeros(rows - count * size, dtype=np.int64)
@@ -147,14 +147,14 @@ class Fused:
             attended = x.new_zeros(rows, self.heads, self.head_dim)
             read = _prompts(q, k, v, w.rule) if start == 0 else _later(q, kv[index, :, :, :, : start + size], w.rule)
             attended[: count * size] = read.flatten(0, 1)
-            if w is self.layers[-1]:  # of the last layer only the last tokens' outputs are wanted
+            if w is self.layers[-1]:  # only the last tokens' outputs of the last layer are needed
                 chosen = F.pad(torch.tensor(ends, device=device), (0, sum(cut(count, self.sizes)) - count))
                 x, attended = x[chosen], attended[chosen]
             self._finish(w, x, attended)
         return self._logits(x)
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """Vectors [rows, hidden] of tokens [rows], in memory of their own."""
+        """Vectors [rows, hidden] of tokens [rows], in new memory."""
         x = F.embedding(tokens, self.embedding)
         return x if self.embedding_scale is None else x.mul_(self.embedding_scale)
 
@@ -172,7 +172,7 @@ class Fused:
             of_q, of_k = w.qk_norms
             qk = torch.cat([normed(qk[:, : self.heads], of_q, self.eps), normed(qk[:, self.heads :], of_k, self.eps)], 1)
         cos, sin = turns
-        # Three operations of one rounding each: a fused multiply-add rounds differently in a kernel's vector part and in its tail.
+        # Three operations with one rounding each: a fused multiply-add rounds differently in a kernel's vector part and in its tail.
         partners = torch.roll(qk, self.head_dim // 2, -1) if self.partner is None else qk.index_select(-1, self.partner)
         turned = (qk * cos).add_(partners.mul_(sin))
         return turned[:, : self.heads], turned[:, self.heads :], v
@@ -191,12 +191,12 @@ class Fused:
         found = [self._expert(w, e, x.index_select(0, mine)) for e, mine in enumerate(rows.split(counts)) if len(mine)]
         each = torch.cat(found).index_select(0, places).unflatten(0, shares.shape).unbind(1)
         out = each[0] * shares[:, :1]
-        for rank in range(1, len(each)):  # one rounding an operation, always in this order
+        for rank in range(1, len(each)):  # one rounding per operation, always in this order
             out = out.add_(each[rank] * shares[:, rank : rank + 1])
         return out.to(x.dtype)
 
     def _expert(self, w: _Weights, index: int, x: Tensor) -> Tensor:
-        """What one expert makes of rows [n, hidden], in blocks of agreed sizes: a row's bits do not hang on who else chose the expert."""
+        """The output of one expert for rows [n, hidden], in blocks of agreed sizes: a row's bits do not depend on the expert's other rows."""
         count = len(x)
         padded_x = F.pad(x, (0, 0, 0, sum(cut(count, self.sizes)) - count))
         gate, up = self._product(padded_x, w.gate_up[index]).chunk(2, -1)
@@ -218,7 +218,7 @@ class Fused:
 
 
 class PlainCache:
-    """Slots for `count` sequences of up to `sequence` tokens, and the step over them in PyTorch's operations."""
+    """Slots for `count` sequences of up to `sequence` tokens, and their decoding step in PyTorch's operations."""
 
     def __init__(self, fused: Fused, count: int, *, sequence: int, context: int, graphs: bool = False) -> None:
         self.fused, self.capacity = fused, self._capacity(fused, sequence, context)
@@ -227,13 +227,13 @@ class PlainCache:
 
     @classmethod
     def slot_bytes(cls, fused: Fused, sequence: int, context: int) -> int:
-        """Memory of one slot."""
+        """Memory of one slot, bytes."""
         capacity = cls._capacity(fused, sequence, context)
         return fused.embedding.element_size() * 2 * len(fused.layers) * fused.kv_heads * fused.head_dim * capacity
 
     @staticmethod
     def _capacity(fused: Fused, sequence: int, context: int) -> int:
-        # Where no step is exact every read has the shape of the whole context, so that it does not depend on the jobs.
+        # If no step is exact, every read has the shape of the whole context, so that it does not depend on the jobs.
         step = fused.place_step or -(-context // 64) * 64
         return -(-sequence // step) * step
 
@@ -241,23 +241,23 @@ class PlainCache:
         return self.slots.kv.shape[2]
 
     def read(self, prefixes: Sequence[np.ndarray]) -> list[Prompt]:
-        """Prefixes of one padded length, read together."""
+        """Reads prefixes of one padded length together."""
         return self.fused.read(prefixes)
 
     def fill(self, slot: int, prompt: Prompt) -> None:
-        """Begin a sequence after a prefix."""
+        """Starts a sequence after a prefix."""
         self.slots.fill(slot, prompt.kv)
 
     def clear(self, slot: int) -> None:
-        """Nothing is in the slot any more."""
+        """Empties the slot."""
         self.slots.clear(slot)
 
     def move(self, source: int, target: int, length: int) -> None:
-        """Copy a sequence of a length to another slot."""
+        """Copies a sequence of a length to another slot."""
         self.slots.move(source, target, length)
 
     def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
-        """Logits [rows, vocab] after one more token in each of the first `used` slots; rows of tokens and positions are an agreed block size."""
+        """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows."""
         attending = -(-used // self.fused.least) * self.fused.least
         step, device = self.fused.place_step or self.capacity, self.fused.embedding.device
         if self.replayed is not None:
@@ -268,26 +268,26 @@ class PlainCache:
 
 
 def padded(length: int) -> int:
-    """The length at which a prefix is read."""
+    """The padded length of a prefix."""
     return -(-length // _PROMPT_STEP) * _PROMPT_STEP
 
 
 def normed(x: Tensor, factor: Tensor, eps: float) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * factor over the last dimension, the mean in float32 at least: as `decoder.RMSNorm` with its `factor`."""
+    """x / sqrt(mean(x^2) + eps) * factor over the last dimension, the mean in float32 at least: `decoder.RMSNorm` with its `factor`."""
     wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
     scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True).add_(eps))
     return scaled.mul_(factor).to(x.dtype) if factor.dtype == wide.dtype else scaled.to(x.dtype).mul_(factor)
 
 
 def _prompts(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
-    """Attention within prompts [count, length, heads, d], each of the same bits however many there are."""
+    """Attention within prompts [count, length, heads, d]; each gets the same bits for any count."""
     if rule.cap is None:
         return causal(q, k, v, rule)
     return torch.cat([causal(*one, rule) for one in zip(q.split(1), k.split(1), v.split(1), strict=True)])
 
 
 def _later(q: Tensor, kv: Tensor, rule: Rule) -> Tensor:
-    """Attention of the last queries [count, size, heads, d] of prompts to all of theirs, kv [2, count, kv_heads, stop, d], one prompt by itself."""
+    """Attention of the last queries [count, size, heads, d] of prompts to all of their keys, kv [2, count, kv_heads, stop, d], prompt by prompt."""
     size, stop = q.shape[1], kv.shape[3]
     first = 0 if rule.window is None else max(0, stop - size - rule.window + 1)
     mask = seen(torch.arange(stop - size, stop), torch.arange(first, stop), rule.window).to(q.device, q.dtype)
@@ -296,7 +296,7 @@ def _later(q: Tensor, kv: Tensor, rule: Rule) -> Tensor:
 
 
 def _turns(rotation: Rotation, head_dim: int) -> Tensor:
-    """Factors of a head's dimensions and of their partners [context, 2, 1, head_dim]; those that are not turned are kept as they are."""
+    """Factors of a head's dimensions and of their partners [context, 2, 1, head_dim]; dimensions without rotation are unchanged."""
     cos, sin = rotation
     rest = head_dim - 2 * cos.shape[-1]
     return torch.stack([F.pad(torch.cat([cos, cos], -1), (0, rest), value=1.0), F.pad(torch.cat([-sin, sin], -1), (0, rest))], 1).unsqueeze(
@@ -305,7 +305,7 @@ def _turns(rotation: Rotation, head_dim: int) -> Tensor:
 
 
 def _partner(pairs: int, head_dim: int, device: torch.device) -> Tensor | None:
-    """The dimension that each is turned with; None where that is the one half a head away."""
+    """The rotation partner of each dimension; None if it is half a head away."""
     if 2 * pairs == head_dim:
         return None
     return torch.cat([torch.arange(2 * pairs).roll(pairs), torch.arange(2 * pairs, head_dim)]).to(device)

@@ -1,8 +1,8 @@
-"""Elementwise functions of rows, each row by the same instructions whatever is computed with it.
+"""Elementwise functions of rows, each row by the same instructions for any other rows.
 
-The kernels' vector parts and their tails take exp and tanh from different functions, so an element's bits hang on where it lies in the
-stretch that a thread is given. Row by row, the tail falls on the same columns. A row is walked over by itself where rows do not lie one
-after the other in memory, and a thread's share begins with a row where the threads share rows evenly, or where there is but one thread.
+The vector parts and tails of kernels compute exp and tanh with different functions, so an element's bits depend on its place in its
+thread's stretch. Row by row, the tail is at the same columns. A row is processed by itself if rows are not contiguous in memory; a thread's
+share begins with a row if the threads share rows evenly, or if there is only one thread.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-_GRAIN = 32768  # PyTorch gives most operations one more thread for every so many elements
-_ALONE = 16384  # elements that it gives to one thread with any operation
-_EVEN = 64  # stretches of a multiple of so many elements have no tail
+_GRAIN = 32768  # elements per thread in most PyTorch operations
+_ALONE = 16384  # up to this many elements every PyTorch operation uses one thread
+_EVEN = 64  # stretches of a multiple of this many elements have no tail
 
 
 def by_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -27,7 +27,7 @@ def by_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def tanh(x: Tensor) -> Tensor:
-    """tanh of a contiguous tensor whose rows, of the last dimension, are a multiple of 8; in place where that is possible."""
+    """tanh of a contiguous tensor with a multiple of 8 rows (a row is along the last dimension); in place if possible."""
     if x.device.type != "cpu":
         return x.tanh_()
     flat, width = x.view(-1), x.shape[-1]

@@ -1,7 +1,7 @@
-"""Sampling: many sequences at once, each with the tokens and log-probabilities that it would have alone.
+"""Sampling: many sequences at once, each with the same tokens and log-probabilities as alone.
 
-Prompts are read once for all jobs that share them; sequences then advance together, a token a step. Those that finish leave and waiting
-ones take their slots. No draw, no rounding and no choice of block depends on what else is there, so neither do the results.
+A prompt is read once for all jobs that share it; sequences then advance together, one token per step. Finished ones leave and waiting ones
+take their slots. Draws, rounding and block sizes do not depend on the other sequences, so the results do not either.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from gradus.policies.token_sampling import Settings, choose
 from gradus.runtime.memory import free_memory
 from gradus.types import Ended, Sampling, UserError, uniforms
 
-CACHE_SHARE = 0.5  # of the memory that is free: a cache takes fewer slots rather than more
-CACHE_BYTES = 4 << 30  # likewise, where the system does not say what is free
-_AHEAD = 32  # positions for which uniform numbers are drawn at once
-_READ_TOKENS = 2048  # prefixes are read ahead, together, up to about so many padded tokens
+CACHE_SHARE = 0.5  # largest share of free memory for a cache; it takes fewer slots if need be
+CACHE_BYTES = 4 << 30  # the limit if the system does not report free memory
+_AHEAD = 32  # positions whose uniform numbers are drawn at once
+_READ_TOKENS = 2048  # prefixes are read ahead together, up to about this many padded tokens
 
 DecodeText: TypeAlias = Callable[[np.ndarray], str]
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One sequence to go on with: after `prefix` (int32 tokens), the token at absolute position p is drawn with uniforms(key, p)."""
+    """One sequence to continue: after `prefix` (int32 tokens), the token at absolute position p is drawn with uniforms(key, p)."""
 
     prefix: np.ndarray
     sampling: Sampling
@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """New tokens int32 [n], the end token or stop string among them; their log-probabilities float32 [n]; why it ended."""
+    """New tokens int32 [n], including the end token or stop string; their log-probabilities float32 [n]; the reason of the end."""
 
     tokens: np.ndarray
     logprobs: np.ndarray
@@ -49,14 +49,14 @@ class Sampled:
 
 
 class Stepwise(Protocol):
-    """A network that goes a token at a time, one sequence by itself: what any other architecture offers to be sampled from."""
+    """A network that decodes one sequence token by token: the interface to sample from any other architecture."""
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Logits [vocab] of the token after these, and a state to go on from."""
+        """Logits [vocab] of the token after these, and a state to continue from."""
         ...
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
-        """Logits [vocab] of the token after one more, and the next state."""
+        """Logits [vocab] after one more token, and the next state."""
         ...
 
 
@@ -64,7 +64,7 @@ P = TypeVar("P", Prompt, Shared)
 
 
 class Cache(Protocol[P]):
-    """Slots that hold a sequence each: a prefix that was read, and the tokens after it."""
+    """Slots that hold one sequence each: a prefix that was read, and the tokens after it."""
 
     def __len__(self) -> int: ...
     def read(self, prefixes: Sequence[np.ndarray]) -> list[P]: ...
@@ -84,11 +84,10 @@ def generate(
     rows: int = 256,
     graphs: bool = False,
 ) -> list[Sampled]:
-    """Samples of all jobs, in their order; `rows`: at most so many at a time. A job's result is the same in any company, byte for byte.
+    """Samples of all jobs, in order, at most `rows` at a time. A job's result does not depend on the other jobs, byte for byte.
 
-    `graphs`: steps are captured as CUDA graphs and replayed.
-
-    A sequence ends after an end token, after the first token with which its new text contains a stop string, after max_tokens new tokens,
+    `graphs`: decoding steps are captured as CUDA graphs and replayed.
+    A sequence ends after an end token, after the first token that completes a stop string in its new text, after max_tokens new tokens,
     or when prefix and new tokens fill `max_context`. Log-probabilities are those of the full tempered distribution (`draws.choose`).
     Raises: UserError for an empty prefix, or one that leaves no room for a token.
     """
@@ -102,10 +101,10 @@ def generate(
 
 
 def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
-    """Whether the text of the tokens contains a stop string, given that it did not before the last of them.
+    """Whether the text of the tokens contains a stop string, if it did not before the last token.
 
-    A stop can then only lie at the end, so the last tokens are looked at first: as many as give a few characters more than the longest stop
-    (a character that is cut in two shows as a replacement, hence the margin). What is found there is confirmed in the whole text.
+    Such a stop is at the end of the text, so the last tokens are checked first: enough for a few characters more than the longest stop
+    (a split character decodes to a replacement character, hence the margin). A hit there is confirmed in the whole text.
     """
     if not stops:
         return False
@@ -136,7 +135,7 @@ def _room(job: Job, max_context: int) -> int:
 
 
 def _alone(network: Stepwise, job: Job, ends: frozenset[int], decode_text: DecodeText, max_context: int) -> Sampled:
-    """One job, a token at a time."""
+    """Samples one job, token by token."""
     room, settings = _room(job, max_context), Settings.of([job.sampling])
     tokens, logprobs = np.zeros(room, np.int32), np.zeros(room, np.float32)
     logits, state = network.begin(job.prefix)
@@ -152,7 +151,7 @@ def _alone(network: Stepwise, job: Job, ends: frozenset[int], decode_text: Decod
 
 
 class _Run:
-    """One call of `generate`: what waits, what each slot holds, what has come out."""
+    """One call of `generate`: the waiting jobs, the slots, the results."""
 
     def __init__(
         self,
@@ -176,22 +175,22 @@ class _Run:
         self.settings = Settings.of([job.sampling for job in jobs], self.device)
         self.keys = np.array([job.key for job in jobs], dtype=np.uint64)
         self.starts = np.array([len(job.prefix) for job in jobs])
-        self.numbers = np.zeros((len(jobs), _AHEAD))  # the uniform numbers of a job's next tokens, made a few at a time
+        self.numbers = np.zeros((len(jobs), _AHEAD))  # uniform numbers for a job's next tokens, drawn _AHEAD at a time
         self.with_stops = np.array([bool(job.sampling.stops) for job in jobs])
         self.some_stops = bool(self.with_stops.any())
         self.is_end = np.zeros(self.fused.vocab, bool)
         self.is_end[[t for t in ends if 0 <= t < self.fused.vocab]] = True
-        # Long prefixes first, so that neighbouring slots hold sequences of like length; jobs of one prefix stay together.
+        # Long prefixes first, so that neighbouring slots hold sequences of similar length; jobs of one prefix stay together.
         self.prefixes = [job.prefix.tobytes() for job in jobs]
         first = {p: i for i, p in reversed(list(enumerate(self.prefixes)))}
         self.waiting = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[self.prefixes[i]], i), reverse=True)
         self.read: dict[bytes, Any] = {}
         self.cache = self._cache(longest, max_context, rows, graphs)
-        self.holds = np.zeros(len(self.cache), np.int64)  # the job of every slot; the first `used` count
+        self.holds = np.zeros(len(self.cache), np.int64)  # the job of every slot; valid for the first `used` slots
         self.used = 0
 
     def _cache(self, longest: int, max_context: int, rows: int, graphs: bool) -> Cache[Any]:
-        """As many slots as cover the jobs, an agreed block size within `rows` and the memory where a size allows."""
+        """A cache with enough slots for the jobs, or the largest agreed block size within `rows` and the memory."""
         fused, prefix, own = self.fused, int(self.starts.max()), int(self.rooms.max())
         compiled = fits(fused)
         one = CompiledCache.slot_bytes(fused, own) if compiled else PlainCache.slot_bytes(fused, longest, max_context)
@@ -215,16 +214,16 @@ class _Run:
         return out
 
     def _step(self) -> list[int]:
-        """One token more for every slot in use; the slots whose sequences end with it."""
+        """Adds one token to every slot in use. Returns the slots whose sequences end with it."""
         held, rows = self.holds[: self.used], cover(self.used, self.fused.sizes)
-        tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0: harmless
+        tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0, without effect
         tokens[: self.used] = self.tokens[held, self.counts[held] - 1]
         positions[: self.used] = self.starts[held] + self.counts[held] - 1
         logits = self.cache.step(tokens, positions, self.used)
         return np.flatnonzero(self._draw(held, logits[: self.used])).tolist()
 
     def _draw(self, held: np.ndarray, logits: Tensor) -> np.ndarray:
-        """Choose and note the next token of these jobs from their logits [n, vocab]; says which have ended, bool [n]."""
+        """Draws and stores the next token of these jobs from their logits [n, vocab]. Returns whether each has ended, bool [n]."""
         counts = self.counts[held]
         place = counts % _AHEAD
         fresh = held[place == 0]
@@ -245,9 +244,9 @@ class _Run:
         return stopped | (counts + 1 == self.rooms[held])
 
     def _admit(self, free: list[int]) -> None:
-        """Waiting jobs take free slots; where none waits the last sequences move there, so that the slots in use are always the first.
+        """Gives free slots to waiting jobs. If none waits, moves the last sequences there, so that the slots in use are always the first.
 
-        A job's first token comes from the logits of its prefix; with some jobs it is the last one too.
+        A job's first token comes from the logits of its prefix; it may also be its last.
         """
         free = [*free, *range(self.used, len(self.holds))]
         while self.waiting and free:
@@ -270,7 +269,7 @@ class _Run:
             self.cache.clear(self.used)
 
     def _prompt(self, job: int) -> Any:
-        """The job's prefix, read; together with the next ones of the same padded length if it has not been read yet."""
+        """The job's prefix, read. If it is not read yet, the next waiting ones of the same padded length are read with it."""
         wanted = self.prefixes[job]
         if wanted not in self.read:
             length = padded(len(self.jobs[job].prefix))

@@ -1,4 +1,4 @@
-"""Experts in files and in memory: files hold a matrix an expert, memory all experts of a layer in two tensors, as in transformers 5."""
+"""Experts in files and in memory: files have one matrix per expert, memory all experts of a layer in two tensors, as in transformers 5."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gradus.types import UserError
 
 
 def from_files(weights: Mapping[str, Tensor], config: DecoderConfig, folder: Path) -> Mapping[str, Tensor]:
-    """Tensors by the names that files have, to those of memory; what has them already is left.
+    """Renames and stacks tensors from the layout of files to that of memory; tensors in the layout of memory are kept.
 
-    Raises: UserError for an expert's tensor that is missing or odd-shaped.
+    Raises: UserError if an expert's tensor is missing or has another shape.
     """
     names = FAMILIES[config.family].experts
     if names is None or config.experts is None:
@@ -47,7 +47,7 @@ def from_files(weights: Mapping[str, Tensor], config: DecoderConfig, folder: Pat
 
 
 def to_files(weights: Mapping[str, Tensor], config: DecoderConfig) -> dict[str, Tensor]:
-    """Tensors by the names of memory, to those that files have."""
+    """Renames and splits tensors from the layout of memory to that of files."""
     names = FAMILIES[config.family].experts
     found = dict(weights)
     if names is None or config.experts is None:
@@ -57,12 +57,12 @@ def to_files(weights: Mapping[str, Tensor], config: DecoderConfig) -> dict[str, 
         for i in range(config.experts.count):
             gate, up = gate_up[i].chunk(2)
             for leaf, tensor in ((names.gate, gate), (names.up, up), (names.down, down[i])):
-                found[f"{block}.experts.{i}.{leaf}.weight"] = tensor.contiguous().clone()  # files hold no two tensors in one memory
+                found[f"{block}.experts.{i}.{leaf}.weight"] = tensor.contiguous().clone()  # tensors in a file may not share memory
         found[f"{block}.gate.weight"] = found.pop(f"{stem}.gate.weight")
     return found
 
 
 def _blocks(config: DecoderConfig, names: ExpertNames) -> list[tuple[str, str]]:
-    """What a layer's mixture is called in memory and in files."""
+    """The names of each layer's mixture in memory and in files."""
     layers = [i for i in range(config.num_hidden_layers) if config.is_mixture(i)]
     return [(f"model.layers.{i}.mlp", f"model.layers.{i}.{names.block}") for i in layers]

@@ -1,7 +1,7 @@
 """A mixture of experts: a router gives every token to a few of many small MLPs.
 
-Gradients reach the router through the shares of the experts it chose. The loss that balances experts in pre-training is not added: a policy's
-objective is the recipe's alone. Rollout and update may choose differently where two shares are within rounding of each other.
+Gradients reach the router through the shares of the chosen experts. The pre-training loss that balances experts is not added: a policy's
+objective is only the recipe's. Rollout and update may choose different experts if two shares differ by rounding only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gradus.policies.rows import take_rows, unpad_rows
 
 
 class Router(nn.Module):
-    """The shares of the chosen experts, float32 at least."""
+    """The shares of the chosen experts, in float32 at least."""
 
     def __init__(self, width: int, experts: Experts) -> None:
         super().__init__()
@@ -69,9 +69,9 @@ def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
 
 
 def assign(indices: Tensor, count: int) -> tuple[Tensor, Tensor, list[int]]:
-    """Which rows go to which expert, from choices [N, chosen].
+    """The assignment of rows to experts, from choices [N, chosen].
 
-    Returns: rows int64 [N * chosen], those of expert 0 first, in order; for every choice (row by row) its place among them; rows of each expert.
+    Returns: rows int64 [N * chosen], those of expert 0 first, in order; for every choice (row by row) its place among them; rows per expert.
     """
     flat = indices.flatten()
     order = flat.argsort(stable=True)

@@ -1,7 +1,7 @@
-"""What each family of models is, field by field: which fields of config.json it reads, what a missing one means, what it fixes.
+"""One row per family of models: the fields of config.json that it reads, their defaults, and its fixed options.
 
-A field of config.json is read, or its value says that something is not in use, or it changes nothing that the decoder computes. Any other
-field, and any other value, sends the model to `transformers` with the field named.
+A field of config.json is read, or has a value that means "not in use", or does not affect the decoder's computation. Any other field or
+value sends the model to `transformers`, with the field named.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ READ = frozenset(
         *("tie_word_embeddings", "initializer_range", "eos_token_id", "architectures", "layer_types"),
     }
 )
-# They change nothing that the decoder computes: names, token ids that the tokenizer owns, storage, outputs, labels.
+# Without effect on the decoder's computation: names, token ids that the tokenizer owns, storage, outputs, labels.
 HARMLESS = frozenset(
     {
         *("_name_or_path", "transformers_version", "transformers.js_config", "torch_dtype", "dtype", "use_cache", "cache_implementation"),
@@ -29,7 +29,7 @@ HARMLESS = frozenset(
     }
 )
 _NO = (False, None)
-# Fields whose listed values mean "not in use"; any other value is not implemented.
+# Fields whose listed values mean "not in use"; other values are not implemented.
 OFF: Mapping[str, tuple[Any, ...]] = {
     "attention_dropout": (0, None),
     "rope_interleaved": _NO,
@@ -44,14 +44,14 @@ OFF: Mapping[str, tuple[Any, ...]] = {
     "use_bidirectional_attention": _NO,
 }
 
-# What follows a mixture of experts. The loss that balances a router is no part of a policy's objective, so its coefficient is not read.
+# Options of mixtures of experts. A router's balancing loss is not part of a policy's objective, so its coefficient is not read.
 _MIXTURE_OFF = {"output_router_logits": _NO}
 _MIXTURE_HARMLESS = frozenset({"router_aux_loss_coef"})
 
 
 @dataclass(frozen=True)
 class ExpertNames:
-    """Where a model's files keep the tensors of a mixture: `model.layers.0.<block>.experts.3.<gate>.weight`."""
+    """The names of a mixture's tensors in a model's files: `model.layers.0.<block>.experts.3.<gate>.weight`."""
 
     block: str
     gate: str
@@ -61,16 +61,16 @@ class ExpertNames:
 
 @dataclass(frozen=True)
 class Family:
-    """One row: a `model_type`."""
+    """One family: a `model_type`."""
 
     architecture: str  # the class of transformers
-    missing: Mapping[str, Any]  # what transformers takes where config.json does not hold the field
+    missing: Mapping[str, Any]  # the defaults of transformers for fields missing in config.json
     reads: frozenset[str] = frozenset()  # beyond READ
     off: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # beyond OFF
     harmless: frozenset[str] = frozenset()  # beyond HARMLESS
     fixed: Mapping[str, Any] = field(default_factory=dict)  # switches of DecoderConfig
-    windows: Literal["none", "all", "named"] = "none"  # no layer, every layer, or those of layer_types
-    activation: str = "hidden_act"  # the field that names it
+    windows: Literal["none", "all", "named"] = "none"  # windowed layers: none, all, or those of layer_types
+    activation: str = "hidden_act"  # the field with its name
     experts: ExpertNames | None = None
 
 
@@ -153,7 +153,7 @@ FAMILIES: Mapping[str, Family] = {
         "Gemma3ForCausalLM",
         {**_GEMMA, "max_position_embeddings": 131072, "rope_theta": 1e6, "rope_local_base_freq": 1e4, "sliding_window_pattern": 6},
         reads=(_GEMMA_READS | {"sliding_window_pattern", "rope_local_base_freq"}) - {"attn_logit_softcapping"},
-        off={"attn_logit_softcapping": (None,)},  # transformers stores it and never applies it
+        off={"attn_logit_softcapping": (None,)},  # transformers stores it but never applies it
         harmless=frozenset({"_sliding_window_pattern"}),
         fixed={**_GEMMA_FIXED, "qk_norm": True},
         windows="named",
@@ -167,7 +167,7 @@ FAMILIES: Mapping[str, Family] = {
             **{"embd_pdrop": (0, None), "resid_pdrop": (0, None), "attention_bias": _NO, "mlp_bias": _NO, "lm_head_bias": _NO},
             **{"full_attn_mod": (1,), "interpolate_factor": (1,)},
         },
-        harmless=frozenset({"auto_map"}),  # code that transformers does not run either, the class being its own
+        harmless=frozenset({"auto_map"}),  # transformers does not run this code either; it has its own class
         fixed={"fused_projections": True},
         windows="all",
     ),

@@ -1,4 +1,4 @@
-"""Values of config.json, each read as what it must be; and the error that names a field which the decoder does not implement."""
+"""Readers for values of config.json with type checks, and the error for fields that the decoder does not implement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradus.types import UserError
 
 
 class Unsupported(Exception):
-    """A configuration that the decoder does not implement: the field and its value. The model then goes through `transformers`."""
+    """A configuration that the decoder does not implement, with the field and its value. The model then runs through `transformers`."""
 
     def __init__(self, field: str, value: Any) -> None:
         super().__init__(f"config.json has {field} = {value!r}, which the built-in decoder does not implement")
@@ -18,7 +18,7 @@ class Unsupported(Exception):
 
 
 def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """A positive whole number; the default where the field is missing or null. Raises UserError for anything else."""
+    """A positive whole number; the default if the field is missing or null. Raises UserError for any other value."""
     value = fields.get(name)
     value = default if value is None else value
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -27,7 +27,7 @@ def size(fields: Mapping[str, Any], name: str, default: int | None = None) -> in
 
 
 def number(fields: Mapping[str, Any], name: str, default: float) -> float:
-    """A finite number; the default where the field is missing. Raises UserError for anything else."""
+    """A finite number; the default if the field is missing. Raises UserError for any other value."""
     value = fields.get(name, default)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise UserError(f"config.json: {name} is {value!r}; it must be a number")
@@ -61,7 +61,7 @@ def optional_positive(fields: Mapping[str, Any], name: str, default: float | Non
 
 
 def flag(fields: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    """True or false; the default where the field is missing. Raises UserError for anything else."""
+    """True or false; the default if the field is missing. Raises UserError for any other value."""
     value = fields.get(name, default)
     if value is not None and not isinstance(value, bool):
         raise UserError(f"config.json: {name} is {value!r}; it must be true or false")

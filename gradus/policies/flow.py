@@ -1,4 +1,4 @@
-"""A flow generator as a policy: it draws points by moving noise along a velocity field, and tells what training reads of them."""
+"""A flow generator as a policy: it moves noise along a velocity field to samples, and computes the rows for training."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ BUILT_IN = Path(__file__).parent / "tiny" / "flow_2d"
 class FlowModel:
     """The policy interface over a velocity field.
 
-    A problem's condition is `meta["condition"]`, a list of numbers. The streams of a context, one row an action: `condition`, `key` (uint64)
-    and `sample`, the finished sample; where steps are kept also `latent` and `next` (the places before and after the step), `time`, `pull`,
+    A problem's condition is `meta["condition"]`, a list of numbers. The streams of a context, one row per action: `condition`, `key` (uint64)
+    and `sample`, the finished sample; if steps are kept also `latent` and `next` (the points before and after the step), `time`, `pull`,
     `gain` and `spread` (see `samplers.Step`). Rows are float64 for a float64 network, else float32.
     """
 
@@ -44,13 +44,15 @@ class FlowModel:
 
     @classmethod
     def load(cls, model: str | Path | None = None, dtype: torch.dtype = torch.float32, device: str = "cpu") -> FlowModel:
-        """The model of a folder; None or "tiny": the built-in one. Raises UserError for a folder that holds no whole flow model."""
+        """The model of a folder; None or "tiny": the built-in one. Raises UserError if the folder has no complete flow model."""
         folder = BUILT_IN if model in (None, "tiny") else Path(str(model))
         config = read_config(folder / "config.json")
         made = cls.fresh(config, dtype=dtype)
         wanted, found = made.network.state_dict(), read_weights(folder / "model.safetensors")
         if {n: t.shape for n, t in wanted.items()} != {n: t.shape for n, t in found.items()}:
-            raise UserError(f"{folder / 'model.safetensors'} holds other weights than {folder / 'config.json'} describes; write both again")
+            raise UserError(
+                f"{folder / 'model.safetensors'} does not hold the weights that {folder / 'config.json'} describes; write both again"
+            )
         made.network.load_state_dict(found)
         made.network.to(device)
         return made
@@ -69,11 +71,11 @@ class FlowModel:
 
     @property
     def rows(self) -> torch.dtype:
-        """What places and log-probabilities are computed in."""
+        """The dtype of points and log-probabilities."""
         return torch.float64 if self.network.weights[0].dtype == torch.float64 else torch.float32
 
     def act(self, asks: Sequence[Any]) -> list[Context]:
-        """A sample for each ask, by its request's `how`; without one an ODE draws and the sample alone is kept."""
+        """One sample per request, drawn by its `how`; without one by an ODE, and only the sample is kept."""
         out: dict[int, Context] = {}
         hows = [ask.request.how or Drawing() for ask in asks]
         for how in dict.fromkeys(hows):
@@ -100,7 +102,7 @@ class FlowModel:
         return contexts
 
     def condition_of(self, problem: Any) -> list[float]:
-        """What the network is told of a problem. Raises UserError where the problem says nothing that fits."""
+        """The network's condition for a problem. Raises UserError if the problem's condition has another length."""
         given = problem.meta.get("condition", ())
         if len(given) != self.config.condition:
             raise UserError(
@@ -110,7 +112,7 @@ class FlowModel:
         return [float(c) for c in given]
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], *, key: Key = Key()) -> dict[Want, Tensor]:
-        """The wanted rows. `key` is not drawn from: the pairs of flow matching belong to the samples."""
+        """The wanted rows. `key` is not used: the random pairs of flow matching come from the samples' keys."""
         out: dict[Want, Tensor] = {}
         stepwise = [w for w in wants if isinstance(w, (s.LogProb, s.Velocity))]
         if stepwise:
@@ -133,7 +135,7 @@ class FlowModel:
         return rows.to(self.network.weights[0].device, self.rows)
 
     def _transitions(self, contexts: Sequence[Context]) -> tuple[Tensor, Tensor]:
-        """Velocity [A, d] and log-probability [A] of every kept step under the weights as they are."""
+        """Velocity [A, d] and log-probability [A] of every kept step under the current weights."""
         names = ("latent", "next", "time", "pull", "gain", "spread", "condition")
         latent, after, time, pull, gain, spread, condition = (self._stream(contexts, n) for n in names)
         v = self.network(latent, time, condition).to(latent)
@@ -151,7 +153,7 @@ class FlowModel:
         return (v - (noise - clean)).square().mean(-1), v, times
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
-        """Contexts in order, cut so that no part has more than `max_tokens` actions (a context that has more stands alone)."""
+        """Contexts in order, cut into parts of at most `max_tokens` actions (a context with more is its own part)."""
         out: list[list[int]] = []
         room = 0
         for i, context in enumerate(contexts):
@@ -164,7 +166,7 @@ class FlowModel:
 
 
 def kept(ask: Any, streams: dict[str, np.ndarray], logprobs: np.ndarray | None) -> Context:
-    """The context of a draw: as many actions as its streams have rows, under tokens that mean nothing."""
+    """The context of a sample: one action per row of its streams, with placeholder tokens."""
     count = len(streams["sample"])
     return Context(
         tokens=np.zeros(count, np.int32),
@@ -180,9 +182,9 @@ _MATCHING = (s.MatchingError, s.MatchingVelocity, s.MatchingTime)
 
 
 def read_config(path: Path) -> FlowConfig:
-    """The configuration of a flow model. Raises UserError where there is none, or it has a field that is not known."""
+    """The configuration of a flow model. Raises UserError if it is missing or has an unknown field."""
     if not path.is_file():
-        raise UserError(f"there is no {path}, so {path.parent} is no model folder; name one that holds config.json and model.safetensors")
+        raise UserError(f"there is no {path}, so {path.parent} is not a model folder; name one with config.json and model.safetensors")
     try:
         stored = json.loads(path.read_text())
     except ValueError:
@@ -202,7 +204,7 @@ def read_config(path: Path) -> FlowConfig:
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Raises UserError where it is missing or damaged."""
+    """The tensors of a safetensors file. Raises UserError if it is missing or damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

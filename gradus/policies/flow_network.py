@@ -1,4 +1,4 @@
-"""A velocity field over points: a small multi-layer perceptron of place, time and condition, with its configuration."""
+"""A velocity field over points: a small multi-layer perceptron of point, time and condition, with its configuration."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 from gradus.types import Key, UserError
 
-_EVEN = 8  # numbers
+_EVEN = 8  # input widths are padded to a multiple of this
 
 
 @dataclass(frozen=True)
 class FlowConfig:
-    """The shape of a velocity field; what config.json of a flow model holds."""
+    """The shape of a velocity field, as stored in a flow model's config.json."""
 
     dimension: int = 2  # of a sample
     condition: int = 2  # numbers in a condition; 0: unconditioned
     width: int = 96  # of a hidden layer
     depth: int = 3  # hidden layers
-    frequencies: int = 4  # sin and cos of pi 2^k t, k = 0.. this - 1, beside t itself
+    frequencies: int = 4  # sin and cos of pi 2^k t, k = 0.. this - 1, in addition to t
 
     def __post_init__(self) -> None:
         for name, least in (("dimension", 1), ("condition", 0), ("width", 1), ("depth", 1), ("frequencies", 0)):
@@ -52,7 +52,7 @@ class Velocity(nn.Module):
         waves = math.pi * time[:, None] * 2.0 ** torch.arange(self.frequencies, dtype=time.dtype, device=time.device)
         hidden = torch.cat([x, condition, time[:, None], waves.sin(), waves.cos()], -1).to(self.weights[0].dtype)
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            # zeros up to an even width: on some processors a row's bits else hang on its place (`gradus.policies.blocks`)
+            # zero columns up to an even width: on some processors a row's bits otherwise depend on its position (`gradus.policies.blocks`)
             short = -weight.shape[1] % _EVEN
             inputs = nn.functional.pad(hidden if i == 0 else nn.functional.silu(hidden), (0, short))
             hidden = nn.functional.linear(inputs, nn.functional.pad(weight, (0, short)), bias)

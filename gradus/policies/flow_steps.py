@@ -1,4 +1,4 @@
-"""Drawing from a velocity field, and the numbers that belong to a draw: log-probabilities of its steps, flow-matching pairs."""
+"""Sampling from a velocity field, with the log-probabilities of its steps and the flow-matching pairs of its samples."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gradus.types import Key, uniforms
 from gradus.types.samplers import Step
 from gradus.types.tally import check_same_shape
 
-BLOCK = 64  # rows of every forward pass while drawing: a row's bits depend on the shape of the product that it is part of
+BLOCK = 64  # rows of every forward pass in sampling: a row's bits depend on the shape of its matrix product
 _PAIRS = np.uint64(Key().fold("matching").value)
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Samples [N, d], and the R random steps on the way to each: places before and after [N, R, d], log-probabilities float64 [N, R], nats."""
+    """Samples [N, d], and their R random steps: points before and after [N, R, d], log-probabilities float64 [N, R], nats."""
 
     samples: Tensor
     before: Tensor
@@ -30,7 +30,7 @@ class Drawn:
 
 
 def draw(network: Velocity, path: Sequence[Step], keys: Sequence[Key], condition: Tensor, dimension: int) -> Drawn:
-    """One sample a key, from the noise that its key gives, along `path`; condition [N, c]. No sample depends on the others."""
+    """One sample per key along `path`, from noise drawn by its key; condition [N, c]. Samples do not depend on each other."""
     pieces = [_block(network, path, keys[i : i + BLOCK], condition[i : i + BLOCK], dimension) for i in range(0, len(keys), BLOCK)]
     return Drawn(*(torch.cat([getattr(p, name) for p in pieces]) for name in ("samples", "before", "after", "logprobs")))
 
@@ -71,11 +71,11 @@ def transition_logprob(after: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
 
 
 def matching_pairs(keys: np.ndarray, draws: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """(times [N, draws] in (0, 1), noise [N, draws, d]), float64, each row a function of its key (uint64 [N]) alone.
+    """(times [N, draws] in (0, 1), noise [N, draws, d]), float64; each row depends only on its key (uint64 [N]).
 
     Time k is uniform in the k-th of `draws` equal parts of (0, 1): stratified.
     """
     u = uniforms((keys ^ _PAIRS)[:, None], np.arange(draws * (1 + 2 * dimension)))
-    times = (np.arange(draws) + (u[:, :draws] + 2.0**-54)) / draws  # half a step of the grid of uniforms keeps time 0 out
+    times = (np.arange(draws) + (u[:, :draws] + 2.0**-54)) / draws  # half a step of the uniforms' grid excludes time 0
     first, second = u[:, draws:].reshape(len(keys), 2, draws, dimension).swapaxes(0, 1)
     return times, np.sqrt(-2.0 * np.log1p(-first)) * np.cos(2.0 * np.pi * second)

@@ -1,7 +1,7 @@
-"""RMSNorm, the rotation of q and k, and the gated activation, with backward passes written out.
+"""RMSNorm, the rotation of q and k, and the gated activation, with explicit backward passes.
 
-Narrow models spend as long in elementwise passes over memory as in matrix products. Written out, norm and rotation make about half as many
-passes as their traced form; the compiled kernels (float32 on a CPU) make one.
+In narrow models elementwise passes over memory take as long as matrix products. With explicit backward passes norm and rotation make about
+half as many passes as traced ones; the compiled kernels (float32 on a CPU) make one.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from torch.autograd.function import once_differentiable
 from gradus.policies.kernels import kernels
 
 _WIDE = (torch.float32, torch.float64)
-_PIECE = 256  # rows whose part of a weight's gradient is summed by one thread: fixed, so that the sum does not depend on threads
+_PIECE = 256  # rows per partial sum of a weight's gradient, by one thread: fixed, so that the sum does not depend on the thread count
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
     "gelu": F.gelu,
     "gelu_pytorch_tanh": partial(F.gelu, approximate="tanh"),
 }
-GATES = {ACTIVATIONS["silu"]: 0, ACTIVATIONS["gelu_pytorch_tanh"]: 1}  # the kernels' number of an activation
+GATES = {ACTIVATIONS["silu"]: 0, ACTIVATIONS["gelu_pytorch_tanh"]: 1}  # activation -> its number in the kernels
 
 
 class _RMSNorm(torch.autograd.Function):
-    """In PyTorch's operations."""
+    """RMSNorm in PyTorch's operations."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float, offset: bool) -> Tensor:
@@ -105,7 +105,7 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        """The transpose of a rotation is the rotation back, also where both are stretched alike."""
+        """The transpose of a rotation is the inverse rotation; also if cos and sin have a common factor."""
         cos, sin = ctx.saved_tensors
         return _turn(grad, cos, sin, -1), None, None
 
@@ -137,14 +137,14 @@ def gated(gate: Tensor, up: Tensor, activation: Callable[[Tensor], Tensor]) -> T
 
 
 def compiled(x: Tensor) -> bool:
-    """Whether the kernels are there and take such a tensor."""
+    """Whether the kernels are installed and support this tensor."""
     return x.dtype == torch.float32 and x.device.type == "cpu" and kernels() is not None
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """x [..., heads, head_dim] turned by cos and sin [..., pairs]: halves (a, b) become (a cos - b sin, b cos + a sin).
+    """x [..., heads, head_dim] rotated by cos and sin [..., pairs]: halves (a, b) become (a cos - b sin, b cos + a sin).
 
-    Fewer pairs than head_dim / 2 turn the first dimensions, and leave the others as they are.
+    With fewer pairs than head_dim / 2 only the first dimensions are rotated.
     """
     cos, sin = rotation
     return _Rotate.apply(x, cos.unsqueeze(-2), sin.unsqueeze(-2))

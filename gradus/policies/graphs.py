@@ -1,5 +1,5 @@
-"""Decoding steps captured once a shape as CUDA graphs, and replayed: a step of a small network is hundreds of kernels that are over before the
-next one has been launched. Tried against a stand-in for the capture only; no GPU was at hand.
+"""Decoding steps as CUDA graphs, captured once per shape and replayed: a step of a small network is hundreds of short kernels, and launching
+them takes longer than running them. Tested only with a stand-in for the capture, not on a GPU.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from torch import Tensor
 from gradus.policies.cache import Segment
 
 Step: TypeAlias = Callable[[Tensor, Tensor, tuple[Segment, ...]], Tensor]
-"""Logits from tokens and positions of the slots, and how they are read."""
+"""Logits from the slots' tokens and positions, and the segments to read."""
 
 
 class Replayed:
-    """A step that is replayed for every shape that was seen before. Its logits are overwritten by the next call of that shape.
+    """A step that is captured at its first call with a shape and then replayed. The next call of that shape overwrites its logits.
 
-    A step may be done again with the same tokens and positions, as the capture does: it writes the same values to the same places.
+    The capture repeats a step with the same tokens and positions, which writes the same values to the same places.
     """
 
     def __init__(self, step: Step, device: torch.device) -> None:
@@ -39,10 +39,10 @@ class Replayed:
 
 
 def capture(function: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-    """What does the function's work again in the memory that it had, and its result there. See pytorch.org/docs, CUDA semantics, CUDA Graphs."""
+    """A function that repeats the work in the same memory, and its result there. See pytorch.org/docs, CUDA semantics, CUDA Graphs."""
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):  # libraries choose their kernels and take their workspace at a first call, which may not be captured
+    with torch.cuda.stream(aside):  # at a first call libraries choose kernels and allocate workspace, which may not be captured
         function()
     torch.cuda.current_stream().wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
@@ -52,7 +52,7 @@ def capture(function: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]
 
 
 def bucket(places: int, step: int, capacity: int) -> int:
-    """Places to read: the step times a power of two that covers them, or all. Few shapes, so few captures."""
+    """Places to read: the step times the smallest power of two that covers them, at most all. Few shapes, so few captures."""
     found = step
     while found < places:
         found *= 2

@@ -1,4 +1,4 @@
-"""The scalar value head: what it expects to be returned, read from the hidden state before each action."""
+"""The scalar value head: the expected return, from the hidden state before each action."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = "value_head.safetensors"
 
 
 class ValueHead(nn.Module):
-    """value = weight . hidden + bias, in float32 at least. It starts small: standard deviation 0.01 for hidden states of unit scale."""
+    """value = weight . hidden + bias, in float32 at least. Initial values are small: standard deviation 0.01 for hidden states of unit scale."""
 
     def __init__(self, width: int, key: Key, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
         super().__init__()
@@ -42,7 +42,7 @@ def save_head(head: ValueHead, folder: Path) -> None:
 
 
 def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.device | str) -> ValueHead | None:
-    """The value head beside a model, or None. Raises UserError where the file does not fit the model."""
+    """The value head in a model's folder, or None. Raises UserError if the file does not fit the model."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

@@ -1,4 +1,4 @@
-"""The language-model policy: a network, its tokenizer and its folder, with what rollout and update ask of a policy."""
+"""The language-model policy: a network, its tokenizer and its folder, with the interface for rollout and update."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
 
 class Asked(Protocol):
-    """One sample wanted: go on from `at` tokens of `parent`, drawing by `key`; `version` counts the updates behind the weights."""
+    """A request for one sample: continue after the first `at` tokens of `parent`, draw by `key`; `version` counts the weights' updates."""
 
     @property
     def parent(self) -> Context: ...
@@ -53,34 +53,34 @@ class Asked(Protocol):
 
 @dataclass(frozen=True)
 class Folder:
-    """What a model folder holds besides weights, kept so that a saved model is as whole as the one that was loaded."""
+    """The contents of a model folder besides weights, kept so that a saved model is complete."""
 
-    source: str | None = None  # where it was loaded from
+    source: str | None = None  # the folder it was loaded from
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
 
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
-    """A causal language model as a player's policy. `network` is what an optimiser moves."""
+    """A causal language model as a player's policy. An optimiser trains `network`."""
 
     trunk: Decoder | Foreign
     tokenizer: Tokenizer | None
     end_tokens: tuple[int, ...]
     folder: Folder = Folder()
     head: ValueHead | None = None
-    shared: bool = False  # the trunk belongs to another player, and gets no gradient from the head
+    shared: bool = False  # the trunk belongs to another player and gets no gradient from the head
     lora: LoRA | None = None
-    note: str | None = None  # why the model runs through transformers, where it does
+    note: str | None = None  # the reason if the model runs through transformers
     graphs: bool = False  # decoding steps are captured as CUDA graphs and replayed
-    recompute: bool = False  # the update keeps a layer's input alone and computes the rest again in backward: the same result in less memory
+    recompute: bool = False  # only each layer's input is kept for the backward pass, which recomputes the rest: same result, less memory
 
     @classmethod
     def load(cls, folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> LanguageModel:
-        """The model of a folder: built-in decoder where it implements the configuration, else through transformers (then `note` says why).
+        """The model of a folder: the built-in decoder if it implements the configuration, else transformers (then `note` has the reason).
 
-        A folder that holds only a PEFT adapter loads its base model, with the adapter on it.
-        Raises: UserError that names the file and the remedy for a missing, malformed or unsafe folder.
+        A folder with only a PEFT adapter loads its base model with the adapter.
+        Raises: UserError with the file and the remedy if the folder is missing, malformed or unsafe.
         """
         path = Path(folder)
         if (path / CONFIG).is_file() and not (path / "config.json").is_file():
@@ -101,9 +101,9 @@ class LanguageModel:
         return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
 
     def save(self, folder: str | Path) -> None:
-        """Write safetensors, config.json and the tokenizer's files: a folder that transformers loads as it is.
+        """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
 
-        An adapter is merged into the weights, and written beside them in PEFT's format under `adapter/`; a value head stands beside too.
+        An adapter is merged into the weights, and also written in PEFT's format to `adapter/`; a value head gets its own file.
         """
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
@@ -131,14 +131,14 @@ class LanguageModel:
 
     @property
     def network(self) -> nn.Module:
-        """What is trained and stored: the trunk, with its head if it has one; the head alone where the trunk is another player's."""
+        """The trained and stored module: the trunk, with its head if it has one; only the head if the trunk is another player's."""
         if self.head is None:
             return self.trunk
         return self.head if self.shared else Critic(self.trunk, self.head)
 
     @property
     def can(self) -> frozenset[str]:
-        """What the policy offers: logprobs, entropy, fork, text; pack where prefixes are shared; value where it has a head."""
+        """The policy's abilities: logprobs, entropy, fork, text; pack and lora with the built-in decoder; value with a head."""
         offers = {"logprobs", "entropy", "fork", "text"}
         return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value"} if self.head else set()))
 
@@ -150,21 +150,21 @@ class LanguageModel:
     # text
 
     def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
-        """int32 tokens of raw text, or of messages under the chat template with the opening of the assistant's turn."""
+        """int32 tokens of raw text, or of messages under the chat template with the start of the assistant's turn."""
         return self._tokenizer().tokens(prompt)
 
     def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
-        """int32 tokens that close the assistant's turn, give the observation and open the next; an end token first if the turn ends so."""
+        """int32 tokens that end the assistant's turn, give the observation and start the next turn; an end token first if the template has one."""
         return self._tokenizer().follow(observation)
 
     def completion_tokens(self, text: str) -> np.ndarray:
-        """int32 tokens of an answer that is given, as it would have been sampled: its text and the end token."""
+        """int32 tokens of a given answer, as if it were sampled: its text and the end token."""
         tokenizer = self._tokenizer()
         end = tokenizer.end if tokenizer.end is not None else next(iter(self.end_tokens), None)
         return np.array([*tokenizer.encode(text, False), *([] if end is None else [end])], dtype=np.int32)
 
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:
-        """The text of tokens, special tokens left out."""
+        """The text of tokens, without special tokens."""
         return self._tokenizer().text(tokens)
 
     def _tokenizer(self) -> Tokenizer:
@@ -175,7 +175,7 @@ class LanguageModel:
     # rollout
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """A sampled context for each, in order; its parent is the context that it goes on from."""
+        """One sampled context per request, in order; its parent is the context that it continues."""
         from gradus.policies.engine import Job, generate
 
         jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
@@ -192,14 +192,14 @@ class LanguageModel:
     # update
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
-        """Indices of contexts to evaluate together, at most `max_tokens` tokens each (a longer context stands alone)."""
+        """Indices of contexts to evaluate together, at most `max_tokens` tokens each (a longer context is alone)."""
         return micro_batches(contexts, max_tokens, shared=isinstance(self.trunk, Decoder))
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want | Signal], key: Key | None = None) -> dict[Any, Tensor]:
-        """What is wanted of every action, [A] in order of the contexts, float32 (float64 for a float64 model); with gradient where it is on.
+        """The wanted rows of every action, [A] in order of the contexts, float32 (float64 for a float64 model); with gradient if it is enabled.
 
-        Log-probability and entropy are those at each context's own temperature. `key` is for policies that draw; this one does not.
-        Raises: UserError for a want that this policy does not offer.
+        Log-probability and entropy are at each context's own temperature. `key` is for policies with random evaluation; this one ignores it.
+        Raises: UserError for a row that this policy does not offer.
         """
         kinds = {want: _kind(want, self.head) for want in wants}
         rows = self._rows(contexts, frozenset(kinds.values())) if any(c.actions for c in contexts) else {}
@@ -208,7 +208,7 @@ class LanguageModel:
     def _rows(self, contexts: Sequence[Context], kinds: frozenset[str]) -> dict[str, Tensor]:
         temperature = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
         rows = torch.float64 if self.trunk.dtype == torch.float64 else torch.float32
-        temperature = temperature.to(rows).to(self.trunk.device)  # in this order: not every device has float64
+        temperature = temperature.to(rows).to(self.trunk.device)  # in this order, because some devices have no float64
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
             found = (self._packed_rows if isinstance(self.trunk, Decoder) else self._foreign_rows)(contexts, kinds, temperature)
         if self.head is not None and "value" in kinds:
@@ -246,7 +246,7 @@ class LanguageModel:
     # relations to other players
 
     def clone(self) -> LanguageModel:
-        """A copy with weights of its own, all of which can be trained."""
+        """A copy with its own weights, all trainable (with an adapter only the adapter's)."""
         trunk = copy.deepcopy(self.trunk)
         head = copy.deepcopy(self.head)
         for part in (trunk, *([head] if head else [])):
@@ -256,12 +256,12 @@ class LanguageModel:
         return replace(self, trunk=trunk, head=head, shared=False)
 
     def with_value_head(self, key: Key, *, shared: bool) -> LanguageModel:
-        """This model with a value head (the one it was loaded with, if any). `shared`: the trunk stays another player's and gets no gradient."""
+        """This model with a value head (its own if it was loaded with one). `shared`: the trunk stays another player's and gets no gradient."""
         head = self.head or ValueHead(_width(self.trunk), key, dtype=self.trunk.dtype, device=self.trunk.device)
         return replace(self, head=head, shared=shared)
 
     def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
-        """This model's weights, frozen and in the same memory (with `bits`: copied into so many), with a new LoRA adapter on every linear layer."""
+        """This model's weights, frozen and in the same memory (with `bits`: a quantised copy), with a new LoRA adapter on every linear layer."""
         if not isinstance(self.trunk, Decoder):
             raise UserError(f"{self.note or 'the model runs through transformers'}; adapters need the built-in decoder")
         lora = LoRA(rank, alpha)
@@ -269,13 +269,13 @@ class LanguageModel:
 
 
 def sampled_context(asked: Asked, sampled: Sampled) -> Context:
-    """What was sampled as a context that goes on from the one that was asked about."""
+    """The sampled tokens as a context that continues the requested one."""
     return Context(
         tokens=sampled.tokens,
         chosen=np.ones(len(sampled.tokens), dtype=bool),
         logprobs=sampled.logprobs,
         versions=np.full(len(sampled.tokens), asked.version, dtype=np.int32),
-        temperature=asked.sampling.temperature or 1.0,  # greedy tokens carry their log-probability at temperature 1
+        temperature=asked.sampling.temperature or 1.0,  # greedy tokens have their log-probability at temperature 1
         parent=(asked.parent, asked.at),
         ended=sampled.ended,
     )
@@ -285,7 +285,7 @@ def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> Lang
     base = read_json(path / CONFIG).get("base_model_name_or_path")
     if not base or not (Path(base) / "config.json").is_file():
         raise UserError(
-            f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is no model folder here; set it to the folder of the base model"
+            f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is not a model folder here; set it to the folder of the base model"
         )
     model = LanguageModel.load(base, dtype=dtype, device=device)
     if not isinstance(model.trunk, Decoder):
@@ -297,7 +297,7 @@ def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> Lang
 
 
 def _end_tokens(config: Mapping[str, Any], generation: Mapping[str, Any], tokenizer: Tokenizer | None) -> tuple[int, ...]:
-    """The tokens that end a completion: of generation_config.json, else of config.json; and the tokenizer's own."""
+    """The tokens that end a completion: those of generation_config.json, else of config.json; and the tokenizer's own."""
     stated = end_tokens(generation if "eos_token_id" in generation else config)
     return tuple(dict.fromkeys([*stated, *([tokenizer.end] if tokenizer is not None and tokenizer.end is not None else [])]))
 

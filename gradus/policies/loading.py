@@ -14,14 +14,14 @@ from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import from_files, to_files
 from gradus.types import UserError
 
-_HUB = re.compile(r"[\w-]+/[\w.-]+")  # how models are called on the Hugging Face Hub
+_HUB = re.compile(r"[\w-]+/[\w.-]+")  # names of models on the Hugging Face Hub
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, device: str | torch.device = "cpu") -> Decoder:
     """The decoder of a folder with config.json and safetensors.
 
-    Raises: Unsupported where the configuration needs the adapter; UserError that names the file for a missing, malformed or unsafe folder.
+    Raises: Unsupported if the configuration needs transformers; UserError with the file if the folder is missing, malformed or unsafe.
     """
     folder = check_folder(folder)
     fields = read_json(folder / "config.json")
@@ -29,7 +29,7 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
         config = decoder_config(fields)
     except UserError as error:
         text = str(error).removeprefix("config.json: ")
-        raise UserError(f"{folder / 'config.json'}: {text}; mend it, or copy the model again") from None
+        raise UserError(f"{folder / 'config.json'}: {text}; fix it, or copy the model again") from None
     with torch.device("meta"):
         decoder = Decoder(config)
     fill(decoder, from_files(read_weights(folder, device), config, folder), folder, dtype)
@@ -37,7 +37,7 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
 
 
 def check_folder(folder: str | Path) -> Path:
-    """The folder as a path. Raises UserError unless it is there and holds config.json."""
+    """The folder as a path. Raises UserError if it does not exist or has no config.json."""
     path = Path(folder)
     if not path.exists() and _HUB.fullmatch(str(folder)) and not path.parent.exists():
         raise UserError(
@@ -54,9 +54,9 @@ def check_folder(folder: str | Path) -> Path:
 
 
 def fill(decoder: Decoder, weights: Mapping[str, Tensor], folder: Path, dtype: torch.dtype) -> None:
-    """Put the weights in, by name. Raises UserError for the first tensor that is missing, odd-shaped or not expected."""
+    """Puts the weights into the decoder, by name. Raises UserError for the first tensor that is missing, unexpected, not finite or of another shape."""
     expected = dict(decoder.named_parameters())
-    # Checkpoints written before tying was resolved carry the tied head once more; buffers of old versions carry the frequencies.
+    # Old checkpoints also hold the tied head; buffers of old versions hold the rotary frequencies.
     spare = {"lm_head.weight"} if decoder.config.tie_word_embeddings else set()
     for name, parameter in expected.items():
         if name not in weights:
@@ -80,7 +80,7 @@ def fill(decoder: Decoder, weights: Mapping[str, Tensor], folder: Path, dtype: t
 
 
 def read_weights(folder: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
-    """All tensors of a folder's model.safetensors, or of the shards that its index names."""
+    """All tensors of a folder's model.safetensors, or of the shards in its index."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -89,12 +89,12 @@ def read_weights(folder: Path, device: str | torch.device = "cpu") -> dict[str, 
         try:
             weights.update(load_file(file, device=str(device)))
         except (SafetensorError, OSError) as error:
-            raise UserError(f"{file} is not a whole safetensors file ({error}); copy or save the model again") from None
+            raise UserError(f"{file} is not a complete safetensors file ({error}); copy or save the model again") from None
     return weights
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The safetensors files of a folder. Raises UserError where there is none, a shard is missing, or only pickled weights are there."""
+    """The safetensors files of a folder. Raises UserError if there is none, a shard is missing, or all weights are pickled."""
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file():
         return [folder / "model.safetensors"]
@@ -114,12 +114,12 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def state_dict(decoder: Decoder) -> dict[str, Tensor]:
-    """Names and tensors as they are written to disk: detached, contiguous, on the CPU."""
+    """Names and tensors as written to disk: detached, contiguous, on the CPU."""
     return to_files({name: p.detach().to("cpu").contiguous() for name, p in decoder.named_parameters()}, decoder.config)
 
 
 def save_weights(weights: Mapping[str, Tensor], folder: Path) -> None:
-    """Write model.safetensors in one piece, put in place by a rename so that no half file is ever seen under that name."""
+    """Writes model.safetensors under a temporary name and renames it, so that the final name never holds a partial file."""
     from safetensors.torch import save_file
 
     part = folder / "model.safetensors.part"

@@ -1,4 +1,4 @@
-"""Log-probability and entropy of actions from hidden states, in chunks: the logits of all actions are never held at once."""
+"""Log-probability and entropy of actions from hidden states, in chunks: the logits of all actions are never in memory at once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_CELLS = 1 << 22  # logits held at a time (16 MiB in float32)
-_ROWS = 128  # rows of a chunk at least: with fewer, reading a wide head from memory takes longer than multiplying with it
+_CELLS = 1 << 22  # logits in memory at a time (16 MiB in float32)
+_ROWS = 128  # least rows per chunk: with fewer, reading a wide head from memory takes longer than multiplying with it
 
 
 def token_logprobs(
@@ -24,8 +24,8 @@ def token_logprobs(
 ) -> tuple[Tensor, Tensor | None]:
     """log p(target) and entropy of p = softmax(weight @ hidden / temperature), nats; with a cap, of logits cap tanh(weight @ hidden / cap).
 
-    Args: hidden [A, d]; weight [V, d]; targets int64 [A]; temperature [A] > 0; `entropy` False leaves it out; `cells` logits are held at
-    once (None: four million, or 128 actions where that is more), and computed again in backward.
+    Args: hidden [A, d]; weight [V, d]; targets int64 [A]; temperature [A] > 0; `entropy` False leaves it out; `cells` logits are in memory at
+    once (None: four million, or 128 actions if that is more), and recomputed in backward.
     Returns: two tensors [A] (the second None without entropy), float32 (float64 for float64 hidden states), with gradient to hidden and
     weight.
     """
@@ -35,10 +35,10 @@ def token_logprobs(
 
 
 def logits_logprobs(logits: Tensor, targets: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
-    """The same from logits [A, V] that are there already."""
+    """The same from given logits [A, V]."""
     wide = logits if logits.dtype == torch.float64 else logits.float()
     logp = torch.log_softmax(wide / temperature.to(wide.dtype).unsqueeze(1), 1)
-    # An impossible token (log p = -inf) adds nothing to the entropy, and no gradient.
+    # An impossible token (log p = -inf) adds nothing to the entropy and has no gradient.
     entropy = -(logp.exp() * logp.clamp_min(torch.finfo(wide.dtype).min)).sum(1)
     return logp.gather(1, targets.unsqueeze(1)).squeeze(1), entropy
 
@@ -94,7 +94,7 @@ class _TokenLogProbs(torch.autograd.Function):
             else:
                 slope = logp.clamp_(min=torch.finfo(logp.dtype).min).add_(entropy[part].unsqueeze(1))
                 grad = p.mul_(slope.mul_(grad_entropy[part].unsqueeze(1)).add_(up)).neg_()
-            grad.scatter_add_(1, targets[part].unsqueeze(1), up)  # one column a row, so nothing is added twice
+            grad.scatter_add_(1, targets[part].unsqueeze(1), up)  # one column per row, so every element is added to once
             grad = grad.div_(temperature[part].unsqueeze(1))
             grad = (grad if slack is None else grad.mul_(slack)).to(hidden.dtype)
             torch.mm(grad, weight, out=grad_hidden[part])

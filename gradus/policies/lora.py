@@ -27,7 +27,7 @@ _PREFIX = "base_model.model."
 
 @dataclass(frozen=True)
 class LoRA:
-    """How an adapter is shaped."""
+    """The shape of an adapter."""
 
     rank: int = 8  # 1 or more
     alpha: float = 16.0
@@ -47,9 +47,9 @@ class LoRA:
 
 
 class LoRALinear(nn.Module):
-    """A linear layer with its weight frozen and a trained low-rank change beside it. `weight` is the two together.
+    """A linear layer with a frozen weight and a trained low-rank change. `weight` is their sum.
 
-    With `bits` the frozen weight is kept in so many; without, in the memory of the layer that is adapted.
+    With `bits` the frozen weight is a quantised copy; without, it shares memory with the adapted layer.
     """
 
     def __init__(self, linear: nn.Linear, lora: LoRA, key: Key, bits: Bits | None = None) -> None:
@@ -58,7 +58,7 @@ class LoRALinear(nn.Module):
         self.base: nn.Parameter | Quantised
         self.base = nn.Parameter(linear.weight.detach(), requires_grad=False) if bits is None else Quantised(linear.weight, bits)
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach(), requires_grad=False)
-        # PEFT's start: A uniform in +-1/sqrt(columns), B zero, so that nothing changes at first.
+        # PEFT's initial values: A uniform in +-1/sqrt(columns), B zero, so that the layer's function is unchanged.
         draws = (torch.from_numpy(key.uniform(lora.rank, columns)) * 2 - 1) / columns**0.5
         self.lora_A = nn.Parameter(draws.to(linear.weight))
         self.lora_B = nn.Parameter(linear.weight.new_zeros(rows, lora.rank))
@@ -79,12 +79,11 @@ class LoRALinear(nn.Module):
 
 
 def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> Decoder:
-    """A decoder whose weights are those of `decoder`, frozen and in the same memory, with a new adapter on its linear layers.
+    """A decoder with the weights of `decoder`, frozen and in the same memory, and a new adapter on its linear layers.
 
-    `bits`: the weights of the adapted layers are copied into so many; embedding, head and norms stay. Experts and routers of a mixture stay
-    as they are.
-
-    Raises: UserError where `decoder` has an adapter already.
+    `bits`: the weights of the adapted layers are quantised copies; embedding, head and norms are not. Experts and routers of a mixture are
+    not adapted.
+    Raises: UserError if `decoder` has an adapter already.
     """
     if any(isinstance(m, LoRALinear) for m in decoder.modules()):
         raise UserError("this model has an adapter already; merge it first")
@@ -105,7 +104,7 @@ def adapters(decoder: nn.Module) -> Iterator[tuple[str, LoRALinear]]:
 
 
 def merged(decoder: Decoder) -> Decoder:
-    """A decoder without adapter and the same function: every change added to its weight. The decoder itself where it has none."""
+    """A decoder with the same function and no adapter: every change is added to its weight. Returns the decoder itself if it has no adapter."""
     if next(adapters(decoder), None) is None:
         return decoder
     with torch.device("meta"):
@@ -116,7 +115,7 @@ def merged(decoder: Decoder) -> Decoder:
 
 @torch.no_grad()
 def merged_weights(decoder: nn.Module) -> dict[str, Tensor]:
-    """Name to weight as a network without adapter has them; copies."""
+    """Weights by their names in a network without adapter; copies."""
     changed = dict(adapters(decoder))
     own = {f"{name}.{leaf}" for name in changed for leaf in ("base", "lora_A", "lora_B")}
     weights = {name: parameter.detach().clone() for name, parameter in decoder.named_parameters() if name not in own}
@@ -124,7 +123,7 @@ def merged_weights(decoder: nn.Module) -> dict[str, Tensor]:
 
 
 def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None) -> None:
-    """Write adapter_config.json and adapter_model.safetensors as PEFT reads them."""
+    """Writes adapter_config.json and adapter_model.safetensors in PEFT's format."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -150,7 +149,7 @@ def save_adapter(decoder: nn.Module, lora: LoRA, folder: Path, base: str | None)
     (folder / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-# What PEFT may ask for beyond plain LoRA, and the values that mean it is not asked for.
+# PEFT options beyond plain LoRA, and their values that mean "not in use".
 _OFF: Mapping[str, Sequence[Any]] = {
     "use_dora": (False, None),
     "fan_in_fan_out": (False, None),
@@ -168,9 +167,9 @@ _OFF: Mapping[str, Sequence[Any]] = {
 
 
 def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
-    """The decoder with the PEFT adapter of a folder on it.
+    """The decoder with the PEFT adapter of a folder.
 
-    Raises: UserError naming the file and field for a kind of adapter that is not plain LoRA, and the tensor for one that does not fit.
+    Raises: UserError with the file and field if the adapter is not plain LoRA, and with the tensor if it does not fit.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -192,7 +191,7 @@ def load_adapter(decoder: Decoder, folder: Path) -> tuple[Decoder, LoRA]:
     foreign = [n for n in names if not isinstance(known.get(n), nn.Linear) or n.rpartition(".")[2] not in ALL_LINEAR]
     if foreign or not names:
         raise UserError(
-            f"{folder / WEIGHTS}: {foreign[0] if foreign else 'nothing'} is no linear layer of this model; the adapter belongs to another"
+            f"{folder / WEIGHTS}: {foreign[0] if foreign else 'nothing'} is not a linear layer of this model; the adapter belongs to another"
         )
     root = bool(config.get("use_rslora", False))
     leaves = {name.rpartition(".")[2] for name in names}

@@ -1,4 +1,4 @@
-"""How contexts are cut into micro-batches: a fixed rule of their tokens, which changes memory and never the result."""
+"""Division of contexts into micro-batches by a fixed rule of their tokens. It affects memory, never the result."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from gradus.types import Context
 
 
 def micro_batches(contexts: Sequence[Context], max_tokens: int, *, shared: bool) -> list[list[int]]:
-    """Indices of contexts to evaluate together, every context once, at most `max_tokens` tokens each (a longer context stands alone).
+    """Indices of contexts to evaluate together, every context once, at most `max_tokens` tokens each (a longer context is alone).
 
-    `shared`: a prefix that several have counts once and they are kept together; else rows are padded to the longest, which is then counted
-    for each, and contexts of similar length are kept together.
+    `shared`: a common prefix counts once and its contexts are kept together; else every row counts as the longest one, to which it is
+    padded, and contexts of similar length are kept together.
     """
     return _sharing(contexts, max_tokens) if shared else _padded(contexts, max_tokens)
 
 
 def _sharing(contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
-    batches: list[list[int]] = [[i for i, context in enumerate(contexts) if not context.actions]]  # they cost nothing
+    batches: list[list[int]] = [[i for i, context in enumerate(contexts) if not context.actions]]  # contexts without actions take no memory
     used = 0
     for family in families(contexts):
         lengths = [len(contexts[i].sequence) - family.shared for i in family.members]
-        fresh = used > 0 and used + family.shared + sum(lengths) > max_tokens  # what does not fit whole starts a batch, then spills over
-        joined = False  # whether the prefix is in this batch already
+        fresh = used > 0 and used + family.shared + sum(lengths) > max_tokens  # a family that does not fit starts a batch, then spills over
+        joined = False  # whether this batch already has the prefix
         for i, length in zip(family.members, lengths, strict=True):
             cost = length if joined else length + family.shared
             if fresh or (used > 0 and used + cost > max_tokens):

@@ -1,9 +1,9 @@
-"""Contexts to rows without padding, a prefix that several share computed once, forward and backward.
+"""Contexts as rows without padding. A prefix of several contexts is computed once, forward and backward.
 
-Contexts with the same prefix form a block. The rows of a block are its prefix, then the suffix of each context; linear layers see rows
-only. For attention, blocks with prefixes of similar length make a tile, and their suffixes run in batches of similar length; each attends
-to the keys of its prefix and to its own. Windows count positions of the sequence, wherever its rows are. Rows that neither predict an action
-nor are seen by a later one are left out.
+Contexts with the same prefix form a block. The rows of a block are its prefix, then the suffix of each context; linear layers see only
+rows. For attention, blocks with prefixes of similar length form a tile, and their suffixes run in batches of similar length; each attends
+to the keys of its prefix and to its own. Windows count positions of the sequence, independent of the rows' order. Rows that neither predict
+an action nor are seen by a later one are left out.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from gradus.policies.prefix_sharing import families
 from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
 from gradus.types import Context, UserError
 
-_WASTE, _FREE = 1.2, 128  # lengths are padded alike while that costs at most this many times the rows, or this many more
+_WASTE, _FREE = 1.2, 128  # lengths are padded together if that costs at most this many times the rows, or this many more
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Sequences of rows in a padded rectangle [count, length]. `slots` and `fill` are None where nothing is padded."""
+    """Sequences of rows in a padded rectangle [count, length]. Without padding `slots` and `fill` are None."""
 
     lengths: tuple[int, ...]
     length: int
     slots: Tensor | None = None  # int64 [rows] place of every row in the rectangle
-    fill: Tensor | None = None  # int64 [count * length] row of every place; any row at places that hold none
+    fill: Tensor | None = None  # int64 [count * length] row of every place; any row at empty places
 
     @property
     def rows(self) -> int:
@@ -61,12 +61,12 @@ class Suffixes:
     owner: Tensor  # int64 [R] index into the prefixes of the tile
     shared: Tensor  # int64 [R] length of the prefix of each
     prefix: int  # P
-    window: int | None  # of layers that have one
+    window: int | None  # of windowed layers
     dtype: torch.dtype  # of the masks
 
     @cached_property
     def mask(self) -> Tensor:
-        """What they see: 0 or -inf, [S, P + S] or [R, 1, S, P + S]."""
+        """The attention mask: 0 or -inf, [S, P + S] or [R, 1, S, P + S]."""
         return _mask(self.shared, self.prefix, self.rows.length, None).to(self.owner.device, self.dtype)
 
     @cached_property
@@ -79,7 +79,7 @@ class Suffixes:
 
 @dataclass(frozen=True)
 class Tile:
-    """Prefixes of similar length [B, P] (P = 0: none), and the suffixes that follow them."""
+    """Prefixes of similar length [B, P] (P = 0: none), and their suffixes."""
 
     prefix: Ragged
     suffixes: tuple[Suffixes, ...]
@@ -87,22 +87,22 @@ class Tile:
 
 @dataclass(frozen=True)
 class Packed:
-    """The rows of some contexts, and where the prediction of each action is read."""
+    """The rows of some contexts, and the row that predicts each action."""
 
     tokens: Tensor  # int64 [N]
     positions: Tensor  # int64 [N]
-    tiles: tuple[Tile, ...]  # their rows follow each other: prefixes, then suffixes
+    tiles: tuple[Tile, ...]  # in row order: prefixes, then suffixes
     spans: Spans  # the same without padding
     read: Tensor  # int64 [U] rows whose hidden state predicts an action, ascending
     source: Tensor  # int64 [A] index into `read` for every action, in order of the contexts
     targets: Tensor  # int64 [A] the token chosen
     counts: tuple[int, ...]  # actions of each context
-    window: int | None  # of the decoder that the masks are for
+    window: int | None  # of the decoder for which the masks are made
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A prefix and what follows it: (index of the context, suffix)."""
+    """A prefix and its suffixes: (index of the context, suffix)."""
 
     prefix: np.ndarray
     suffixes: tuple[tuple[int, np.ndarray], ...]
@@ -111,9 +111,9 @@ class _Block:
 def pack(
     contexts: Sequence[Context], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32, window: int | None = None
 ) -> Packed:
-    """Rows and layout for one forward pass over the actions of these contexts; `dtype` is that of the attention masks, `window` the decoder's.
+    """Rows and layout for one forward pass over the actions of these contexts; `dtype` is for the attention masks, `window` is the decoder's.
 
-    Raises: UserError where an action has no token before it.
+    Raises: UserError if an action has no token before it.
     """
     tiles, tokens, positions = [], [], []
     blocks_at: list[tuple[int, int, int, int]] = []
@@ -156,8 +156,8 @@ def pack(
 def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Tensor:
     """Normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
-    `recompute`: of each layer only the input is kept for the backward pass, the rest is computed again there.
-    Raises: ValueError where the rows were laid out for another window than the decoder's.
+    `recompute`: only each layer's input is kept for the backward pass, which recomputes the rest.
+    Raises: ValueError if the rows were packed for another window than the decoder's.
     """
     if packed.window != decoder.config.window:
         raise ValueError(f"contexts packed for a window of {packed.window}, the decoder has {decoder.config.window}")
@@ -176,7 +176,7 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Ten
 
 
 def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None) -> Tensor:
-    """The layer's output at all rows, or, with `read`, at those alone: in the last layer only they go through the second half."""
+    """The layer's output at all rows, or with `read` at those rows only: the last layer's second half needs no others."""
     if compiled(x):
         attended = packed_attention(*layer.unrotated(x), rotations[layer.rope], packed.spans, layer.rule)
     else:
@@ -212,21 +212,21 @@ def _blocks(contexts: Sequence[Context]) -> list[_Block]:
         shared = family.shared if len(family.members) > 1 else 0
         if any(int(contexts[i].action_positions[0]) == 0 for i in family.members):
             raise UserError("the first token of a context is an action, so nothing predicts it; give the prompt at least one token")
-        # The last action is predicted, never read; what follows it is not seen by anything.
+        # The last action is predicted and never read; no row sees the tokens after it.
         suffixes = tuple((i, contexts[i].sequence[shared : contexts[i].action_positions[-1]]) for i in family.members)
         found.append(_Block(contexts[family.members[0]].sequence[:shared], suffixes))
     return found
 
 
 def _tiled(blocks: Sequence[_Block]) -> list[list[_Block]]:
-    """Blocks by length of prefix, those of similar length together; blocks without prefix apart."""
+    """Blocks grouped by similar length of prefix; blocks without prefix are separate."""
     blocks = sorted(blocks, key=lambda b: len(b.prefix))
     bounds = _similar([len(b.prefix) for b in blocks])
     return [list(blocks[start:end]) for start, end in bounds]
 
 
 def _similar(lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """Ascending lengths cut into runs [start, end) of which each, padded to its longest, holds few cells in vain. 0 stays with 0."""
+    """Ascending lengths cut into runs [start, end) with little padding to the longest of each. 0 is only grouped with 0."""
     cuts = [0]
     for end in range(1, len(lengths)):
         start = cuts[-1]
@@ -255,7 +255,7 @@ def _tile(
 
 
 def _mask(shared: Tensor, prefix: int, suffix: int, window: int | None) -> Tensor:
-    """What a suffix may see: the first `shared` keys of its prefix and its own up to itself, as far back as the window reaches."""
+    """A suffix's mask: it sees the first `shared` keys of its prefix and its own keys up to itself, within the window."""
     keys, own = torch.arange(prefix), torch.arange(suffix)
     after = seen(own, own, window)
     if bool((shared == prefix).all()):

@@ -1,4 +1,4 @@
-"""Which contexts share a prefix, found by their tokens, however they are stored."""
+"""Families of contexts with a shared prefix, found by their tokens, independent of their storage."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Family:
 
 
 def families(contexts: Sequence[Context]) -> list[Family]:
-    """Every context that has actions, in one family.
+    """Families of all contexts with actions; each context is in one family.
 
-    Those with the same inherited prefix belong together; whoever is alone with it (each fork of another sample) joins those with the same
-    opening: the tokens before anything was chosen.
+    Contexts with the same inherited prefix belong together. A context alone with its prefix (such as each fork of another sample) joins those
+    with the same opening: the tokens before the first chosen one.
     """
     acting = [i for i, context in enumerate(contexts) if context.actions]
     near = _by_beginning(contexts, acting, {i: _inherited(contexts[i]) for i in acting})
@@ -30,7 +30,7 @@ def families(contexts: Sequence[Context]) -> list[Family]:
 
 
 def opening(context: Context) -> int:
-    """How many tokens of the sequence stand before the first that a player chose, in this context or in those that it goes on from."""
+    """The number of tokens before the first chosen token, in this context or its parents."""
     if context.parent is None:
         return int(context.chosen.argmax()) if context.actions else len(context.tokens)
     parent, at = context.parent

@@ -1,4 +1,4 @@
-"""Frozen weights in 8 or 4 bits, by bitsandbytes: what an adapter stands on, in a quarter or an eighth of float32's memory.
+"""Frozen weights in 8 or 4 bits, by bitsandbytes: the base of an adapter, in a quarter or an eighth of float32's memory.
 
 Reference: Dettmers et al., QLoRA: Efficient Finetuning of Quantized LLMs, arXiv:2305.14314, section 3 (4 bits: NormalFloat in blocks of 64; the
 scales stay float32, without a second quantisation); 8-bit Optimizers via Block-wise Quantization, arXiv:2110.02861, section 2 (8 bits).
@@ -24,7 +24,7 @@ DTYPES = (torch.float32, torch.bfloat16)
 class Quantised(nn.Module):
     """A matrix [rows, columns] as codes of `bits` bits and one float32 scale for every 64 weights, row after row.
 
-    Raises: UserError without bitsandbytes, and for weights that are neither float32 nor bfloat16.
+        Raises: UserError without bitsandbytes, and for weights that are neither float32 nor bfloat16.
     """
 
     codes: Tensor
@@ -35,11 +35,11 @@ class Quantised(nn.Module):
         if weight.dtype not in DTYPES:
             dtype = str(weight.dtype).removeprefix("torch.")
             raise UserError(
-                f"players.policy.model.bits is {bits} and setting.precision {dtype}; weights of {bits} bits are kept for float32 and bfloat16"
+                f"players.policy.model.bits is {bits} and setting.precision {dtype}; weights of {bits} bits need float32 or bfloat16"
             )
         self.bits, self.shape, self.dtype = bits, weight.shape, weight.dtype
         functions = library()
-        # A block a row: the library's kernel for the CPU mistakes the blocks of a matrix whose rows end within one.
+        # One block per row, because the library's CPU kernel misplaces the blocks of a matrix whose rows end within a block.
         blocks = F.pad(weight.detach().reshape(-1), (0, -weight.numel() % BLOCK)).view(-1, BLOCK)
         if bits == 4:
             codes, state = functions.quantize_4bit(blocks, blocksize=BLOCK, quant_type="nf4")
@@ -50,7 +50,7 @@ class Quantised(nn.Module):
 
     @property
     def dense(self) -> Tensor:
-        """The matrix that the codes stand for, [rows, columns], in the dtype it came in."""
+        """The dequantised matrix, [rows, columns], in its original dtype."""
         functions = library()
         if self.bits == 4:
             state = functions.QuantState(self.scales, shape=(len(self.scales), BLOCK), dtype=self.dtype, blocksize=BLOCK, quant_type="nf4")
@@ -60,7 +60,7 @@ class Quantised(nn.Module):
         return out.reshape(-1)[: self.shape.numel()].view(self.shape)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [..., columns] times the transpose of the matrix: [..., rows]. Backward makes the matrix again instead of keeping it."""
+        """x [..., columns] times the transpose of the matrix: [..., rows]. Backward dequantises the matrix again instead of keeping it."""
         return cast(Tensor, _Product.apply(x, self, True))
 
     def extra_repr(self) -> str:
@@ -68,7 +68,7 @@ class Quantised(nn.Module):
 
 
 class _Product(torch.autograd.Function):
-    """x times a frozen matrix or its transpose. The gradient of one is the other, so it can be differentiated any number of times."""
+    """x times a frozen matrix or its transpose. Each is the gradient of the other, so it can be differentiated any number of times."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, matrix: Quantised, transposed: bool) -> Tensor:
@@ -81,8 +81,8 @@ class _Product(torch.autograd.Function):
 
 
 def library() -> Any:
-    """bitsandbytes.functional. Raises UserError where it is not installed."""
-    # On a CPU it warns of a kernel that is not used here.
+    """bitsandbytes.functional. Raises UserError if it is not installed."""
+    # On a CPU it warns about a kernel that is not used here.
     logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
     try:
         import bitsandbytes.functional as functions

@@ -1,7 +1,7 @@
-"""Rotary positions: the angle of every pair of a head, and the ways in which contexts are stretched.
+"""Rotary positions: the angle of every pair of a head, and the kinds of context extension.
 
-Everything here is a function of the position alone. Two kinds of scaling are defined by the length of the longest sequence in a batch
-(`DynamicScaling`, `LongScaling`); a sequence's tokens would then depend on its company. They are implemented up to the length at which that
+All angles depend on the position only. Two kinds of scaling are defined by the length of the longest sequence in a batch (`DynamicScaling`,
+`LongScaling`), which would make a sequence's tokens depend on the batch. They are implemented only up to the length at which that
 begins, and `LongScaling` shortens the context to it.
 """
 
@@ -24,14 +24,14 @@ class LinearScaling:
 
 @dataclass(frozen=True)
 class DynamicScaling:
-    """The base grows with sequences longer than max_position_embeddings, where ours end; up to there nothing is scaled."""
+    """The base would grow for sequences longer than max_position_embeddings, which are not allowed here; so nothing is scaled."""
 
     factor: float
 
 
 @dataclass(frozen=True)
 class Llama3Scaling:
-    """Rotary frequencies of Llama 3.1: under `low` turns in the original context divided by `factor`, over `high` kept, between blended."""
+    """Rotary frequencies of Llama 3.1: below `low` turns in the original context divided by `factor`, above `high` unchanged, blended between."""
 
     factor: float
     low_freq_factor: float
@@ -41,7 +41,7 @@ class Llama3Scaling:
 
 @dataclass(frozen=True)
 class YarnScaling:
-    """Pairs that turn more than `beta_fast` times in the original context are kept, under `beta_slow` times divided by `factor`, between blended.
+    """Pairs with more than `beta_fast` turns in the original context are unchanged, below `beta_slow` divided by `factor`, blended between.
 
     Reference: Peng et al., YaRN: Efficient Context Window Extension of Large Language Models, arXiv:2309.00071, section 3.
     """
@@ -51,15 +51,15 @@ class YarnScaling:
     attention_factor: float  # of cos and sin
     beta_fast: float = 32.0
     beta_slow: float = 1.0
-    truncate: bool = True  # the bounds of the blend rounded outwards to whole pairs
+    truncate: bool = True  # rounds the bounds of the blend outwards to whole pairs
 
 
 @dataclass(frozen=True)
 class LongScaling:
-    """Every frequency divided by a factor of its own, those of short sequences: longer ones than the original context are not offered.
+    """Every frequency divided by its own factor for short sequences. Sequences longer than the original context are not allowed.
 
-    Reference: Ding et al., LongRoPE, arXiv:2402.13753. The factors of long sequences belong to all positions of a sequence at once, also to
-    those that were sampled before it grew long, so a rollout could not be scored again as it was sampled.
+    Reference: Ding et al., LongRoPE, arXiv:2402.13753. The factors for long sequences apply to all positions of a sequence, also to those
+    sampled before it grew long, so the update could not reproduce the rollout's log-probabilities.
     """
 
     short_factor: tuple[float, ...]
@@ -73,7 +73,7 @@ Scaling: TypeAlias = LinearScaling | DynamicScaling | Llama3Scaling | YarnScalin
 
 @dataclass(frozen=True)
 class Rope:
-    """How positions turn the heads of a layer: the first `share` of each head's dimensions, the others not at all."""
+    """The rotation of a layer's heads: the first `share` of each head's dimensions is rotated, the rest is not."""
 
     theta: float = 10000.0
     scaling: Scaling | None = None
@@ -81,7 +81,7 @@ class Rope:
 
 
 def frequencies(rope: Rope, head_dim: int) -> tuple[Tensor, float]:
-    """Angle per position of every turned pair, radians, float32 [pairs], and the factor of cos and sin."""
+    """Angle per position of every rotated pair, radians, float32 [pairs], and the factor on cos and sin."""
     import torch
 
     width = int(head_dim * rope.share)
@@ -100,7 +100,7 @@ def frequencies(rope: Rope, head_dim: int) -> tuple[Tensor, float]:
 
 
 def _llama3(turns: Tensor, scaling: Llama3Scaling) -> Tensor:
-    # A wavelength shorter than the original context / high stays, one longer than context / low is stretched, between: a blend.
+    # Wavelengths shorter than the original context / high are kept, those longer than context / low stretched, between them blended.
     laps = scaling.original_max_position_embeddings * turns / (2 * math.pi)
     keep = ((laps - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)).clamp(0, 1)
     return keep * turns + (1 - keep) * turns / scaling.factor
@@ -110,7 +110,7 @@ def _yarn(turns: Tensor, scaling: YarnScaling, theta: float, width: int) -> Tens
     import torch
 
     def pair(laps: float) -> float:
-        """The pair, counted from the fastest, that turns so many times in the original context."""
+        """The pair, counted from the fastest, with this number of turns in the original context."""
         return width * math.log(scaling.original_max_position_embeddings / (laps * 2 * math.pi)) / (2 * math.log(theta))
 
     low, high = pair(scaling.beta_fast), pair(scaling.beta_slow)

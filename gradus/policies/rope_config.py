@@ -1,4 +1,4 @@
-"""What config.json says about rotary positions, in its old and its new form."""
+"""Reader of config.json's fields for rotary positions, in their old and new form."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradus.policies.fields import Unsupported, flag, number, optional_number, p
 from gradus.policies.rope import DynamicScaling, LinearScaling, Llama3Scaling, LongScaling, Rope, Scaling, YarnScaling
 from gradus.types import UserError
 
-_NAMES: Mapping[str, frozenset[str]] = {  # what each kind reads beside rope_type and rope_theta
+_NAMES: Mapping[str, frozenset[str]] = {  # fields of each kind besides rope_type and rope_theta
     "default": frozenset(),
     "linear": frozenset({"factor"}),
     "dynamic": frozenset({"factor"}),
@@ -30,8 +30,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def read_ropes(fields: Mapping[str, Any], family: str, missing: Mapping[str, Any]) -> tuple[Rope, Rope | None]:
-    """How full-attention layers turn positions, and how windowed ones do where that differs. Raises Unsupported with the field."""
-    field = "rope_scaling" if fields.get("rope_scaling") else "rope_parameters"  # transformers takes the old form where both are there
+    """The rotation of full-attention layers, and that of windowed layers if it differs. Raises Unsupported with the field."""
+    field = "rope_scaling" if fields.get("rope_scaling") else "rope_parameters"  # transformers prefers the old form if both are present
     given = fields.get(field) or {}
     if not isinstance(given, Mapping):
         raise UserError(f"config.json: {field} is {given!r}; it must be an object")
@@ -56,15 +56,15 @@ def _rope(given: Mapping[str, Any], field: str, fields: Mapping[str, Any], theta
     if not isinstance(kind, str):
         raise UserError(f"config.json: rope_type is {kind!r}; it must be a name, such as {', '.join(_NAMES)}")
     partial = {"partial_rotary_factor"} if family == "phi3" else set()
-    if family == "phi3":  # of these two only the names are different there
+    if family == "phi3":  # in this family the two are other names of longrope
         kind = "longrope" if kind in ("su", "yarn") else kind
         if kind not in ("default", "longrope"):
             raise Unsupported(field, dict(given))
     if family == "gemma3_text" and (
         "truncate" in given or ("type" in given and "rope_type" not in given)
-    ):  # transformers finds neither there
+    ):  # transformers ignores these fields in this family
         raise Unsupported(field, dict(given))
-    if given.get("partial_rotary_factor") == 1:  # a share of 1 says nothing
+    if given.get("partial_rotary_factor") == 1:  # a share of 1 is the default
         partial = {"partial_rotary_factor"}
     known = kind in _NAMES and given.keys() <= _NAMES[kind] | {"rope_type", "type", "rope_theta"} | partial
     if not known or any(name not in given for name in _NEEDED.get(kind, ())):
@@ -79,7 +79,7 @@ def _rope(given: Mapping[str, Any], field: str, fields: Mapping[str, Any], theta
 def _scaling(kind: str, given: Mapping[str, Any], fields: Mapping[str, Any], family: str, missing: Mapping[str, Any]) -> Scaling | None:
     longest = size(fields, "max_position_embeddings", missing["max_position_embeddings"])
     original = size(given, "original_max_position_embeddings", longest)
-    if family == "phi3":  # there the field beside the object counts
+    if family == "phi3":  # this family uses the field outside the object
         original = size(fields, "original_max_position_embeddings", missing["original_max_position_embeddings"])
     if kind == "linear":
         return LinearScaling(positive(given, "factor", 1.0))

@@ -1,4 +1,4 @@
-"""Moving rows about, with backward passes that are deterministic: gradients never flow through advanced indexing."""
+"""Operations on rows with deterministic backward passes: gradients never flow through advanced indexing."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def unpad_rows(x: Tensor, slots: Tensor) -> Tensor:
 
 
 def pad_rows(x: Tensor, slots: Tensor, fill: Tensor) -> Tensor:
-    """x[fill] along dimension 0, where row i of x belongs at slots[i]; the other places hold copies whose gradient is dropped.
+    """x[fill] along dimension 0; row i of x belongs at slots[i], the other places hold copies whose gradient is dropped.
 
-    Right only where nothing that counts depends on those places, as with masked keys and queries that are not read.
+    Correct only if no used result depends on those places, as with masked keys and queries that are not read.
     """
     return _Pad.apply(x, slots, fill)

@@ -1,7 +1,7 @@
-"""The choice of a token from logits: temperature, top-k, top-p, min-p, and one uniform number a row. Every row is chosen by itself.
+"""Sampling of a token from logits: temperature, top-k, top-p, min-p, and one uniform number per row. Rows are independent.
 
-All row operations are kernels over the last dimension, so a row's bits depend neither on its place nor on the rows beside it. They are in
-float64; for a device that has none, such as Apple's GPUs, they are made on the CPU, where its logits are brought, with the same result.
+All row operations are kernels over the last dimension, so a row's bits depend neither on its position nor on the other rows. They are in
+float64; for a device without float64, such as Apple's GPUs, they run on the CPU on a copy of the logits, with the same result.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gradus.policies.kernels import kernels
 from gradus.types import Sampling
 
 _WITHOUT_FLOAT64 = ("mps",)  # kinds of device
-_GRAIN = 2048  # chances for which another thread is worth waking
-_FIRST = 256  # how many of the most likely tokens are ranked before a row falls back to ranking the whole vocabulary
+_GRAIN = 2048  # probabilities per thread that justify another thread
+_FIRST = 256  # number of most likely tokens ranked before a row falls back to ranking the whole vocabulary
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The sampling of every row, one column of [rows] a field; a greedy row has scale 1."""
+    """The sampling settings of every row, one tensor [rows] per field; a greedy row has scale 1."""
 
     scale: Tensor  # float32, the temperature
     greedy: Tensor  # bool
@@ -30,12 +30,12 @@ class Settings:
     top_p: Tensor  # float64
     min_p: Tensor  # float64
     some_greedy: bool
-    narrow: bool  # some row leaves tokens out
-    alike: bool = False  # all rows have the settings of the one row that is kept
+    narrow: bool  # some row excludes tokens
+    alike: bool = False  # all rows have equal settings, stored as one row
 
     @staticmethod
     def of(samplings: Sequence[Sampling], device: torch.device | str = "cpu") -> Settings:
-        """One row for every sampling, or one for all where they are alike; on the device that the draws are made on (`drawn_on`)."""
+        """One row per sampling, or one row if all are equal; on the device of the draws (`drawn_on`)."""
         device = drawn_on(device)
         said = [(s.temperature, s.top_k, s.top_p, s.min_p) for s in samplings]
         alike = len(set(said)) == 1
@@ -56,7 +56,7 @@ class Settings:
         )
 
     def rows(self, index: Tensor) -> Settings:
-        """The rows of an index int64 [n], in its order; one row stands for all where they are alike."""
+        """The rows of an index int64 [n], in its order; unchanged if all rows are equal."""
         if self.alike:
             return self
         index = index.to(self.scale.device)
@@ -70,7 +70,7 @@ class Settings:
 
 
 def drawn_on(device: torch.device | str) -> torch.device:
-    """The device itself, or the CPU for one that has no float64."""
+    """The device itself, or the CPU for a device without float64."""
     found = torch.device(device)
     return torch.device("cpu") if found.type in _WITHOUT_FLOAT64 else found
 
@@ -78,11 +78,10 @@ def drawn_on(device: torch.device | str) -> torch.device:
 def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """Tokens int64 [rows] and their log-probabilities float32 [rows] from logits [rows, vocab] and uniforms float64 [rows] in [0, 1).
 
-    Logits and uniforms may stand on another device than the settings; the answers are where the logits are.
-
+    Logits and uniforms may be on another device than the settings; the results are on the device of the logits.
     The token is the first whose cumulative probability, in the order of the vocabulary and in float64, exceeds uniform * total: the inverse
     of the distribution function. The log-probability is that of softmax(logits / temperature) before top-k, top-p and min-p. A greedy row
-    takes the most likely token (the first of equals), and the log-probability at temperature 1.
+    takes the most likely token (the first of equals), and its log-probability at temperature 1.
     """
     here = logits.device.type == settings.scale.device.type == "cpu"
     if here and not settings.narrow and not settings.some_greedy and kernels() is not None:
@@ -94,20 +93,20 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
     allowed = p * kept(p, *settings.limits(len(p))) if settings.narrow else p
     cumulative = allowed.cumsum(-1)
     total = cumulative[:, -1:]
-    # uniform * total may round up to total, beyond every token; the number below it lies in the last token that has a chance.
+    # uniform * total may round up to total, beyond every token; the next smaller number is in the last token with a probability above 0.
     target = torch.minimum(uniforms.unsqueeze(-1) * total, total.nextafter(torch.zeros_like(total)))
     tokens = torch.searchsorted(cumulative, target, right=True).clamp_(max=logits.shape[-1] - 1)
     if settings.some_greedy:
         tokens = torch.where(settings.greedy.unsqueeze(-1), tempered.argmax(-1, keepdim=True), tokens)
-    # A greedy token of float64 chance 0 does not exist: the most likely one has at least 1 / vocab; a drawn one has more than 0.
+    # No log of 0: a greedy token has a probability of at least 1 / vocab, a drawn one more than 0.
     return tokens.squeeze(-1).to(home), p.gather(-1, tokens).squeeze(-1).log_().float().to(home)
 
 
 def _drawn(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """The same by the compiled kernel, from whole distributions."""
+    """The same by the compiled kernel, for full distributions."""
     library, (rows, vocab) = kernels(), logits.shape
     assert library is not None
-    uniforms = uniforms.to("cpu", torch.float64).contiguous()  # kept until the kernel has read it
+    uniforms = uniforms.to("cpu", torch.float64).contiguous()  # the name keeps its memory alive for the kernel
     threads = max(1, min(torch.get_num_threads(), rows * vocab // _GRAIN))
     tokens, logprobs = torch.empty(rows, dtype=torch.int64), torch.empty(rows, dtype=torch.float32)
     memory = torch.empty(threads * vocab, dtype=torch.float64)
@@ -119,10 +118,10 @@ def _drawn(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
 
 
 def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:
-    """Which tokens may be drawn, bool [rows, vocab], from probabilities p [rows, vocab].
+    """The tokens that may be drawn, bool [rows, vocab], from probabilities p [rows, vocab].
 
-    First the top_k most likely (0: all); of these, renormalised, the fewest most likely whose chances sum to top_p or more; of these, all
-    with p >= min_p * max p. A token as likely as the last one taken stays in, so ties never depend on an order.
+    First the top_k most likely (0: all); of these, renormalised, the fewest most likely with a sum of at least top_p; of these, all with
+    p >= min_p * max p. A token as likely as the last one included is included too, so ties never depend on an order.
     """
     vocab = p.shape[-1]
     k = torch.where(top_k == 0, vocab, top_k).clamp(max=vocab)
@@ -138,12 +137,12 @@ def kept(p: Tensor, top_k: Tensor, top_p: Tensor, min_p: Tensor) -> Tensor:
 
 
 def _floor(p: Tensor, k: Tensor, top_p: Tensor, width: int) -> tuple[Tensor, Tensor]:
-    """The least probability that top-k and top-p leave in, [rows], and whether ranking `width` tokens was enough to tell, bool [rows]."""
+    """The least probability that top-k and top-p keep, [rows], and whether ranking `width` tokens sufficed, bool [rows]."""
     vocab = p.shape[-1]
     ranked = p.topk(width, -1).values
     ranked = ranked * (torch.arange(width, device=p.device) < k.unsqueeze(-1))
     cumulative = ranked.cumsum(-1)
-    whole = torch.where(k < vocab, cumulative[:, -1], 1.0)  # without top-k the chances sum to 1, whatever the width
+    whole = torch.where(k < vocab, cumulative[:, -1], 1.0)  # without top-k the probabilities sum to 1 for any width
     outside = (cumulative - ranked >= (top_p * whole).unsqueeze(-1)) & (top_p < 1).unsqueeze(-1)
     count = torch.minimum((~outside).sum(-1), k)
     told = (k <= width) | ((k == vocab) & (count < width))

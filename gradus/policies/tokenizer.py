@@ -23,15 +23,15 @@ _SPECIALS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "c
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """How a model reads and writes text."""
+    """A model's tokenizer: text to tokens and back."""
 
-    encode: Callable[[str, bool], list[int]]  # text, whether the model's own frame (a start token) is put round it
-    decode: Callable[[list[int]], str]  # special tokens left out
+    encode: Callable[[str, bool], list[int]]  # text, whether to add the model's own frame (a start token)
+    decode: Callable[[list[int]], str]  # without special tokens
     template: str  # chat template, jinja
     specials: Mapping[str, str]  # bos_token, eos_token, ... by name
     end: int | None  # the id of eos_token
-    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # as they stood in the model folder
-    own_template: bool = True  # False: the model brought none
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # unchanged from the model folder
+    own_template: bool = True  # False: the model has no template
 
     def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
         """int32 tokens of raw text, or of messages with the start of the assistant's turn."""
@@ -40,28 +40,28 @@ class Tokenizer:
         return np.array(self.encode(render(self.template, prompt, self.specials), False), dtype=np.int32)
 
     def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
-        """int32 tokens that close the assistant's turn, give the observation (text: a user message) and open the next turn.
+        """int32 tokens that end the assistant's turn, give the observation (text: a user message) and start the next turn.
 
-        Only new text is tokenised, never what was sampled. The closing end token is the first one where the template writes it.
+        Only new text is tokenised, never sampled text. If the template writes a closing end token, it is the first token.
         """
         messages = ({"role": "user", "content": observation},) if isinstance(observation, str) else observation
         return np.array(self.encode(render_follow(self.template, messages, self.specials), False), dtype=np.int32)
 
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:
-        """The text of tokens, special tokens left out."""
+        """The text of tokens, without special tokens."""
         return self.decode([int(t) for t in tokens])
 
     def save(self, folder: Path) -> None:
-        """Write the tokenizer's files as they were found."""
+        """Writes the tokenizer's files unchanged."""
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
 
 
 def load_tokenizer(folder: Path) -> Tokenizer | None:
-    """The tokenizer of a model folder; None where it holds none.
+    """The tokenizer of a model folder; None if it has none.
 
-    tokenizer.json is taken at its word: transformers' AutoTokenizer puts some families' own word pattern in place of the file's, which
-    differs for a tokenizer that is not the family's. Raises: UserError that names a malformed file.
+    tokenizer.json is used unchanged: for some families transformers' AutoTokenizer replaces the file's word pattern by the family's own, which
+    is wrong for another tokenizer. Raises: UserError with the file if it is malformed.
     """
     files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     config = read_json(folder / "tokenizer_config.json") if "tokenizer_config.json" in files else {}
@@ -87,7 +87,7 @@ def _fast(folder: Path, config: Mapping[str, Any]) -> Parts:
 
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as error:  # the package raises plain Exception for every kind of malformed file
+    except Exception as error:  # the package raises plain Exception for every malformed file
         raise UserError(f"{folder / 'tokenizer.json'} cannot be read ({error}); save the tokenizer again with save_pretrained") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -110,7 +110,7 @@ def _through_transformers(folder: Path) -> Parts:
     tokenizer: Any
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
-    except Exception as error:  # formats of many libraries raise as they please
+    except Exception as error:  # the formats' libraries raise many types
         raise UserError(f'the tokenizer files of "{folder}" cannot be read ({error}); save a tokenizer.json beside them') from None
     return (
         lambda text, framed: tokenizer(text, add_special_tokens=framed)["input_ids"],
@@ -124,7 +124,7 @@ def _content(token: Any) -> str:
 
 
 def _template(folder: Path, files: Mapping[str, bytes], config: Mapping[str, Any]) -> str | None:
-    """chat_template.jinja, else the field of chat_template.json or tokenizer_config.json; of several named ones the one called default."""
+    """chat_template.jinja, else the field of chat_template.json or tokenizer_config.json; of several named templates the one named default."""
     if "chat_template.jinja" in files:
         return files["chat_template.jinja"].decode("utf-8")
     found = config.get("chat_template")
@@ -134,7 +134,7 @@ def _template(folder: Path, files: Mapping[str, bytes], config: Mapping[str, Any
         named = {entry["name"]: entry["template"] for entry in found}
         if "default" not in named:
             raise UserError(
-                f'{folder / "tokenizer_config.json"}: chat_template has no entry named "default"; name one of {sorted(named)} so'
+                f'{folder / "tokenizer_config.json"}: chat_template has no entry named "default"; rename one of {sorted(named)} to "default"'
             )
         return str(named["default"])
     return None if found is None else str(found)

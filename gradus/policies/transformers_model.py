@@ -1,4 +1,4 @@
-"""Every other causal language model, through `transformers`: right-padded forward passes, nothing shared."""
+"""All other causal language models, through `transformers`: right-padded forward passes without shared prefixes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gradus.policies.loading import weight_files
 from gradus.policies.rows import take_rows
 from gradus.types import Context, UserError
 
-_UNLIMITED = 1 << 20  # context length of models that state none
+_UNLIMITED = 1 << 20  # context length of models without a stated limit
 
 
 class Foreign(nn.Module):
-    """A model of `transformers` behind the little that rollout and update need. Always in evaluation mode: dropout is off."""
+    """A model of `transformers` with the interface for rollout and update. Always in evaluation mode: no dropout."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__()
@@ -71,11 +71,11 @@ class Foreign(nn.Module):
         return take_rows(found.flatten(0, 1), torch.cat(rows).to(self.device)), torch.cat(targets).to(self.device)
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Logits [vocab] of the token after these, and the cache to go on from."""
+        """Logits [vocab] of the token after these, and the cache to continue from."""
         return self._step(torch.from_numpy(tokens.astype(np.int64)), None)
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
-        """Logits [vocab] of the token after one more, and the cache to go on from; the state given is used up."""
+        """Logits [vocab] after one more token, and the cache to continue from; the given state must not be used again."""
         return self._step(torch.tensor([token]), state)
 
     def _step(self, tokens: Tensor, past: Any) -> tuple[Tensor, Any]:
@@ -84,18 +84,18 @@ class Foreign(nn.Module):
 
 
 def load_foreign(folder: Path, *, dtype: torch.dtype, device: torch.device | str) -> Foreign:
-    """The model of a folder through transformers. Raises UserError where it is no causal language model or its weights are incomplete."""
-    weight_files(folder)  # before transformers is imported: a folder without safetensors is refused in a sentence
+    """The model of a folder through transformers. Raises UserError if it is not a causal language model or its weights are incomplete."""
+    weight_files(folder)  # before the import of transformers: gives a clear error for a folder without safetensors
     from transformers import AutoModelForCausalLM
 
     read: Any = AutoModelForCausalLM.from_pretrained
     safe = {"trust_remote_code": False, "use_safetensors": True, "local_files_only": True}
     try:
         inner, report = read(str(folder), dtype=dtype, output_loading_info=True, **safe)
-    except Exception as error:  # configurations of hundreds of models fail in as many ways
+    except Exception as error:  # configurations of hundreds of models raise many types
         said = _first_line(error).rstrip(".")
         raise UserError(
-            f'model folder "{folder}" is not read by transformers as a causal language model: {said}; take another model, or mend config.json'
+            f'model folder "{folder}" is not read by transformers as a causal language model: {said}; take another model, or fix config.json'
         ) from None
     missing = sorted(report["missing_keys"])
     if missing:

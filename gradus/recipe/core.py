@@ -1,4 +1,4 @@
-"""A recipe: a method as a frozen record of parts. `but` replaces at a path, `changes` finds the smallest difference, `plus` combines.
+"""A recipe: a method as a frozen record of parts. `but` replaces a field, `changes` gives the difference of two recipes, `plus` combines.
 
 >>> from gradus.recipe.registry import recipe
 >>> grpo = recipe("grpo")
@@ -21,27 +21,27 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Setting:
-    """The scale of a run, apart from the method. A profile (`tiny`, `small`, `paper`) gives all of it; single fields override."""
+    """The scale of a run, apart from the method. A profile (`tiny`, `small`, `paper`) sets all fields; single fields override it."""
 
-    learning_rate: float = 1e-4  # of the policy; other players' optimizers may carry their own
+    learning_rate: float = 1e-4  # of the policy; the optimizers of other players may have their own
     warmup: int = 5  # steps of linear warm-up
     steps: int = 200  # training steps
-    prompts: int = 16  # problems a step
-    group: int = 8  # samples a problem
-    max_tokens: int | None = None  # new tokens a sample; None: the task's
+    prompts: int = 16  # problems per step
+    group: int = 8  # samples per problem
+    max_tokens: int | None = None  # new tokens per sample; None: the task's
     temperature: float | None = None  # None: the task's
     precision: str = "float32"  # float32, bfloat16, float64
-    micro_tokens: int = 4096  # tokens a micro-batch; changes memory, never the result
-    graphs: bool = False  # on CUDA: steps of sampling are captured once a shape and replayed; not tried on a GPU yet
-    recompute: bool = False  # activations of a layer are computed again in backward: more time (0.6 in one measurement), less memory
+    micro_tokens: int = 4096  # tokens per micro-batch; changes memory, never the result
+    graphs: bool = False  # on CUDA: sampling steps are captured once per shape and replayed; not tried on a GPU yet
+    recompute: bool = False  # backward recomputes the activations of each layer: more time (0.6 in one measurement), less memory
     eval_every: int = 25  # steps between evaluations; 0: at the start and at the end only
     save_every: int = 25  # steps between checkpoints
     keep: int = 2  # planned checkpoints kept, apart from the best
-    max_wait: float = 3600.0  # seconds in which nothing comes that is waited for, until the run ends with a report; 0: it waits for ever
-    max_failed: float = 0.5  # share of a step's trajectories whose reward may fail before the run stops
-    memory: str | None = None  # most that the run may take of its device, as 6GB; None: what is free when it starts
-    guard: Guard = Guard()  # when numbers go bad
-    agreement: Agreement = Agreement()  # of what samples and what learns
+    max_wait: float = 3600.0  # seconds without progress of any wait before the run ends with a report; 0: no limit
+    max_failed: float = 0.5  # largest share of a step's trajectories with a failed reward; the run stops above it
+    memory: str | None = None  # most memory of the device for the run, as 6GB; None: the memory that is free at its start
+    guard: Guard = Guard()  # reaction to non-finite numbers
+    agreement: Agreement = Agreement()  # check of the mismatch between rollout and update
 
     def __post_init__(self) -> None:
         if self.memory is not None:
@@ -62,11 +62,11 @@ PROFILES: Mapping[str, Setting] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """The parts of a method, named after the seams."""
+    """The parts of a method."""
 
     key: str
     base: str | None = None
-    about: str = ""  # one sentence: what is new here
+    about: str = ""  # one sentence: the difference from the base
     family: str = "bases"
     policy: str = "lm"  # kind of policy that it trains: lm, flow
     players: Frozen[Player] = field(default_factory=lambda: Frozen(policy=Player()))
@@ -84,13 +84,13 @@ class Recipe:
     system: Any = None
     study: Any = None
     setting: Setting = Setting()
-    requires: frozenset[str] = frozenset()  # what problems must carry: hints, solution, pairs, ...
-    parent: Recipe | None = field(default=None, compare=False, repr=False)  # the recipe of the key `base`; not stored with a run
+    requires: frozenset[str] = frozenset()  # required data of the problems: hints, solution, pairs, ...
+    parent: Recipe | None = field(default=None, compare=False, repr=False)  # the recipe with the key `base`; not stored with a run
 
     def but(self, **changes_: Any) -> Recipe:
-        """The recipe with parts or fields replaced, `objective__policy__ratio=SequenceRatio()`; None removes an entry of a mapping.
+        """The recipe with parts or fields replaced, as in `objective__policy__ratio=SequenceRatio()`; None removes an entry of a mapping.
 
-        Raises UserError for a path that does not exist, naming the nearest.
+        Raises UserError for an unknown path, with the nearest known names.
         """
         out = self
         for name, value in changes_.items():
@@ -99,18 +99,20 @@ class Recipe:
         return out
 
     def derive(self, key: str, about: str, *, family: str = "bases", **changes_: Any) -> Recipe:
-        """A new recipe whose base is this one."""
+        """A new recipe with this one as its base."""
         return replace(self.but(**changes_), key=key, base=self.key, parent=self, about=about, family=family)
 
     def plus(self, *others: Recipe) -> Recipe:
-        """The changes of each to its own base, applied to this recipe. Raises UserError where two set one path differently, naming both."""
+        """This recipe with the changes of each other recipe to its base. Raises UserError if two recipes change one path differently."""
         seen: dict[str, tuple[str, Any]] = {}
         out = self
         for other in others:
             if other.base is None:
                 raise UserError(f"{other.key} has no base, so it has no changes to combine; write {other.key} first and others after it")
             if other.parent is None:
-                raise UserError(f"{other.key} comes from a file of a run, so its base {other.base} is not known; load it by its key or FILE.py:NAME")
+                raise UserError(
+                    f"{other.key} comes from a file of a run, so its base {other.base} is not known; load it by its key or FILE.py:NAME"
+                )
             for path, value in changes(other.parent, other).items():
                 for earlier, (owner, set_) in seen.items():
                     overlap = earlier == path or earlier.startswith(path + ".") or path.startswith(earlier + ".")
@@ -127,7 +129,7 @@ _NAMES = ("key", "base", "parent", "about", "family")
 
 
 def changes(a: Any, b: Any) -> dict[str, Any]:
-    """The smallest map from dotted paths to values that turns recipe `a` into `b` (names and descriptions apart); None: removed."""
+    """The smallest map from dotted paths to values that turns recipe `a` into `b`, without names and descriptions; None: removed."""
     return dict(_changes(a, b, ""))
 
 
@@ -142,7 +144,7 @@ def _changes(a: Any, b: Any, path: str) -> list[tuple[str, Any]]:
 
 
 def get(root: Any, path: str) -> Any:
-    """What stands at a dotted path. Raises UserError where nothing does, naming the nearest field."""
+    """The value at a dotted path. Raises UserError for an unknown path, with the nearest known fields."""
     for at, name in enumerate(parts := path.split(".")):
         root = _child(root, name, ".".join(parts[:at]))
     return root
@@ -163,7 +165,7 @@ def _child(node: Any, name: str, where: str) -> Any:
 
 
 def own(recipe: Recipe, path: str) -> Recipe:
-    """The recipe, where a path goes into a player's optimizer or credit rule that was left to the recipe's: that player with its own copy."""
+    """The recipe. If the path goes into an optimizer or credit rule that a player takes from the recipe, the player gets its own copy."""
     match path.split("."):
         case ["players", name, ("optimizer" | "credit") as part, _, *_] if getattr(recipe.players.get(name), part, ...) is None:
             return put(recipe, f"players.{name}.{part}", getattr(recipe, part))
@@ -171,7 +173,7 @@ def own(recipe: Recipe, path: str) -> Recipe:
 
 
 def put(root: Any, path: str, value: Any, where: str = "") -> Any:
-    """`root` (which stands at `where`) with the value at a dotted path replaced; in a mapping a new name is added and None removes."""
+    """`root`, itself at path `where`, with the value at a dotted path replaced. A mapping takes new names, and None removes an entry."""
     head, _, rest = path.partition(".")
     known = not rest and isinstance(root, Mapping)  # a mapping takes any name
     child = None if known else _child(root, head, where)
@@ -181,7 +183,7 @@ def put(root: Any, path: str, value: Any, where: str = "") -> Any:
 
 
 def describe(recipe: Recipe) -> list[tuple[str, Any]]:
-    """Every field as (dotted path, value), parts shown by their class; for `gradus show`."""
+    """Every field as (dotted path, value), for `gradus show`; the value of a part is the name of its class."""
     rows: list[tuple[str, Any]] = []
 
     def walk(node: Any, path: str) -> None:

@@ -1,6 +1,6 @@
-"""The index of recipes and tasks: `gradus papers` and `gradus tasks` print it without importing any of them. `make index` renews it.
+"""The index of recipes and tasks: `gradus papers` and `gradus tasks` print it without importing any of them. `make index` rewrites it.
 
-Every family of recipes and every group of tasks has a file of its own, one row a line, so that two branches can add rows without a conflict.
+Every family of recipes and every group of tasks has its own file, one row per line, so that two branches can add rows without a conflict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMED = {"recipes": "key", "tasks": "name"}
 
 
 def read() -> dict[str, list[dict[str, Any]]]:
-    """{"recipes": [...], "tasks": [...]}, each sorted by name. A recipe or task of another package has its name and place, and is not imported."""
+    """{"recipes": [...], "tasks": [...]}, each sorted by name. Recipes and tasks of other packages have name and place only."""
     found: dict[str, list[dict[str, Any]]] = {}
     for kind, folder in FOLDERS.items():
         rows = [json.loads(line) for file in sorted(folder.glob(f"*/{NAME}")) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -27,7 +27,7 @@ def read() -> dict[str, list[dict[str, Any]]]:
 
 
 def build() -> dict[Path, str]:
-    """The text of every index file, made by importing all recipes and tasks of this package."""
+    """The text of every index file. Imports all recipes and tasks of this package."""
     from gradus.recipe import registry
 
     files: dict[Path, list[dict[str, Any]]] = {}

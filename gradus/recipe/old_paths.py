@@ -1,4 +1,4 @@
-"""Where the parts of older runs stand today: a stored recipe names each part by its class path, and a stored state by the name of its class."""
+"""Today's class paths of the parts of older runs. A stored recipe names each part by its class path, a stored state by its class name."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ PARTS = {
     "gradus.schedules.steady:Steady": "gradus.schedules.constant:ConstantSchedule",
     "gradus.updates.restarted:Restarted": "gradus.updates.reset_weights:ResetWeights",
 }
-"""Class path of an older version -> class path of today, where the class has another name too."""
+"""Class path of an older version -> class path of today, for classes whose name changed too."""
 
 _NAMES = {old.partition(":")[2]: new.partition(":")[2] for old, new in PARTS.items()}
 
 
 def path_today(path: str) -> str:
-    """The path `module:Name` as it is today; a path of today comes back unchanged."""
+    """Today's path of `module:Name`; a current path is returned unchanged."""
     if path in PARTS:
         return PARTS[path]
     module, _, name = path.partition(":")
@@ -72,5 +72,5 @@ def path_today(path: str) -> str:
 
 
 def class_today(name: str) -> str:
-    """The class name of a part that keeps a state, as it is today."""
+    """Today's class name of a stateful part."""
     return _NAMES.get(name, name)

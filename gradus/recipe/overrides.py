@@ -1,4 +1,4 @@
-"""Values given as text for dotted fields: `--objective.policy.trust.high 5e-4` sets a number, `--objective.policy.trust DualClip` swaps a part."""
+"""Field values from text: `--objective.policy.trust.high 5e-4` sets a number, `--objective.policy.trust DualClip` replaces a part."""
 
 from __future__ import annotations
 
@@ -59,13 +59,14 @@ ELSEWHERE = {
     "clip_ratio_high": "objective.policy.trust.high",
     "bf16": "precision bfloat16",
 }
-"""What other libraries call a field, with what it is called here."""
+"""Field names of other libraries, with their names here."""
 
 
 def override_all(recipe: Recipe, given: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Recipe:
-    """The recipe with every (path, text) read, in order; one that is refused is tried again after the others, for fields may only fit together.
+    """The recipe with every (path, text) applied, in order.
 
-    `more`: options that stand beside the fields, for a path that is a slip of one.
+    A refused value is tried again after the others, because fields may fit only together.
+    `more`: other option names, as suggestions for a misspelt path.
     """
     waiting = list(given)
     while waiting:
@@ -84,7 +85,7 @@ def override_all(recipe: Recipe, given: Sequence[tuple[str, str]], more: Sequenc
 
 
 def override(recipe: Recipe, path: str, text: str, more: Sequence[str] = ()) -> Recipe:
-    """The recipe with the field at a dotted path read from text. Raises UserError for an unknown field or part, or text of the wrong type."""
+    """The recipe with the field at a dotted path read from text. Raises UserError for an unknown field or part, or a wrong type."""
     if path == "setting" and text in PROFILES:
         return recipe.but(setting=PROFILES[text])
     path = full_path(recipe, path)
@@ -96,7 +97,7 @@ def override(recipe: Recipe, path: str, text: str, more: Sequence[str] = ()) -> 
         _check_part(path, text, holder.get(name))
         value = _part(path, text, *holder.values())
     else:
-        get(recipe, path)  # says which field is unknown
+        get(recipe, path)  # raises if the field is unknown
         value = read(text, annotation(holder, name), getattr(holder, name), path)
     try:
         return put(recipe, path, value)
@@ -105,7 +106,7 @@ def override(recipe: Recipe, path: str, text: str, more: Sequence[str] = ()) -> 
 
 
 def full_path(recipe: Recipe, path: str) -> str:
-    """A field of the setting may be named without `setting.`: --learning_rate, --prompts, --guard.spike."""
+    """The whole path of a field. Fields of the setting may be named without `setting.`: --learning_rate, --prompts, --guard.spike."""
     names = {f.name for f in value_fields(recipe)}
     first = path.partition(".")[0]
     if first not in names and first in {f.name for f in value_fields(recipe.setting)}:
@@ -114,9 +115,9 @@ def full_path(recipe: Recipe, path: str) -> str:
 
 
 def check_first(recipe: Recipe, path: str, kind: str = "option", more: Sequence[str] = ()) -> None:
-    """Raises UserError where a path begins with what is neither a field of the recipe nor one of its setting, naming near ones.
+    """Raises UserError if a path does not begin with a field of the recipe, and suggests near names.
 
-    `kind`: "option" for what was typed with dashes, "field" for what stands without; `more`: other names that may stand there.
+    `kind`: "option" for a name typed with dashes, "field" for one without; `more`: other names that are allowed there.
     """
     known = {f.name for f in value_fields(recipe)}
     if path.partition(".")[0] in known:
@@ -133,7 +134,7 @@ def check_first(recipe: Recipe, path: str, kind: str = "option", more: Sequence[
 
 
 def annotation(holder: Any, name: str) -> Any:
-    """The declared type of a field, resolved; Any where it cannot be."""
+    """The declared type of a field, resolved; Any if it cannot be resolved."""
     try:
         return typing.get_type_hints(type(holder)).get(name, Any)
     except Exception:
@@ -141,7 +142,7 @@ def annotation(holder: Any, name: str) -> Any:
 
 
 def declared(parameter: inspect.Parameter) -> tuple[Any, Any]:
-    """(type, default) of a function's parameter, for `read`; one that says nothing of itself takes text."""
+    """(type, default) of a function's parameter, for `read`; a parameter without a type takes text."""
     silent = parameter.annotation is parameter.empty or isinstance(parameter.annotation, str)
     return Any if silent else parameter.annotation, "" if parameter.default is parameter.empty else parameter.default
 
@@ -180,18 +181,18 @@ def read(text: str, declared: Any, current: Any, path: str) -> Any:
 
 
 def _several(text: str, path: str, of_text: bool) -> tuple[Any, ...]:
-    """Values with commas between them, as Python writes them; text needs quotes only where it holds a comma, a quote or a \\n."""
+    """Comma-separated values as Python literals; text needs quotes only if it contains a comma, a quote or a \\n."""
     try:
         values = tuple(ast.literal_eval(text if text.startswith(("(", "[")) else f"({text},)"))
     except (ValueError, SyntaxError, TypeError):
         if not of_text:
-            raise UserError(f'--{path} is "{text}"; write values with commas between them') from None
+            raise UserError(f'--{path} is "{text}"; write values separated by commas') from None
         values = ()
     return values if not of_text or (values and all(isinstance(v, str) for v in values)) else tuple(filter(None, text.split(",")))
 
 
 def choices(declared: Any) -> tuple[Any, ...]:
-    """The types of which a field's value may be one."""
+    """The types that a field's value may have."""
     if typing.get_origin(declared) in (typing.Union, types.UnionType):
         return typing.get_args(declared)
     return (declared,)
@@ -207,7 +208,7 @@ def _scalar(kind: type, text: str) -> Any:
 
 
 def _part(path: str, text: str, *alike: Any) -> Any:
-    """A part by class name with its defaults, `Clip` or `Clip(low=0.1)`, or `file.py:Class`; `alike` are what it may resemble, for the complaint."""
+    """A part from `Clip`, `Clip(low=0.1)` or `file.py:Class`, with defaults for other fields. `alike`: parts that fit here, for errors."""
     if text.strip().lower() == "none":
         return None
     if ".py:" in text:
@@ -227,16 +228,16 @@ def _part(path: str, text: str, *alike: Any) -> Any:
 
 
 def _check_part(path: str, text: str, current: Any) -> None:
-    """Raises UserError for a number in the place of a part, naming the fields of the part that stands there, which take numbers."""
+    """Raises UserError for a number in the place of a part, and names the fields of the current part."""
     if _scalar(float, text) is None:
         return
     inside = [f"--{path}.{f.name}" for f in value_fields(current)] if is_dataclass(current) else []
     remedy = f"set one of its fields: {', '.join(inside)}" if inside else "give the name of its class"
-    raise UserError(f'--{path} is "{text}", but a part stands there; {remedy}')
+    raise UserError(f'--{path} is "{text}", but its value must be a part; {remedy}')
 
 
 def _made(cls: type, arguments: str, given: str) -> Any:
-    """The part with the arguments in `low=0.1, high=0.2)`; `given` is what was typed."""
+    """The part with the arguments in `low=0.1, high=0.2)`; `given`: the text of the user, for errors."""
     try:
         call = ast.parse(f"f({arguments}" if arguments else "f()", mode="eval").body
         assert isinstance(call, ast.Call)
@@ -257,15 +258,15 @@ def _made(cls: type, arguments: str, given: str) -> Any:
 
 
 def part_modules() -> dict[str, str]:
-    """Class name -> module of every part in the folders of the seams, found without importing them."""
+    """Class name -> module of every part in the folders `SEAMS` and `papers`, found without imports."""
     return {name: module for name, (module, _) in _parts().items()}
 
 
 def parts_like(*examples: Any) -> list[str]:
-    """The parts that share a method with one of the examples (parts, or the protocol that they follow), and so may stand in their place."""
+    """The parts that share a method with one of the examples (parts or protocols), and so may replace it."""
     classes = [e if isinstance(e, type) else type(e) for e in examples]
     named = {name for c in classes for name, _ in inspect.getmembers(c, inspect.isfunction) if not name.startswith("_")}
-    wanted = named - {"start", "learn"}  # what any part with state has
+    wanted = named - {"start", "learn"}  # methods of every stateful part
     return sorted(name for name, (_, methods) in _parts().items() if methods & wanted)
 
 

@@ -1,6 +1,6 @@
-"""Names to recipes and tasks, found by looking into folders and imported on use.
+"""The registry of recipes and tasks: names are found in the folders, objects are imported on use.
 
-A recipe is the object `key` of `papers/<family>/<key>.py`. A task is made by the function `name` of `tasks/<group>/<name>.py`. Other packages
+A recipe is the object `key` of `papers/<family>/<key>.py`. The function `name` of `tasks/<group>/<name>.py` makes a task. Other packages
 offer recipes and tasks through the entry points `gradus.recipes` and `gradus.tasks`.
 """
 
@@ -18,6 +18,7 @@ from gradus.types import UserError, unknown
 
 PAPERS = Path(__file__).parent.parent / "papers"
 TASKS = Path(__file__).parent.parent / "tasks"
+
 
 @functools.cache
 def recipe_modules() -> dict[str, str]:
@@ -61,7 +62,7 @@ def _with_entry_points(known: dict[str, str], group: str, kind: str) -> dict[str
 
 
 def recipe(name: str) -> Any:
-    """The recipe of a key, or of `file.py:name`. Raises UserError for an unknown one, naming the nearest."""
+    """The recipe of a key, or of `file.py:name`. Raises UserError for an unknown key, with the nearest known keys."""
     if ".py" in name:
         return _user_recipe(name)
     modules = recipe_modules()
@@ -102,7 +103,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def task_maker(name: str) -> Any:
-    """The function that makes a named task. Raises UserError for an unknown one, naming the nearest."""
+    """The function that makes a named task. Raises UserError for an unknown name, with the nearest known names."""
     modules = task_modules()
     if name not in modules:
         raise unknown("task", name, modules, "Or give a file of problems, file.py:task, or a mixture arithmetic:3,countdown:1")

@@ -1,4 +1,4 @@
-"""The JSON form of a recipe: parts by class path, user code by file, name and hash. Written to a run, read back on resume."""
+"""The JSON form of a recipe: parts by class path, user code by file, name and hash. A run stores it, and resume reads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradus.types.returned import named
 
 
 def to_json(value: Any) -> Any:
-    """Plain JSON of a recipe or any part of it. Raises UserError for what has no such form (a lambda, an open file)."""
+    """The plain JSON of a recipe or a part. Raises UserError for a value without such a form (a lambda, an open file)."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (tuple, list)):
@@ -36,7 +36,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(data: Any) -> Any:
-    """The inverse of `to_json`; lists become tuples. Raises UserError where user code is gone or has changed."""
+    """The inverse of `to_json`; lists become tuples. Raises UserError if user code is missing or has changed."""
     if isinstance(data, list):
         return tuple(from_json(v) for v in data)
     if not isinstance(data, dict):
@@ -90,12 +90,14 @@ def _load(path: Any) -> Any:
 
 
 def _own(found: Any, path: Any, kind: str) -> Any:
-    """What was found, where it is a part (a dataclass) or a function of that very module: what a module imports is not to be called by a file."""
+    """Returns `found`. Raises UserError if it is no part (dataclass) or function defined in that module: imports must not be callable."""
     fits = is_dataclass(found) and isinstance(found, type) if kind == "part" else callable(found)
     at_home = isinstance(path, dict) or f"{getattr(found, '__module__', '')}:{getattr(found, '__qualname__', '')}" == path_today(path)
     if not fits or not at_home:
         shown = path["name"] if isinstance(path, dict) else path
-        raise UserError(f'the recipe names "{shown}", which is no {kind} of that module; use the version that wrote it, or mend the file')
+        raise UserError(
+            f'the recipe names "{shown}", which is no {kind} of that module; use the version that wrote it, or correct the file'
+        )
     return found
 
 

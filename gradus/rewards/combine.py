@@ -1,4 +1,4 @@
-"""Rewards that are made of others: `a + b`, `a * b`, `0.5 * a`. A component that does not apply is left out, one that failed fails the whole."""
+"""Rewards made of other rewards: `a + b`, `a * b`, `0.5 * a`. Components that do not apply are left out; a failed one fails the whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradus.types.signals import Signal
 
 
 class Combines:
-    """The operators of rewards. `a + b` and `0.5 * a` give a Sum, `a * b` a Product; parts are named after themselves."""
+    """The operators of rewards. `a + b` and `0.5 * a` give a Sum, `a * b` a Product; parts are keyed by their names."""
 
     def __add__(self, other: Reward) -> Sum:
         return _sum(self, other)
@@ -29,7 +29,7 @@ class Combines:
 
 @dataclass(frozen=True)
 class Sum(Combines):
-    """sum over the parts that apply of weight * value; a part without weight has 1."""
+    """The sum of weight * value over the parts that apply; the default weight is 1."""
 
     parts: Frozen[Reward]
     weights: Frozen[float] = Frozen()
@@ -59,7 +59,7 @@ class Sum(Combines):
 
 @dataclass(frozen=True)
 class Product(Combines):
-    """Product of the values of the parts that apply: a gate is a part that is 0 or 1."""
+    """The product of the values of the parts that apply. A part with values 0 and 1 is a gate."""
 
     parts: Frozen[Reward]
 
@@ -82,7 +82,7 @@ class Product(Combines):
 
 
 def add(judged: Mapping[str, Judgement], weights: Mapping[str, float]) -> Judgement:
-    """The judgement of a sum: components unweighted, under the names of their parts; rewards at single actions weighted."""
+    """The judgement of a sum: unweighted components under the names of their parts; weighted rewards at single actions."""
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:
@@ -93,9 +93,9 @@ def add(judged: Mapping[str, Judgement], weights: Mapping[str, float]) -> Judgem
 
 
 def multiply(judged: Mapping[str, Judgement]) -> Judgement:
-    """The judgement of a product. Rewards at single actions of one part are multiplied by the values of the others.
+    """The judgement of a product. A part's rewards at single actions are multiplied by the values of the other parts.
 
-    Raises UserError where two parts give rewards at single actions: their product has no place.
+    Raises UserError if two parts give rewards at single actions: their product has no position.
     """
     values, failed = _applying(judged)
     components = named_components(judged)
@@ -110,7 +110,7 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
 
 
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
-    """Every part's value under its name, and `name/component` where a part has several components itself."""
+    """Every part's value under its name, and `name/component` if a part has several components."""
     named: dict[str, Outcome] = {}
     for name, judgement in judged.items():
         named[name] = judgement.reward
@@ -120,18 +120,18 @@ def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
 
 
 def check_reward(reward: Any, task: Task) -> None:
-    """Asks a reward, before training, whether it can judge this task. Raises the part's UserError; parts that cannot tell are passed over."""
+    """Checks before training that a reward can judge this task. Raises the part's UserError; parts without a `check` are skipped."""
     if hasattr(reward, "check"):
         reward.check(task)
 
 
 def name_of(reward: Any) -> str:
-    """What a reward is called among others: its `name`, else its class in lower case."""
+    """The name of a reward in a combination: its `name`, else its class in lower case."""
     return str(getattr(reward, "name", type(reward).__name__.lower()))
 
 
 def _applying(judged: Mapping[str, Judgement]) -> tuple[dict[str, float], Failed | None]:
-    """The values that apply, and the first failure, under its part's name."""
+    """The values that apply, and the first failure with its part's name in the reason."""
     lost = ((name, j.reward) for name, j in judged.items() if isinstance(j.reward, Failed))
     failed = next((replace(reward, reason=f"{name}: {reward.reason}") for name, reward in lost), None)
     values = {name: j.reward for name, j in judged.items() if not isinstance(j.reward, Failed | NotApplicable)}
@@ -144,7 +144,7 @@ def _steps(name: str, judgement: Judgement) -> list[tuple[int, int, str, float]]
 
 
 async def _scores(parts: Mapping[str, Reward], groups: Sequence[Group], signals: Signals, world: World) -> list[list[dict[str, Judgement]]]:
-    """For every trajectory of every group, the judgements by part; the parts are asked at the same time."""
+    """For every trajectory of every group, the judgements by part; all parts score concurrently."""
     judged = await asyncio.gather(*(part.score(groups, signals, world) for part in parts.values()))
     for part, rows in zip(parts.values(), judged, strict=True):
         check_judgements(part, rows, groups)
@@ -189,7 +189,7 @@ def _product(a: Any, b: Any) -> Product:
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """The name, numbered from 2 where it is taken."""
+    """The name; with a number from 2 if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1

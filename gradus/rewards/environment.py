@@ -1,4 +1,4 @@
-"""The reward of an episode: what its environment gave, and a price for illegal actions."""
+"""The reward of an episode: the sum of its environment's rewards, minus penalties for illegal actions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class EnvironmentReturn:
-    """Sum of the step rewards of the episode, less `invalid_penalty` for every illegal action (a component `invalid` of its own).
+    """The sum of the episode's step rewards, minus `invalid_penalty` for every illegal action (as its own component `invalid`).
 
-    The penalty also falls at the last token of the action concerned, where the step rewards stand already.
-    A trajectory that was not played in an environment is not applicable; one whose environment broke has failed.
+    The penalty is placed at the last token of the illegal action; the step rewards are at those tokens already.
+    A trajectory without an environment is not applicable; one with a failed environment has failed.
     """
 
     invalid_penalty: float = 0.0  # 0: illegal actions cost nothing and have no component
@@ -27,14 +27,14 @@ class EnvironmentReturn:
 
     def __post_init__(self) -> None:
         if self.invalid_penalty < 0:
-            raise UserError(f"environment return: invalid_penalty is {self.invalid_penalty}; it is taken off, so it must be 0 or more")
+            raise UserError(f"environment return: invalid_penalty is {self.invalid_penalty}; it is subtracted, so it must be 0 or more")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         return [[judged(trajectory, self.invalid_penalty) for trajectory in group.trajectories] for group in groups]
 
 
 def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
-    """The judgement of one episode: its return, and the penalties."""
+    """The judgement of one episode: its return and its penalties."""
     if isinstance(trajectory.reward, Failed):
         return Judgement(trajectory.reward)
     if not trajectory.contexts or "turn" not in trajectory.contexts[0].streams:
@@ -43,7 +43,7 @@ def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
     if invalid_penalty == 0.0:
         return Judgement(total, Frozen(environment=total))
     steps = tuple((i, action, "invalid", -invalid_penalty) for i, action in invalid_actions(trajectory))
-    penalty = 0.0 - invalid_penalty * len(steps)  # 0.0, not -0.0, where there is none
+    penalty = 0.0 - invalid_penalty * len(steps)  # 0.0 instead of -0.0 for no steps
     return Judgement(total + penalty, Frozen(environment=total, invalid=penalty), steps)
 
 
@@ -52,6 +52,6 @@ def invalid_actions(trajectory: Trajectory) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for i, context in enumerate(trajectory.contexts):
         turns, valid = context.streams["turn"], context.streams["valid"]
-        last = np.append(turns[1:] != turns[:-1], True)  # where the next token belongs to another turn
+        last = np.append(turns[1:] != turns[:-1], True)  # the next token belongs to another turn
         found += [(i, int(action)) for action in np.flatnonzero(last & ~valid)]
     return found

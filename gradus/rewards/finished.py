@@ -14,7 +14,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Finished(Combines):
-    """1.0 where the player stopped or the environment ended the episode, 0.0 where it was cut: `Verified() * Finished()` pays no cut answer."""
+    """1.0 if the player stopped or the environment ended the episode, 0.0 if it was cut off. `Verified() * Finished()` gives cut answers 0."""
 
     name: ClassVar[str] = "finished"
     needs: ClassVar[tuple[Signal, ...]] = ()

@@ -1,4 +1,4 @@
-"""Users' reward functions as rewards: from a file, in processes that can be killed; from Python, in this one."""
+"""Users' reward functions as rewards: in killable worker processes from a file, in this process from Python."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from gradus.workers.worker import Answer
 
 T = TypeVar("T")
 
-_HOMES: list[str] = []  # for each call in this process that is under way, the folder in which the first of them began
+_HOMES: list[str] = []  # one entry per running call in this process: the working directory when the first of them began
 
 
 @dataclass(frozen=True)
 class Function(Combines):
     """A user's reward function with TRL's signature, called in worker processes.
 
-    A call that raises, hangs, takes too much memory, ends its process or returns the wrong number of rewards has failed. Where it was about
-    several answers, each is then asked about alone: those that fail there, too, have failed, and the others are judged without them, in
-    one call. Where it returns NaN, text or an infinity for one, that one has failed; None is not applicable. What it prints goes to standard error.
+    A call fails if it raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If such a call had
+    several answers, each is then asked alone: those that fail again have failed, and one more call judges the others together. NaN, text
+    or an infinity fails that answer only; None is not applicable. The function's output goes to standard error.
     """
 
     path: str  # FILE.py:FUNCTION
-    timeout: float = 60.0  # seconds a call may take; then its process is killed
-    memory: float = 4.0  # GiB that a process may take beside what loading the file took; 0: no limit
-    batch: int | None = None  # answers a call; None: all of a step at once, as a function needs that compares them
-    retries: int = 1  # how often a call is asked again that timed out, ran out of memory or whose process died
-    workers: int | None = None  # processes at most; None: one a core. More than one are started only where there are several calls
+    timeout: float = 60.0  # seconds per call; then its process is killed
+    memory: float = 4.0  # GiB that a process may use beyond loading the file; 0: no limit
+    batch: int | None = None  # answers per call; None: all answers of a step, for functions that compare answers
+    retries: int = 1  # repeats of a call that timed out, ran out of memory or lost its process
+    workers: int | None = None  # most processes; None: one per core. More than one start only for several calls
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -79,19 +79,19 @@ class Function(Combines):
         return _by_group(found, groups, self.name)
 
     def check(self, task: Task) -> None:
-        """Starts a worker. Raises UserError where the function cannot be loaded, or needs a column that the task's problems lack."""
+        """Starts a worker. Raises UserError if the function cannot be loaded, or needs a column that the task's problems lack."""
         check_columns(pool_of(self.path).greeting(self.limits)["required"], _columns(task), self.path)
 
 
 @dataclass(frozen=True)
 class LocalFunction(Combines):
-    """A reward function called in this process: what it raises is a failure. One that hangs has failed, but nothing ends it.
+    """A reward function called in this process. Its exceptions are failures. A call that hangs has failed, but nothing ends it.
 
-    One that is not async runs in a thread, which a hanging call keeps until the program ends.
+    A function that is not async runs in a thread; a hanging call keeps the thread until the program ends.
     """
 
     call: RewardFunction
-    timeout: float = 600.0  # seconds that a call is waited for
+    timeout: float = 600.0  # seconds per call
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -105,7 +105,7 @@ class LocalFunction(Combines):
         trajectories = [t for group in groups for t in group.trajectories]
         call = world.call(self.name)
         known = world.fact(call)
-        if known is not None:  # the clock decided when this step was done before
+        if known is not None:  # this step is repeated, and the call timed out the first time
             return _by_group([Failed.read(known)] * len(trajectories), groups, self.name)
         with world.waiting(f"reward function {self.name}", f"{about(trajectories)}, in this process"):
             found = await _called(self.call, trajectories, world.step, self.timeout)
@@ -116,12 +116,12 @@ class LocalFunction(Combines):
         return _by_group(found, groups, self.name)
 
     def check(self, task: Task) -> None:
-        """Raises UserError where the function needs a column that the task's problems lack."""
+        """Raises UserError if the function needs a column that the task's problems lack."""
         check_columns(required(self.call), _columns(task), self.name)
 
 
 async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> T:
-    """What `ask` returns in a thread; cancelled, it ends the pool's processes, for else the thread would wait on, and the program with it."""
+    """The result of `ask` in a thread. Cancellation ends the pool's processes; otherwise the thread would keep waiting, and the program with it."""
 
     def slowest() -> str:
         found = pool.longest()
@@ -136,7 +136,7 @@ async def in_pool(pool: Pool, ask: Callable[[], T], world: World, what: str) -> 
 
 
 def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
-    """Raises UserError for limits that mean nothing."""
+    """Raises UserError if a limit is negative or not finite, or the timeout is 0."""
     if not (timeout > 0 and math.isfinite(timeout)):
         raise UserError(f"{who}: timeout is {timeout}; give the seconds that a call may take, more than 0")
     if not (memory >= 0 and math.isfinite(memory)):
@@ -144,10 +144,10 @@ def check_limits(who: str, timeout: float, memory: float = 0.0) -> None:
 
 
 def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> Reward:
-    """A reward from FILE.py:FUNCTION, from a reward function, or a reward as it is.
+    """A reward from FILE.py:FUNCTION or from a function; a reward is returned unchanged.
 
-    A function defined at the top of a file runs in a worker process; one defined elsewhere (in the script that is running, a package, another
-    function, a lambda) runs in this one.
+    A function defined at the top level of a file runs in a worker process. Any other (from the running script, a package, another
+    function, a lambda) runs in this process.
     """
     if isinstance(given, str):
         return Function(given, timeout)
@@ -165,7 +165,7 @@ async def _called(function: Callable[..., Any], trajectories: Sequence[Trajector
     try:
         with _back_home():
             async with asyncio.timeout(timeout) as limit:
-                # in a thread, since a function that is not async may run an event loop of its own
+                # in a thread, because a function that is not async may run its own event loop
                 call = partial(function, **arguments)
                 values = call() if inspect.iscoroutinefunction(function) else await _threaded(call, _file_of(function))
                 values = await values if inspect.isawaitable(values) else values
@@ -183,7 +183,7 @@ async def _called(function: Callable[..., Any], trajectories: Sequence[Trajector
 
 @contextmanager
 def _back_home() -> Iterator[None]:
-    """The process's folder is as before when the last of the calls under way has ended; the run's own is often named from there."""
+    """Restores the process's working directory when the last running call ends; the run's folder is often relative to it."""
     _HOMES.append(_HOMES[0] if _HOMES else os.getcwd())
     try:
         yield
@@ -194,7 +194,7 @@ def _back_home() -> Iterator[None]:
 
 
 async def _threaded(call: Callable[[], Any], file: str | None) -> Any:
-    """What the call returns, or its failure, in a thread of its own that does not keep the program from ending."""
+    """The result of the call, or its failure, from its own daemon thread, which does not keep the program alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
 
@@ -207,7 +207,7 @@ async def _threaded(call: Callable[[], Any], file: str | None) -> Any:
             found = call()
         except BaseException as error:
             found = failure_of(error, file)
-        with suppress(RuntimeError):  # nobody waits any more: the loop is closed
+        with suppress(RuntimeError):  # the loop is closed; no task waits for the result
             loop.call_soon_threadsafe(settle, found)
 
     threading.Thread(target=run, daemon=True).start()
@@ -229,7 +229,7 @@ def _columns(task: Task) -> list[str]:
 
 
 def _importable(function: Any) -> str | None:
-    """FILE.py:NAME of a function that importing its file alone gives again; None for any other."""
+    """FILE.py:NAME of a function that can be imported from its file alone; None for any other."""
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     if not inspect.isfunction(function) or module is None or module.__name__ == "__main__" or getattr(module, "__package__", None):
         return None

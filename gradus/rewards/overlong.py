@@ -1,4 +1,4 @@
-"""A penalty that grows as a completion nears its limit."""
+"""A penalty that grows as a completion approaches the length limit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class Overlong(Combines):
-    """Soft overlong punishment, to be added to another reward: `Verified() + Overlong(max_tokens=96, cache=32)`.
+    """Soft overlong punishment, added to another reward: `Verified() + Overlong(max_tokens=96, cache=32)`.
 
-    Reference: Yu et al., DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 13. Length counts all actions
-    of a trajectory, its end token included.
+    Reference: Yu et al., DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 13. The length counts all
+    actions of a trajectory, including its end token.
     """
 
-    max_tokens: int = 20480  # from this length on the penalty is -1
-    cache: int = 4096  # tokens before it over which the penalty grows
+    max_tokens: int = 20480  # length from which the penalty is -1
+    cache: int = 4096  # number of tokens before max_tokens over which the penalty grows
     name: ClassVar[str] = "overlong"
     needs: ClassVar[tuple[Signal, ...]] = ()
 

@@ -1,4 +1,4 @@
-"""A learned reward: what the value head of another player makes of an answer."""
+"""A learned reward: the value head of another player scores an answer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gradus.types.signals import Signal, Values
 
 @dataclass(frozen=True)
 class RewardModel(Combines):
-    """The value of `player` before a trajectory's last action: an ended answer has all been read there but its end token.
+    """The value of `player` before a trajectory's last action: of a finished answer it has read all but the end token.
 
-    Scores have no scale of their own: `accuracy`, which without a verifier's word means a reward of at least 1, says nothing here, and parts
-    that ask for right answers are refused. `--study.reward Verified` measures accuracy where the task can verify.
+    Scores have no scale: `accuracy`, without a verifier a reward of at least 1, means nothing here, and parts that need right answers
+    are refused. `--study.reward Verified` measures accuracy if the task can verify.
     """
 
     player: str = "judge"
@@ -31,7 +31,7 @@ class RewardModel(Combines):
         return (Values(player=self.player),)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        """One judgement a trajectory; one without an action has failed. Raises UserError where the player reads the tokens as other text."""
+        """One judgement per trajectory; one without an action has failed. Raises UserError if the player's tokenizer gives the tokens another text."""
         trajectories = [t for g in groups for t in g.trajectories if t.actions]
         if trajectories:
             self._check_tokens(trajectories[0], world)
@@ -44,10 +44,10 @@ class RewardModel(Combines):
         if read != trajectory.completion:
             raise UserError(
                 f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but it is {trajectory.completion[:40]!r}: '
-                "their models have different tokenizers; train the reward model from the model that it is to judge"
+                "their models have different tokenizers; train the reward model from the model whose answers it judges"
             )
 
 
 def _judged(values: np.ndarray) -> Judgement:
-    found: Outcome = float(values[-1]) if len(values) else Failed("the answer has no token that could be scored")
+    found: Outcome = float(values[-1]) if len(values) else Failed("the answer has no token to score")
     return Judgement(found, Frozen({RewardModel.name: found}))

@@ -1,4 +1,4 @@
-"""The task's own verdict: its judge of whole trajectories, its verifier of completions, or the return of its environment."""
+"""The task's verdict: from its judge of trajectories, its verifier of completions, or the return of its environment."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from gradus.workers.trl_signature import failure_of, outcome
 
 @dataclass(frozen=True)
 class Verified(Combines):
-    """What the task says: `task.judge` of the trajectory, else `task.verify` of the completion, else the sum of its environment's rewards.
+    """The task's verdict: `task.judge` of the trajectory, else `task.verify` of the completion, else the sum of its environment's rewards.
 
-    A verdict that raises, or is anything but a finite number, has failed, and so has one that does not come within its limit. A verifier of a
-    user's file (--task FILE.py:NAME, also within a mixture) is called in worker processes, an answer a call. All others are called in this
-    process and interrupted there: those that come with the package, those given in Python, and a file's whose problems hold what JSON cannot.
+    A verdict has failed if it raises, is not a finite number or exceeds its time limit. A verifier from a user's file (--task FILE.py:NAME,
+    also within a mixture) runs in worker processes, one answer per call. All others run in this process and are interrupted there: verifiers
+    of the package, those given in Python, and a file's if its problems hold values that JSON cannot.
     """
 
-    timeout: float = 60.0  # seconds that the verifier may take for an answer
-    memory: float = 4.0  # GiB that a process of a file's verifier may take beside what loading the file took; 0: no limit
-    retries: int = 1  # how often an answer is put to it again where it timed out, ran out of memory or its process died
-    workers: int | None = None  # processes at most; None: one a core
+    timeout: float = 60.0  # seconds per answer
+    memory: float = 4.0  # GiB that a process of a file's verifier may use beyond loading the file; 0: no limit
+    retries: int = 1  # repeats for an answer that timed out, ran out of memory or lost its process
+    workers: int | None = None  # most processes; None: one per core
     name: ClassVar[str] = "verified"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
@@ -71,8 +71,8 @@ class Verified(Combines):
         task, current = world.task, 0
         if isinstance(verify, Located):
             warnings.warn(
-                f"the verifier of task {task.name} is called in this process, where no limit of memory holds and only Python is ended at its limit "
-                "of time, since its problems hold what JSON cannot; give answer and meta as text, numbers, lists and mappings",
+                f"the verifier of task {task.name} is called in this process, where no memory limit holds and the time limit interrupts only Python, "
+                "because its problems hold values that JSON cannot; give answer and meta as text, numbers, lists and mappings",
                 stacklevel=3,
             )
 
@@ -84,7 +84,7 @@ class Verified(Combines):
             return one_by_one([partial(verdict, task, t) for t in asked], self.limits, begun)
 
     def check(self, task: Task) -> None:
-        """Raises UserError where the task has no way to tell, or lacks what its verifier needs of this machine."""
+        """Raises UserError if the task has no judge, verifier or environment, or its verifier cannot run on this machine."""
         for verify in task.verify.all() if isinstance(task.verify, OfSeveral) else [task.verify]:
             if isinstance(verify, Together):
                 verify.check()
@@ -96,10 +96,10 @@ class Verified(Combines):
 
 
 def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> list[Outcome]:
-    """What the task says of each, asked where Verified asks it; before a run, so that nothing is a fact of a step."""
+    """The task's verdict for each trajectory, by the same route as Verified; used before a run, so no fact of a step is recorded."""
     found: dict[str, Outcome] = {}
     for verify, asked in _by_verifier(trajectories, task):
-        if isinstance(verify, Together):  # it has limits of its own
+        if isinstance(verify, Together):  # it has its own limits
             outcomes = [verdict(task, t) for t in asked]
         elif isinstance(verify, Located) and None not in (sent := [_sent(t) for t in asked]):
             outcomes = _from_pool(_pool_of(verify), asked, sent, limits)
@@ -110,8 +110,8 @@ def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> 
 
 
 def verdict(task: Task, trajectory: Trajectory) -> Outcome:
-    """What the task says of one trajectory; errors of its judge or verifier are failures, whatever they are."""
-    if isinstance(trajectory.reward, Failed):  # a rollout may have failed before there was anything to judge
+    """The task's verdict for one trajectory. Every exception of its judge or verifier is a failure."""
+    if isinstance(trajectory.reward, Failed):  # the rollout failed before there was an answer to judge
         return trajectory.reward
     try:
         if task.judge is not None:
@@ -120,7 +120,7 @@ def verdict(task: Task, trajectory: Trajectory) -> Outcome:
         return outcome(task.verify(trajectory.problem, trajectory.completion))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a task's verifier may be a user's
+    except BaseException as error:  # a user's verifier may raise anything
         return failure_of(error, who="the verifier ")
 
 
@@ -134,7 +134,7 @@ def _from_pool(pool: Pool, asked: Sequence[Trajectory], sent: Sequence[Any], lim
 
 
 def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[Verify | None, list[Trajectory]]]:
-    """Trajectories by who judges them: in a mixture the verifier of the task that a problem is of; None: the task's judge, or nobody."""
+    """Trajectories grouped by verifier: in a mixture that of the problem's own task; None: the task's judge, or no verifier."""
     found: dict[int, tuple[Verify | None, list[Trajectory]]] = {}
     for t in trajectories:
         verify = None if task.judge is not None else task.verify.of(t.problem) if isinstance(task.verify, OfSeveral) else task.verify
@@ -143,7 +143,7 @@ def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[V
 
 
 class _Facts:
-    """What was found of some answers, by trajectory; of that, what clock or machine decided is a fact of the step, and obeyed when it is done again."""
+    """Verdicts by trajectory. Those caused by the clock or the machine are facts of the step, reused when the step is repeated."""
 
     def __init__(self, asked: Sequence[Trajectory], world: World, name: str) -> None:
         call = world.call(name)
@@ -163,7 +163,7 @@ def _judgement(value: Outcome) -> Judgement:
 
 
 def _sent(trajectory: Trajectory) -> dict[str, Any] | None:
-    """What the verifier's process is given; None where JSON has no form for it."""
+    """The JSON object sent to the verifier's process; None if JSON cannot represent it."""
     problem = packed({f.name: getattr(trajectory.problem, f.name) for f in fields(Problem)})
     sent = {"problem": problem, "completion": trajectory.completion}
     try:

@@ -1,4 +1,4 @@
-"""The rollout that suits the task: one turn where it only verifies, an episode where it has an environment."""
+"""The default rollout: one turn for tasks that only verify, an episode for tasks with an environment."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gradus.types.returned import check_groups
 
 @dataclass(frozen=True)
 class Auto:
-    """`SingleTurn` for a task without environment, `Episodes(max_turns, history, timeout)` for one with."""
+    """`SingleTurn` for a task without environment, `Episodes(max_turns, history, timeout)` for a task with one."""
 
     max_turns: int = 20
     history: int | None = None
-    timeout: float = 300.0  # seconds that the environment may take for a turn; then the episode has failed
+    timeout: float = 300.0  # seconds for the environment per turn; beyond it the episode has failed
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Judged groups, one a request."""
+        """Judged groups, one per request."""
         rollout = SingleTurn() if world.task.environment is None else Episodes(self.max_turns, self.history, self.timeout)
         return await rollout.run(requests, world)
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})  # where the task has an environment
@@ -36,7 +36,7 @@ async def rolled(rollout: Rollout, requests: Sequence[Request], world: World) ->
 
 
 def one_each(groups: Sequence[Group], requests: Sequence[Request], outer: Any) -> list[Group]:
-    """The groups, one a request. Raises UserError where there are more or fewer, so that `outer` would join what does not belong together."""
+    """The groups, one per request. Raises UserError if the counts differ, because `outer` would then join unrelated groups."""
     if len(groups) != len(requests):
         name = type(outer).__name__
         raise UserError(

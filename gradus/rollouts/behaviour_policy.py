@@ -1,4 +1,4 @@
-"""Another player samples in the place of the one that learns."""
+"""Sampling by another player than the learner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradus.types.parts import Rollout, Task, World
 
 @dataclass(frozen=True)
 class BehaviourPolicy:
-    """Every request goes to `player`; who is to learn from its trajectories says so with `learns_from`. At test time the policy acts."""
+    """Sends every request to `player`. The learning player names it in `learns_from`. At test time the policy acts."""
 
     player: str = "generator"
     rollout: Rollout = Auto()
@@ -24,7 +24,7 @@ class BehaviourPolicy:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether what it gives has to be judged: where that of `rollout` has."""
+        """Whether its trajectories need judging; `rollout` decides."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:

@@ -1,4 +1,4 @@
-"""Answers made in chunks: at a chunk's end the context is reset to the prompt and the last tokens, so it never grows beyond one size."""
+"""Answers in chunks: at the end of a chunk the context is reset to the prompt and some tokens of the trace, so its size is bounded."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Chunked:
-    """A trace of up to `limit` chunks. Chunk 1 answers the prompt q with up to `size` tokens; chunk l > 1 goes on from q + carried tokens
-    with up to size - carry.
+    """A trace of up to `limit` chunks. Chunk 1 answers the prompt q with up to `size` tokens; chunk l > 1 continues from q + carried tokens
+    with up to size - carry tokens.
 
-    Carried are `carry` tokens: the first `head` of the trace and its last carry - head, as tokens, never as text again. Every chunk is a
-    context of the trajectory; only what was sampled in it is an action. The sampling's own limit on tokens is not used.
+    The `carry` carried tokens are the first `head` of the trace and its last carry - head, kept as tokens and never retokenised. Every chunk
+    is a context of the trajectory; only the tokens sampled in it are actions. The sampling's own token limit is not used.
     """
 
-    size: int = 8192  # tokens of a chunk after q, what is carried included
-    carry: int = 4096  # tokens that a reset keeps, below size
-    head: int = 100  # of these, how many come from the start of the trace, where a plan stands
-    limit: int = 5  # chunks of a trace at most
-    at_test: int | None = None  # the same in evaluation; None: as in training
+    size: int = 8192  # tokens of a chunk after q, including carried tokens
+    carry: int = 4096  # tokens kept at a reset, below size
+    head: int = 100  # carried tokens from the start of the trace, which may hold a plan
+    limit: int = 5  # most chunks of a trace
+    at_test: int | None = None  # most chunks in evaluation; None: limit
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
@@ -48,9 +48,9 @@ class Chunked:
         return replace(self, limit=self.limit if self.at_test is None else self.at_test, at_test=None)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in the order of the requests. Raises UserError where a task is played or a chunk does not fit."""
+        """One judged group per request, in order. Raises UserError if the task has an environment or a chunk exceeds the model's context."""
         if world.task.environment is not None:
-            raise UserError(f'task "{world.task.name}" is played in an environment, but this rollout answers in chunks; take another task')
+            raise UserError(f'task "{world.task.name}" has an environment, but this rollout answers in chunks; take another task')
         for request in requests:
             self._check_room(request, world)
         first = await world.sample([limited(request, self.size, world) for request in requests])
@@ -72,7 +72,7 @@ class Chunked:
             )
 
     async def _trace(self, request: Request, index: int, first: Context, world: World) -> tuple[Context, ...]:
-        """The chunks after `first`, until one of them ends by itself or there are `limit`."""
+        """`first` and the chunks after it, until a chunk ends by itself or there are `limit`."""
         assert first.parent is not None
         contexts, said = [first], sampled(first)
         while contexts[-1].ended is Ended.LENGTH and len(contexts) < self.limit:
@@ -86,22 +86,22 @@ class Chunked:
 
 
 def carried(said: np.ndarray, carry: int, head: int) -> np.ndarray:
-    """The first `head` tokens of the trace and its last carry - head; all of it where it has no more than `carry`."""
+    """The first `head` tokens of the trace and its last carry - head; the whole trace if it has at most `carry` tokens."""
     return said if len(said) <= carry else np.concatenate([said[:head], said[len(said) - (carry - head) :]])
 
 
 def sampled(context: Context) -> np.ndarray:
-    """The tokens that were chosen in a context."""
+    """The sampled tokens of a context."""
     return context.tokens[context.chosen]
 
 
 def limited(request: Request, tokens: int, world: World) -> Request:
-    """The request with room for so many new tokens."""
+    """The request with a limit of `tokens` new tokens."""
     return replace(request, sampling=replace(request.sampling or world.sampling, max_tokens=tokens))
 
 
 def traced(request: Request, index: int, contexts: tuple[Context, ...], world: World) -> Trajectory:
-    """The trajectory of a trace; its completion is the text of all chunks, so that an answer may lie across a reset."""
+    """The trajectory of a trace; its completion is the text of all chunks, so that an answer may span a reset."""
     return Trajectory(
         id=trajectory_name(world.step, request, index),
         problem=request.problem,

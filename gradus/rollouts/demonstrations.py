@@ -1,4 +1,4 @@
-"""Answers that problems bring, as trajectories: worked solutions, demonstrated episodes, and pairs of a better and a worse answer."""
+"""The problems' own answers as trajectories: worked solutions, demonstrated episodes, and pairs of a better and a worse answer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gradus.types.parts import Rollout, Task, Turn, World
 
 @dataclass(frozen=True)
 class Demonstrations:
-    """Nothing is sampled: one trajectory a request, the problem's worked solution; where the task has an environment, its demonstrated episode.
+    """One trajectory per request without sampling: the problem's worked solution, or with an environment its demonstrated episode.
 
-    Trajectories have the source "expert" and no log-probabilities. They are not judged: that they are to be imitated is their reward, 1, as
-    the component "demonstration". At test time the policy acts.
+    Trajectories have the source "expert" and no log-probabilities. They are not judged: their reward is 1, as component "demonstration".
+    At test time the policy acts.
     """
 
     @property
@@ -28,18 +28,18 @@ class Demonstrations:
         return Auto()
 
     def judges(self, task: Task) -> bool:
-        """Whether what it gives has to be judged: never."""
+        """Whether its trajectories need judging: never."""
         return False
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One group of one trajectory a request. Raises UserError for a problem that brings no solution."""
+        """One group of one trajectory per request. Raises UserError if a problem has no solution."""
         answers = [given(r, 0, solved(r, world), world, reward=1.0, component="demonstration") for r in requests]
         return [Group(group_name(r), (t,), pool=(1.0,)) for r, t in zip(requests, answers, strict=True)]
 
 
 @dataclass(frozen=True)
 class DemonstratedPairs:
-    """Where a problem brings a better and a worse answer (`chosen` and `rejected`), these two as trajectories; for others `rollout` samples.
+    """For a problem with a better and a worse answer (`chosen` and `rejected`) these two as trajectories; for any other `rollout` samples.
 
     Given answers have the source "expert", no log-probabilities, and the rewards 1 and 0 as the component "preferred".
     """
@@ -51,11 +51,11 @@ class DemonstratedPairs:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether what it gives has to be judged: not where every problem brings its pair."""
+        """Whether its trajectories need judging: not if every problem has a pair."""
         return not {"chosen", "rejected"} <= task.provides
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One group a request, in their order, then what `rollout` gives beyond. Raises UserError for a pair that is not two texts."""
+        """One group per request, in order, then any further groups of `rollout`. Raises UserError if a pair is not two texts."""
         bare = [r for r in requests if not has_pair(r.problem)]
         sampled = iter(await rolled(self.rollout, bare, world) if bare else ())
         asked = [pair(r, world) if has_pair(r.problem) else next(sampled) for r in requests]
@@ -63,7 +63,7 @@ class DemonstratedPairs:
 
 
 def has_pair(problem: Problem) -> bool:
-    """Whether the problem brings a better and a worse answer."""
+    """Whether the problem has a better and a worse answer."""
     return all(problem.meta.get(name) is not None for name in ("chosen", "rejected"))
 
 
@@ -77,7 +77,7 @@ def pair(request: Request, world: World) -> Group:
 
 
 def answer_text(problem: Problem, name: str) -> str:
-    """The text of an answer in the problem's `meta`: a text, or the last message of a chat. Raises UserError for anything else."""
+    """The text of an answer in the problem's `meta`: a text, or the last message of a chat. Raises UserError for any other value."""
     value = problem.meta[name]
     if isinstance(value, Sequence) and not isinstance(value, str) and value and isinstance(value[-1], Mapping):
         value = value[-1].get("content")
@@ -89,7 +89,7 @@ def answer_text(problem: Problem, name: str) -> str:
 
 
 def solved(request: Request, world: World) -> Context:
-    """The context of the problem's worked solution or demonstrated episode. Raises UserError where it brings none."""
+    """The context of the problem's worked solution or demonstrated episode. Raises UserError if it has none."""
     meta = request.problem.meta
     wanted = "solution" if world.task.environment is None else "demonstration"
     if meta.get(wanted) is None:
@@ -100,7 +100,7 @@ def solved(request: Request, world: World) -> Context:
 
 
 def told(prompt: Context, text: str, request: Request, world: World) -> Context:
-    """`prompt` continued with a given answer, its end token included. Raises UserError where both do not fit the model's context."""
+    """`prompt` followed by a given answer, including its end token. Raises UserError if both exceed the model's context."""
     tokens = np.asarray(world.completion_tokens(text, request.player), np.int32)
     length, limit = len(prompt.sequence) + len(tokens), world.context_length(request.player)
     if length > limit:
@@ -112,7 +112,7 @@ def told(prompt: Context, text: str, request: Request, world: World) -> Context:
 
 
 def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> Context:
-    """One growing context of an episode whose observations and actions are given, as a rollout of many turns would have made it."""
+    """One growing context of an episode with given observations and actions, equal to that of a rollout of many turns."""
     first = opening(instruction(request, world.task.system), turns[0][0])
     context = begun(prompt_context(world.tokens(first, request.player)))
     for index, (seen, action) in enumerate(turns):
@@ -124,7 +124,7 @@ def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> 
 
 
 def given(request: Request, index: int, context: Context, world: World, *, reward: float, component: str) -> Trajectory:
-    """A trajectory that no player sampled, with its reward."""
+    """A trajectory from given tokens, with its reward."""
     return Trajectory(
         id=trajectory_name(world.step, replace(request, sample=0), index),
         problem=request.problem,

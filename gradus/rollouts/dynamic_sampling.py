@@ -1,4 +1,4 @@
-"""Sampling on until the step has as many useful groups as it asked for."""
+"""Repeated sampling until the step has the requested number of useful groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from gradus.rollouts.auto import Auto, rolled
 from gradus.selection.filters import Mixed, without_failures
-from gradus.types import Group, Request
+from gradus.types import Group, Request, without_aside
 from gradus.types.parts import Rollout, Selection, World
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import check_kept
@@ -16,15 +16,15 @@ from gradus.types.returned import check_kept
 
 @dataclass(frozen=True)
 class DynamicSampling:
-    """Asks the curriculum for further problems until as many groups as were asked for would be kept, or `rounds` are done.
+    """Asks the curriculum for more problems until the requested number of groups would be kept, or `rounds` are done.
 
-    Each round asks for as many problems as are still missing, so no useful group is thrown away. All groups are returned, those that
-    would be dropped too; the recipe's selection drops them.
+    Each round asks for the missing number of problems only, so no useful group is discarded. All groups are returned, including
+    those to be dropped; the recipe's selection drops them.
     """
 
     rollout: Rollout = Auto()
-    until: Selection = Mixed()  # a selection: a group counts that it keeps
-    rounds: int = 10  # rounds of sampling at most, the first included
+    until: Selection = Mixed()  # a selection; the groups that it keeps count
+    rounds: int = 10  # most rounds of sampling, including the first
 
     def __post_init__(self) -> None:
         check_ranges(self, rounds="[1, inf)")
@@ -34,10 +34,10 @@ class DynamicSampling:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """The judged groups of all rounds. Problems of later rounds carry the tags "refill" and the round: their draws are their own."""
+        """The judged groups of all rounds. Later rounds tag their problems "refill" and the round, so their random draws differ."""
         groups = await rolled(self.rollout, requests, world)
         for index in range(1, self.rounds):
-            whole = without_failures(groups)
+            whole = without_failures(without_aside(groups))
             kept = self.until.keep(whole, world.key)
             check_kept(self.until, kept, whole, world.key)
             missing = len(requests) - len(kept[0])

@@ -1,4 +1,4 @@
-"""What an environment is asked, and what is wrong with its answer: a failure of one episode, with the line of the code that is to be mended."""
+"""Calls of an environment and checks of its answers. An error is a failure of one episode and names the line of the environment's code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradus.types.parts import Environment, Episode, Turn, World
 
 
 def started(environment: Environment, problem: Problem, key: Key, world: World, timeout: float) -> Episode | Failed:
-    """A running episode, or why there is none: an environment that raises is a failure of this episode, not of the run."""
+    """A running episode, or its failure. An environment that raises fails this episode, not the run."""
     try:
         with interrupted(timeout):
             episode = environment.start(problem, key, world)
@@ -25,10 +25,10 @@ def started(environment: Environment, problem: Problem, key: Key, world: World, 
         return Failed(f"the environment did not start within {timeout:g} seconds", FailureKind.TIMEOUT)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # sys.exit, too
+    except BaseException as error:  # includes sys.exit
         return Failed(f"the environment could not start: {raised_in(error, environment)}", FailureKind.RAISED)
     if not hasattr(episode, "first") or not hasattr(episode, "step"):
-        lacking = f"gave {short(episode)}, which is no episode; it must have `first` (a Turn) and `async def step(self, action)`"
+        lacking = f"gave {short(episode)}, which is not an episode; it must have `first` (a Turn) and `async def step(self, action)`"
         return Failed(f"the environment's start {lacking}{line_of(environment)}")
     if wrong := misfit(episode.first):
         return Failed(f"the environment's first turn {wrong}{line_of(episode)}")
@@ -37,7 +37,7 @@ def started(environment: Environment, problem: Problem, key: Key, world: World, 
 
 
 async def stepped(episode: Episode, action: str, player: str, timeout: float) -> Turn | Failed:
-    """The environment's answer, or what was wrong with it. It may await for `timeout` seconds in all, and compute for as many at a stretch."""
+    """The environment's answer, or its failure. It may await for `timeout` seconds in all, and compute for `timeout` seconds without a break."""
     answer: Any
     try:
         async with asyncio.timeout(timeout) as limit:
@@ -48,12 +48,12 @@ async def stepped(episode: Episode, action: str, player: str, timeout: float) ->
             answer = await Interruptible(asked, timeout)
     except (UserError, GeneratorExit):
         raise
-    except BaseException as error:  # sys.exit, too, and the cancellation of what it awaits itself
+    except BaseException as error:  # includes sys.exit, and cancellation of the environment's own awaits
         task = asyncio.current_task()
         if not isinstance(error, Late) and (isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling())):
             raise
         answer = error
-    if isinstance(answer, Late) or limit.expired():  # also where it caught that
+    if isinstance(answer, Late) or limit.expired():  # also if the environment caught the exception
         return Failed(f"the environment did not answer within {timeout:g} seconds", FailureKind.TIMEOUT)
     if isinstance(answer, BaseException):
         return Failed(f"the environment raised {raised_in(answer, episode)}", FailureKind.RAISED)
@@ -65,7 +65,7 @@ async def stepped(episode: Episode, action: str, player: str, timeout: float) ->
 
 
 def misfit(turn: Any) -> str | None:
-    """What is wrong with what should be a Turn; None where nothing is."""
+    """The defect of an environment's answer as text; None for a valid Turn."""
     if not isinstance(turn, Turn):
         return f"gave {short(turn)} in place of a Turn; return gradus.types.parts.Turn(observation, reward)"
     told = turn.observation
@@ -85,7 +85,7 @@ def _is_message(value: Any) -> bool:
 
 
 def short(value: Any) -> str:
-    """A value in a few words, the same in every process: no address in memory."""
+    """A value in a few words without memory addresses, so that all processes give the same text."""
     if not isinstance(value, str | int | float | bool | list | tuple | dict | None):
         return f"a {type(value).__name__}"
     text = " ".join(repr(value).split())

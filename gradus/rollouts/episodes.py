@@ -1,4 +1,4 @@
-"""Many turns: the player and an environment take turns until one of them ends the episode. Token in, token out."""
+"""Episodes of many turns: the player and an environment act in turn until one of them ends the episode. Contexts grow by tokens."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Seat:
-    """Who plays an episode, and where: the index-th sample of a request in a world."""
+    """One episode's place in a rollout: the index-th sample of a request in a world."""
 
     request: Request
     index: int
     world: World
-    prompts: dict[bytes, Context]  # equal prompts are one context for all episodes of a run, so that what follows shares them
+    prompts: dict[bytes, Context]  # one context per distinct prompt of a run, so that episodes share it as parent
 
 
 @dataclass(frozen=True)
 class Played:
-    """An episode so far: its contexts, the player's actions as text, what the player was told (one turn more), and how it ended."""
+    """An episode so far: its contexts, the player's actions as text, the turns of the environment (one more), and its end."""
 
     turns: tuple[Turn, ...] = ()
     actions: tuple[str, ...] = ()
@@ -39,15 +39,15 @@ class Played:
 
 @dataclass(frozen=True)
 class Episodes:
-    """Plays `request.count` episodes of each problem in the task's environment; all episodes advance at once, so the world can batch them.
+    """Plays `request.count` episodes of each problem in the task's environment. All episodes advance concurrently, so the world can batch them.
 
     Every action token carries the streams `turn` (int32, index of its turn), `state` (int64, a hash of the state in which it was chosen)
-    and `valid` (bool, whether its action was legal). A turn's reward stands at its last action token, as component "environment".
+    and `valid` (bool, whether its action was legal). A turn's reward is at its last action token, as component "environment".
     """
 
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
-    history: int | None = None  # None: one context grows over the episode; k: every turn has its own context, which shows the last k turns
-    timeout: float = 300.0  # seconds that the environment may take for a turn, or to start; then the episode has failed
+    history: int | None = None  # None: one context grows over the episode; k: every turn has its own context with the last k turns
+    timeout: float = 300.0  # seconds for the environment per turn, and to start; beyond it the episode has failed
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})
     plays: ClassVar[str] = "episodes"
 
@@ -59,7 +59,7 @@ class Episodes:
         check_ranges(self, timeout="(0, inf)")
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in the order of the requests. Raises UserError where the task has no environment."""
+        """One judged group per request, in order. Raises UserError if the task has no environment."""
         environment = world.task.environment
         if environment is None:
             raise UserError(
@@ -96,7 +96,7 @@ class Episodes:
             action = world.text(sampled.sequence[len(prompt.sequence) :], player)
             answer = await self._answer(episode, action, seat, t)
             after = Turn("") if isinstance(answer, Failed) else answer
-            kept = () if self.history is None else played.contexts  # the growing context replaces itself
+            kept = () if self.history is None else played.contexts  # the growing context replaces its earlier state
             contexts = (*kept, acted(prompt, sampled, t, played.turns[-1], after))
             played = replace(played, turns=(*played.turns, after), actions=(*played.actions, action), contexts=contexts)
             if isinstance(answer, Failed):
@@ -108,7 +108,7 @@ class Episodes:
         return played
 
     async def _answer(self, episode: Episode, action: str, seat: Seat, turn: int) -> Turn | Failed:
-        """The environment's answer within `timeout`; one that was too late when the step was done before is too late again."""
+        """The environment's answer within `timeout`. A recorded timeout is reused when the step is repeated."""
         world, name = seat.world, trajectory_name(seat.world.step, seat.request, seat.index)
         call = f"environment/{name}/{turn}"
         if (known := world.fact(call)) is not None:
@@ -120,7 +120,7 @@ class Episodes:
         return answer
 
     def _prompt(self, played: Played, seat: Seat) -> Context:
-        """The context from which the next action is sampled."""
+        """The context for sampling the next action."""
         request, world = seat.request, seat.world
         told = played.turns[-1].observation
         if self.history is None and played.contexts:
@@ -132,12 +132,12 @@ class Episodes:
 
 
 def abandoned(world: World, call: str) -> Callable[[float], None]:
-    """Makes it a fact that this call never came back: whoever goes on with a run that was ended for it does not make it again."""
+    """A callback that records the call as timed out, so that a resumed run does not repeat the call."""
     return lambda seconds: world.decide(call, Failed(f"the environment did not come back within {seconds:.0f} seconds", FailureKind.TIMEOUT).told)
 
 
 def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:
-    """Raises UserError where not even the first turn fits, for then no episode of this problem ever can be played."""
+    """Raises UserError if the first turn does not fit the model's context, because then no episode of this problem can be played."""
     if turn == 0:
         length = seat.world.context_length(seat.request.player)
         raise UserError(

@@ -1,4 +1,4 @@
-"""Who edits a library after a batch: a rule that compares what winners and losers wrote, or a language model that puts it into words."""
+"""Extractors edit a library after a batch: by comparison of winners' and losers' answers, or with a language model."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from gradus.types.parts import World
 
 @dataclass(frozen=True)
 class Contrast:
-    """Adds what all winners of a group wrote and none of its losers, and deletes a text whose removal raises the mean reward of a replay.
+    """Adds features found in all answers of a group's winners and in none of its losers'. Deletes a text if a replay without it earns more.
 
-    What is new is tried like what is there: one text after the other, old ones first, each kept unless the batch earns more without it.
+    Texts are tried one after the other, old ones first; each is kept unless the batch earns more without it.
     """
 
-    pattern: str = r"[A-Za-z]{2,}|[^\w\s]"  # what counts as a feature of an answer: words, and signs such as operations
-    form: str = "use {}"  # the text of a feature; {} is what was matched
-    tries: int = 4  # new texts tried a batch, those first that tell in the most groups
+    pattern: str = r"[A-Za-z]{2,}|[^\w\s]"  # regex for the features of an answer: words, and signs such as operations
+    form: str = "use {}"  # the text of a feature; {} is the match
+    tries: int = 4  # new texts tried per batch, those found in most groups first
 
     def __post_init__(self) -> None:
         try:
             re.compile(self.pattern)
         except re.error as error:
-            raise UserError(f'contrast: pattern "{self.pattern}" is no regular expression: {error}') from None
+            raise UserError(f'contrast: pattern "{self.pattern}" is not a regular expression: {error}') from None
         if "{}" not in self.form or self.tries < 0:
             raise UserError(
                 f'contrast: form is "{self.form}" and tries {self.tries}; form must have {{}} for the feature, tries be 0 or more'
@@ -54,18 +54,18 @@ class Contrast:
 
 
 def telling(group: Group, pattern: str) -> list[str]:
-    """The features present in every winner's answer and in no loser's, sorted."""
+    """The features in every winner's answer and in no loser's, sorted."""
     won, lost = ([set(re.findall(pattern, t.completion)) for t in side] for side in winners_and_losers(group))
     return sorted(set.intersection(*won).difference(*lost))
 
 
 @dataclass(frozen=True)
 class Written:
-    """A player tells every answer of a group in a few steps, says why the winners won, and turns what was said into edits."""
+    """A player summarises every answer of a group, gives a reason why the winners won, and turns the reasons into edits."""
 
     player: str = "policy"
-    max_tokens: int = 512  # of each of its answers
-    words: int = 32  # that it is asked to keep a text to
+    max_tokens: int = 512  # per answer of the player
+    words: int = 32  # most words per text, as requested in its prompt
 
     async def edits(self, groups: Sequence[Group], library: Sequence[str], replay: Replay, world: World) -> list[Edit]:
         answers = [(group, t) for group in groups for t in group.trajectories]
@@ -81,7 +81,7 @@ class Written:
         return parsed(text, len(library))
 
     async def _ask(self, world: World, prompts: Sequence[tuple[Problem, tuple[str, ...], str]]) -> list[str]:
-        """The player's answers, all asked for at once; they are never trained on."""
+        """The player's answers, sampled together; they are never trained on."""
         sampling = replace(world.sampling, max_tokens=self.max_tokens, stops=())
         requests = [
             Request(problem, 1, self.player, ({"role": "user", "content": text},), None, sampling, ("library", *tags), trained=False)
@@ -121,7 +121,7 @@ _LINE = re.compile(r"[\W\d]*(?:(add)\W*?:|(modify)\W*([0-9]{1,9})\W*?:|(delete)\
 
 
 def parsed(text: str, count: int) -> list[Edit]:
-    """The edits that the lines of an answer name, for a library of `count` texts; other lines and unknown numbers change nothing."""
+    """The edits in the lines of an answer, for a library of `count` texts. Other lines and unknown numbers are ignored."""
     edits: list[Edit] = []
     for found in filter(None, map(_LINE.fullmatch, text.splitlines())):
         add, modify, changed, delete, removed, body = found.groups()

@@ -1,4 +1,4 @@
-"""A library of short texts that stands in front of every prompt: the state of a rollout, learned by edits after every batch."""
+"""A library of short texts in front of every prompt: the state of a rollout, edited after every batch."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ class Modify:
 
 
 Edit = Add | Delete | Modify
-"""A change of the library; indices are those before any edit. What no edit names is kept."""
+"""A change of the library; indices are those before any edit. Texts without an edit are kept."""
 
 Replay = Callable[[Sequence[str]], Awaitable[float]]
-"""The mean reward of the batch's problems, answered anew with a given library; every library is tried with the same draws."""
+"""The mean reward of new answers to the batch's problems with a given library. Every library is tried with the same random draws."""
 
 
 class Extractor(Protocol):
     async def edits(self, groups: Sequence[Group], library: Sequence[str], replay: Replay, world: World) -> list[Edit]:
-        """What to change, from groups that each have winners and losers."""
+        """The edits, from groups that each have winners and losers."""
         ...
 
 
 @dataclass(frozen=True)
 class Recalling:
-    """Rolls out with the library in front of every prompt, in training and in evaluation; an empty one adds nothing.
+    """Rolls out with the library in front of every prompt, in training and in evaluation. An empty library adds nothing.
 
-    After every batch the extractor sees the groups that have winners and losers; without any it is not asked and nothing changes.
+    After every batch the extractor gets the groups with winners and losers. Without such groups it is not called.
     """
 
     extractor: Extractor
     rollout: Rollout = Auto()
-    words: int = 32  # of a text at most; what is longer is cut
-    most: int | None = None  # texts at most, the oldest go first; None: no limit
+    words: int = 32  # most words per text; longer texts are cut
+    most: int | None = None  # most texts, the oldest are removed first; None: no limit
     heading: str = "Experiences:"
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Recalling:
         return replace(self, rollout=getattr(self.rollout, "test", self.rollout))
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, list[str]]) -> tuple[list[Group], dict[str, list[str]]]:
-        """The judged groups of `rollout`, and the state as it was."""
+        """The judged groups of `rollout`, and the unchanged state."""
         return await self._with(state["library"], requests, world), state
 
     async def _with(self, library: Sequence[str], requests: Sequence[Request], world: World) -> list[Group]:
@@ -77,7 +77,7 @@ class Recalling:
     async def learn(
         self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, list[str]]
     ) -> dict[str, list[str]]:
-        """The library edited by what the batch's mixed groups show."""
+        """The state with the library edited from the batch's mixed groups."""
         library, mixed = state["library"], [g for g in groups if all(winners_and_losers(g))]
         if not mixed:
             return state
@@ -93,7 +93,7 @@ class Recalling:
 
 
 def winners_and_losers(group: Group) -> tuple[list[Trajectory], list[Trajectory]]:
-    """The trajectories with a reward above the group's mean, and those below it; both empty where all rewards are equal."""
+    """The trajectories with a reward above the group's mean, and those below it; both empty if all rewards are equal."""
     judged = [t for t in group.trajectories if t.failed is None]
     if not judged or len({t.value for t in judged}) == 1:
         return [], []
@@ -102,7 +102,7 @@ def winners_and_losers(group: Group) -> tuple[list[Trajectory], list[Trajectory]
 
 
 def numbered(library: Sequence[str]) -> str:
-    """The texts with their indices, a line each."""
+    """The texts with their indices, one per line."""
     return "\n".join(f"[{i}] {text}" for i, text in enumerate(library))
 
 
@@ -112,11 +112,11 @@ def recalled(request: Request, library: Sequence[str], heading: str, system: str
 
 
 def edited(library: Sequence[str], edits: Sequence[Edit], *, words: int, most: int | None = None) -> list[str]:
-    """The library after all edits at once: deleted texts go, modified ones stay in place, new ones follow in order.
+    """The library after all edits at once: deleted texts are removed, modified ones keep their place, new ones follow in order.
 
-    Texts are one line of at most `words` words; empty ones and repetitions are left out. A text that is deleted and modified goes; of
-    several modifications the last counts. Where more than `most` remain the oldest go.
-    Raises: ValueError for an index that the library does not have.
+    Texts are cut to one line of at most `words` words; empty and repeated texts are left out. Deletion wins over modification; of
+    several modifications the last counts. If more than `most` remain the oldest are removed.
+    Raises: ValueError if the library does not have an index.
     """
     for edit in edits:
         if not isinstance(edit, Add) and not 0 <= edit.index < len(library):

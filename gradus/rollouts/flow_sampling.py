@@ -1,4 +1,4 @@
-"""Samples of a flow generator: each request is drawn by the sampler that stands here, each sample a trajectory, each request a group."""
+"""Samples of a flow generator: one trajectory per sample, one group per request."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gradus.types.samplers import Drawing, Ode, Sampler, Sde
 class FlowSampling:
     """Draws `request.count` samples of each problem and has them judged.
 
-    keep "steps": every random step is an action with its log-probability. keep "sample": the sample is the only action, has no
-    log-probability, and what is stored does not depend on how many steps were taken.
+    keep "steps": every random step is an action with its log-probability. keep "sample": the sample is the only action and has no
+    log-probability; the size stored does not depend on the number of steps.
     """
 
     sampler: Sampler = Sde()
@@ -30,11 +30,11 @@ class FlowSampling:
 
     @property
     def test(self) -> FlowSampling:
-        """The rollout of evaluation: finished samples alone."""
+        """The rollout of evaluation: finished samples only."""
         return FlowSampling(self.at_test or self.sampler, "sample", None)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in the order of the requests. Raises UserError where steps are to be kept and none is random."""
+        """One judged group per request, in order. Raises UserError if steps are kept and the sampler has no random step."""
         if self.keep == "steps" and not any(step.spread > 0 for step in self.sampler.path()):
             raise UserError(
                 f"generated: {self.sampler} takes no random step, so there is no action to keep; take a sampler with noise (Sde), "

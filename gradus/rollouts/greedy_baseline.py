@@ -1,4 +1,4 @@
-"""A greedy answer beside the samples of every problem: what the policy would say without chance, for comparison alone."""
+"""A greedy answer in addition to the samples of every problem, for comparison only."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class WithGreedyBaseline:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in their order; all are sampled together. Raises UserError where `rollout` gives others."""
+        """One judged group per request, in order; all are sampled together. Raises UserError if `rollout` gives more or fewer groups."""
         asked = [*requests, *(greedy(r, world) for r in requests)]
         judged = one_each(await rolled(self.rollout, asked, world), asked, self)
         return [joined(group, probe) for group, probe in zip(judged[: len(requests)], judged[len(requests) :], strict=True)]
 
 
 def greedy(request: Request, world: World) -> Request:
-    """One sample of the request at temperature 0, for a value only."""
+    """One sample of the request at temperature 0, not trained on."""
     sampling = replace(request.sampling or world.sampling, temperature=0.0)
     return replace(request, count=1, sampling=sampling, tags=(*request.tags, "greedy"), trained=False)
 
 
 def joined(group: Group, probe: Group) -> Group:
-    """The group with the probe's trajectories at its end; the pool stays that of the samples."""
+    """The group with the probe's trajectories at its end; its pool is unchanged."""
     return group.but(trajectories=(*group.trajectories, *probe.trajectories))

@@ -1,4 +1,4 @@
-"""The names of groups and trajectories: deterministic, and unique within a run."""
+"""Names of groups and trajectories: deterministic, and unique within a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gradus.types import Request
 
 
 def group_name(request: Request) -> str:
-    """problem id, then the player where it is not the policy, then the tags, joined by '/'."""
+    """The problem id, then the player unless it is the policy, then the tags, joined by '/'."""
     player = () if request.player == "policy" else (request.player,)
     return "/".join(str(part) for part in (request.problem.id, *player, *request.tags))
 

@@ -1,4 +1,4 @@
-"""Answers that go on being written while the weights change: what a step does not finish is gone on with by the next one's policy."""
+"""Answers written over several steps while the weights change: the next step's policy continues unfinished ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True, eq=False)
 class Flight:
-    """A group that is being written: its request, the step in which it began, its prompt, its answers so far."""
+    """A group in progress: its request, its first step, its prompt, its answers so far."""
 
     request: Request
     since: int
@@ -27,20 +27,20 @@ class Flight:
     answers: tuple[Context, ...]
 
     def open(self, limit: int) -> list[int]:
-        """The answers that are not finished: cut by a part's end, with room for more."""
+        """The indices of the unfinished answers: cut at the end of a part, with room for more tokens."""
         return [i for i, a in enumerate(self.answers) if a.ended is Ended.LENGTH and a.actions < limit]
 
 
 @dataclass(frozen=True)
 class InFlight:
-    """Every step each answer grows by a part of its limit; groups that are finished are returned, the others stay in flight.
+    """Every step each answer grows by a part of its limit. Finished groups are returned, the others stay in flight.
 
-    The next step goes on with them at the token where they stand, under the weights that it finds. So the tokens of an answer may come from
-    several versions of the policy, each with its own version and log-probability, and none is older than `parts` - 1 steps. Every group comes
-    back within `parts` steps: on average as many as are asked for, in the first steps fewer or none. At test time the policy answers in one go.
+    The next step continues them at their last token with its own weights. So the tokens of an answer may come from several versions of the
+    policy, each with its own version and log-probability, and none is older than `parts` - 1 steps. Every group is returned within `parts`
+    steps: on average as many as requested, in the first steps fewer or none. At test time the policy answers without interruption.
     """
 
-    parts: int = 4  # steps over which an answer as long as its limit is written; 1: in one go, and nothing is ever in flight
+    parts: int = 4  # steps to write an answer of the limit's length; 1: no answer stays in flight
     plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
@@ -54,9 +54,9 @@ class InFlight:
         return {"flights": []}
 
     async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
-        """The judged groups that are finished, oldest first, and those in flight. Raises UserError where the task is played over many turns."""
+        """The judged finished groups, oldest first, and the state with the groups in flight. Raises UserError if the task has an environment."""
         if world.task.environment is not None:
-            raise UserError(f'task "{world.task.name}" is played in an environment, but this rollout has one turn; set --rollout Episodes')
+            raise UserError(f'task "{world.task.name}" has an environment, but this rollout has one turn; set --rollout Episodes')
         flights = [*(flight_of(kept) for kept in state["flights"]), *(launched(r, world) for r in requests)]
         flights = await self._advanced(flights, world)
         left = [f for f in flights if f.open(limit(f, world))]
@@ -65,7 +65,7 @@ class InFlight:
         return await world.judge(groups), {"flights": [kept_flight(f) for f in left]}
 
     async def _advanced(self, flights: Sequence[Flight], world: World) -> list[Flight]:
-        """All flights with every unfinished answer one part longer, sampled together."""
+        """All flights with every unfinished answer one part longer; all parts are sampled together."""
         jobs = [(n, i) for n, f in enumerate(flights) for i in f.open(limit(f, world))]
         chunks = await world.sample([self._next(flights[n], i, world) for n, i in jobs])
         answers = [list(f.answers) for f in flights]
@@ -83,24 +83,24 @@ class InFlight:
 
 
 def launched(request: Request, world: World) -> Flight:
-    """A group of which nothing is written yet."""
+    """A group whose answers are still empty."""
     prompt = flat_prompt(world.prompt(request) if request.at is None else prompt_context(world.prompt(request).sequence[: request.at]))
     return Flight(replace(request, prompt=None, at=None), world.step, prompt, (begun_answer(prompt),) * request.count)
 
 
 def limit(flight: Flight, world: World) -> int:
-    """The most tokens of an answer."""
+    """The limit of an answer in tokens."""
     return (flight.request.sampling or world.sampling).max_tokens
 
 
 def named(flight: Flight, world: World) -> Request:
-    """The request under the name that it has in this step: one that began earlier says when, for its problem may come again."""
+    """The request with its name in this step. An earlier one is tagged with its first step, because its problem may be drawn again."""
     request = flight.request
     return request if flight.since == world.step else replace(request, tags=(*request.tags, "since", flight.since))
 
 
 def grown(answer: Context, new: Context) -> Context:
-    """The answer with the tokens that were sampled after it."""
+    """The answer followed by newly sampled tokens."""
     return replace(
         answer,
         tokens=np.concatenate([answer.tokens, new.tokens]),
@@ -117,7 +117,7 @@ def _joined(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None
 
 
 def stopped(answer: Context, new: int, stops: Sequence[str], world: World, player: str) -> Context:
-    """The answer cut where its text first holds a stop string that began before its last `new` tokens, and so was not seen by who sampled them."""
+    """The answer cut at its first stop string across parts: the sampler of the last `new` tokens cannot see a stop string that began before them."""
     if not any(stop in world.text(answer.tokens, player) for stop in stops):
         return answer
     ends = range(len(answer.tokens) - new + 1, len(answer.tokens) + 1)
@@ -129,7 +129,7 @@ def stopped(answer: Context, new: int, stops: Sequence[str], world: World, playe
 
 
 def grouped(flight: Flight, world: World) -> Group:
-    """The finished group, not yet judged; notes from how many versions of the policy its answers come."""
+    """The finished group, not yet judged. Notes the number of policy versions in each answer."""
     request = named(flight, world)
     for answer in flight.answers:
         if answer.versions is not None:

@@ -1,4 +1,4 @@
-"""Every answer also read under the prompt of another problem: what two players make of it there is kept beside it."""
+"""Every answer also scored under another problem's prompt, by two players. The log-ratios are stored with the answer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ STREAM = "mismatched"
 class MismatchedPrompts:
     """The trajectories of `rollout` with the stream "mismatched": log pi - log pi_reference of their actions under the next group's prompt.
 
-    A sum over an answer is one draw of the log-ratio where the answer does not belong; their mean over a batch estimates how far the policy
-    has moved as a whole. The last group takes the prompt of the first. A prompt too long for the model's context loses its beginning.
+    The sum over an answer is one sample of the log-ratio for a prompt that it does not answer; the mean over a batch estimates the policy's
+    overall shift. The last group takes the prompt of the first. A prompt too long for the model's context loses its beginning.
     """
 
     rollout: Rollout = Auto()
@@ -35,11 +35,11 @@ class MismatchedPrompts:
         return getattr(self.rollout, "test", self.rollout)
 
     def judges(self, task: Task) -> bool:
-        """Whether what it gives has to be judged: where that of `rollout` has."""
+        """Whether its trajectories need judging; `rollout` decides."""
         return bool(getattr(self.rollout, "judges", lambda _: True)(task))
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """The judged groups of `rollout`, every context that has actions with its stream."""
+        """The judged groups of `rollout`; every context with actions gets its stream."""
         groups = await rolled(self.rollout, requests, world)
         own = [c for g in groups for t in g.trajectories for c in t.contexts if c.actions]
         limit = world.context_length(self.player)
@@ -59,7 +59,7 @@ class MismatchedPrompts:
 
 
 def borrowed(groups: Sequence[Group]) -> list[np.ndarray]:
-    """For every group the prompt of the group after it that has an action, the first following the last; its own where it is alone."""
+    """For every group the prompt of the next group with an action, the first following the last; its own if it is the only one."""
     prompts = [next((opening(c) for t in g.trajectories for c in t.contexts if c.actions), None) for g in groups]
     circle = [*prompts[1:], *prompts]
     found = [next((p for p in circle[i : i + len(groups)] if p is not None), None) for i in range(len(groups))]
@@ -72,7 +72,7 @@ def opening(context: Context) -> np.ndarray:
 
 
 def exchanged(context: Context, prompt: np.ndarray, limit: int) -> Context:
-    """The context from its first action on, under another prompt, of which the end is kept where both exceed `limit` tokens."""
+    """The context from its first action on, under another prompt. The prompt loses its beginning if both exceed `limit` tokens."""
     start = int(context.action_positions[0])
     tokens = context.sequence[start:]
     chosen = np.zeros(len(tokens), bool)

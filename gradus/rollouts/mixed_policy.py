@@ -1,4 +1,4 @@
-"""The worked solution that a problem brings as one of its group's answers, compared with those that were sampled."""
+"""The problem's worked solution as one of its group's answers, together with sampled ones."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gradus.types.parts import Rollout, World
 
 @dataclass(frozen=True)
 class MixedPolicy:
-    """Of every group's answers the last is the problem's worked solution (or demonstrated episode), with the source "expert".
+    """The last answer of every group is the problem's worked solution (or demonstrated episode), with the source "expert".
 
-    It is judged like the others; a demonstrated episode, which was played before, has the reward 1. A group of one is sampled and has the
-    solution beside it. At test time the policy acts alone.
+    It is judged like the others; a demonstrated episode, which is not replayed, has the reward 1. A group of one has one sample and the
+    solution. At test time the policy acts alone.
     """
 
     rollout: Rollout = Auto()
@@ -28,7 +28,7 @@ class MixedPolicy:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in their order. Raises UserError for a problem without a solution, and where `rollout` gives other groups."""
+        """One judged group per request, in order. Raises UserError if a problem has no solution or `rollout` gives more or fewer groups."""
         asked = [replace(r, count=max(1, r.count - 1)) for r in requests]
         experts = [written(r, world) for r in asked]
         if world.task.environment is None:
@@ -40,7 +40,7 @@ class MixedPolicy:
 
 
 def written(request: Request, world: World) -> Group:
-    """The solution as a group of its own, named as the sample after the last."""
+    """The solution as its own group, numbered after the last sample."""
     index = request.sample + request.count
     trajectory = given(request, index, solved(request, world), world, reward=1.0, component="demonstration")
     return Group(group_name(request), (trajectory,), pool=(1.0,))

@@ -1,4 +1,4 @@
-"""Text put in front of a prompt or under it: prompts of chat messages keep their form, raw text stays raw."""
+"""Text added before or after a prompt: chat messages stay chat messages, raw text stays raw text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ Prompt = str | tuple[Message, ...]
 
 
 def prompt_of(request: Request, system: str | None) -> Prompt:
-    """What the world would sample the request from: its own prompt, else the problem's under the task's system message.
+    """The request's own prompt, else the problem's under the task's system message.
 
-    Raises UserError where the request goes on from tokens, under which no text can be put.
+    Raises UserError if the request continues from tokens, because no text can be added to them.
     """
     if isinstance(request.prompt, Context):
-        raise UserError(f"problem {request.problem.id} goes on from a context; text can only be added to a prompt of messages or raw text")
+        raise UserError(f"problem {request.problem.id} continues from a context; text can only be added to a prompt of messages or raw text")
     if request.prompt is not None:
         return request.prompt
     if request.problem.text is not None:
@@ -25,12 +25,12 @@ def prompt_of(request: Request, system: str | None) -> Prompt:
 
 
 def before(prompt: Prompt, text: str) -> Prompt:
-    """The prompt with lines put in front of the first user message; raw text begins with them."""
+    """The prompt with the text's lines before the first user message; raw text begins with them."""
     return _changed(prompt, lambda content: f"{text}\n{content}", first=True)
 
 
 def after(prompt: Prompt, text: str) -> Prompt:
-    """The prompt with lines put under the last user message; raw text ends with them."""
+    """The prompt with the text's lines after the last user message; raw text ends with them."""
     return _changed(prompt, lambda content: f"{content}\n{text}", first=False)
 
 

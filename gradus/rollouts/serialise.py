@@ -1,4 +1,4 @@
-"""Requests and half-written answers as plain state, so that a rollout can go on with them in a later step, or after a restart."""
+"""Requests and unfinished answers as plain state, so that a rollout can continue them in a later step or after a restart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradus.types.packing import packed, unpacked
 
 
 def kept_request(request: Request) -> dict[str, Any]:
-    """A request less its prompt, as plain state. Raises UserError where it says how to draw, which is a part and no state."""
+    """A request without its prompt, as plain state. Raises UserError if the request has a drawing rule, which is a part and not state."""
     if request.how is not None:
         raise UserError(
             f"problem {request.problem.id} is drawn by {type(request.how).__name__}, which cannot wait for a later step; take --rollout FlowSampling"
@@ -25,7 +25,7 @@ def kept_request(request: Request) -> dict[str, Any]:
 
 
 def request_of(kept: Mapping[str, Any]) -> Request:
-    """The inverse of `kept_request`; its prompt is the problem's own."""
+    """The inverse of `kept_request`; the prompt is the problem's own."""
     return Request(
         **{
             **kept,
@@ -37,13 +37,13 @@ def request_of(kept: Mapping[str, Any]) -> Request:
 
 
 def kept_answer(context: Context) -> dict[str, Any]:
-    """What was sampled in a context so far, as plain state."""
+    """The tokens sampled in a context so far, as plain state."""
     arrays = {"tokens": context.tokens, "logprobs": context.logprobs, "versions": context.versions}
     return {**arrays, "temperature": context.temperature, "ended": context.ended.value}
 
 
 def answer_of(kept: Mapping[str, Any], prompt: Context) -> Context:
-    """The inverse of `kept_answer`: the answer under its prompt, every token of it chosen."""
+    """The inverse of `kept_answer`: the answer after its prompt, with all its tokens chosen."""
     logprobs, versions = (None if kept[name] is None else np.asarray(kept[name]) for name in ("logprobs", "versions"))
     return Context(
         tokens=np.asarray(kept["tokens"]),
@@ -57,11 +57,11 @@ def answer_of(kept: Mapping[str, Any], prompt: Context) -> Context:
 
 
 def begun_answer(prompt: Context) -> Context:
-    """An answer of no token yet."""
+    """An empty answer."""
     none = np.zeros(0, np.int32)
     return Context(none, np.zeros(0, bool), np.zeros(0, np.float32), none, parent=(prompt, len(prompt.sequence)), ended=Ended.LENGTH)
 
 
 def flat_prompt(context: Context) -> Context:
-    """The whole sequence of a context as a prompt of its own."""
+    """The whole sequence of a context as its own prompt."""
     return context if context.parent is None and not context.actions else prompt_context(context.sequence)

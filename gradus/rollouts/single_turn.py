@@ -1,4 +1,4 @@
-"""One turn: every sample of a request is a trajectory, every request a group."""
+"""One turn: every sample is a trajectory, every request a group."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SingleTurn:
     plays: ClassVar[str] = "answers"
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in the order of the requests. Raises UserError where the task is played over many turns."""
+        """One judged group per request, in order. Raises UserError if the task has an environment."""
         if world.task.environment is not None:
-            raise UserError(f'task "{world.task.name}" is played in an environment, but this rollout has one turn; set --rollout Episodes')
+            raise UserError(f'task "{world.task.name}" has an environment, but this rollout has one turn; set --rollout Episodes')
         samples = await world.sample(requests)
         groups = [
             Group(group_name(request), tuple(one_turn(request, i, context, world) for i, context in enumerate(contexts)))

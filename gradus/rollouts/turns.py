@@ -1,4 +1,4 @@
-"""How a context grows turn by turn, and how a turn is put to a player. Tokens are only ever appended; text is never tokenised again."""
+"""Turns in contexts: how a context grows, and how an observation becomes a prompt. Tokens are only appended; text is never retokenised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Observation = str | tuple[Message, ...]
 
 
 def state_hash(turn: Turn) -> int:
-    """int64 of the state in which the player acts next: of its key, or of the observation where the environment names no state."""
+    """int64 hash of the state before the player's next action: of the environment's state key, or of the observation if it gives none."""
     text = f"state:{turn.state}" if turn.state is not None else f"observation:{plain(turn.observation)}"
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 
@@ -26,9 +26,9 @@ def plain(observation: Observation) -> str:
 
 
 def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
-    """What stands before the first observation: the task's system message, then the request's own messages or the problem's.
+    """The messages before the first observation: the task's system message, then the request's own messages or the problem's.
 
-    Raises UserError where the request goes on from a context: an environment cannot be started in the middle.
+    Raises UserError if the request continues from a context, because an environment cannot start in the middle of an episode.
     """
     prompt = request.prompt if request.prompt is not None else request.problem.messages or request.problem.text or ()
     if not isinstance(prompt, (str, tuple)):
@@ -40,7 +40,7 @@ def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
 
 
 def opening(messages: tuple[Message, ...], observation: Observation) -> tuple[Message, ...]:
-    """The instruction with an observation under it, in one user message where both are the user's; an empty one adds nothing."""
+    """The instruction followed by an observation, in one user message if both are from the user. An empty observation adds nothing."""
     if not isinstance(observation, str):
         return (*messages, *observation)
     if messages and not observation:
@@ -51,7 +51,7 @@ def opening(messages: tuple[Message, ...], observation: Observation) -> tuple[Me
 
 
 def recalled(turns: Sequence[Turn], actions: Sequence[str], history: int) -> str:
-    """The last `history` turns (observation, then '> action') and the current observation, one under another; empty ones take no line."""
+    """The last `history` turns (observation, then '> action') and the current observation, one per line; empty ones are left out."""
     first = max(0, len(actions) - history)
     past = [
         line
@@ -62,7 +62,7 @@ def recalled(turns: Sequence[Turn], actions: Sequence[str], history: int) -> str
 
 
 def begun(prompt: Context) -> Context:
-    """A context that goes on from all of `prompt` and has no token of its own yet."""
+    """A context that continues from all of `prompt` and has no token of its own yet."""
     none = np.zeros(0, np.int32)
     streams: Frozen[np.ndarray] = Frozen(turn=none, state=np.zeros(0, np.int64), valid=np.zeros(0, bool))
     parent = (prompt, len(prompt.sequence))
@@ -70,11 +70,11 @@ def begun(prompt: Context) -> Context:
 
 
 def acted(context: Context, sampled: Context, index: int, before: Turn, after: Turn) -> Context:
-    """The context with the action appended that was sampled from it in turn `index`, and what the environment gave for it."""
+    """The context extended by the action sampled from it in turn `index`, with the environment's reward and verdict for it."""
     tokens = sampled.sequence[len(context.sequence) :]
     count = len(tokens)
     if count == 0:
-        raise ValueError("an action has no token: the world must sample at least one, the end token included")
+        raise ValueError("an action has no token: the world must sample at least one, including the end token")
     rows = {"turn": np.int32(index), "state": np.int64(state_hash(before)), "valid": np.bool_(after.valid)}
     streams = {name: np.concatenate([context.streams[name], np.full(count, row)]) for name, row in rows.items()}
     reward = ((context.actions + count - 1, "environment", float(after.reward)),) if after.reward else ()
@@ -92,17 +92,17 @@ def acted(context: Context, sampled: Context, index: int, before: Turn, after: T
 
 
 def _joined(old: np.ndarray | None, new: np.ndarray | None, count: int) -> np.ndarray | None:
-    """Rows of all actions so far; None where the policy gives none."""
+    """Rows of all actions so far; None if the policy gives none."""
     return None if old is None or new is None else np.concatenate([old, new[-count:]])
 
 
 def closed(context: Context, follow: np.ndarray) -> np.ndarray:
-    """What `follow` adds after the action: without its first token where the action already ended with it (the sampled end token)."""
+    """The tokens of `follow` to append after the action; without the first one if the action already ended with it (the sampled end token)."""
     return follow[1:] if len(follow) and len(context.tokens) and context.tokens[-1] == follow[0] else follow
 
 
 def observed(context: Context, tokens: np.ndarray) -> Context:
-    """The context with tokens appended that no player chose."""
+    """The context extended by tokens that no player chose."""
     tokens = np.asarray(tokens, np.int32)
     chosen = np.concatenate([context.chosen, np.zeros(len(tokens), bool)])
     return replace(context, tokens=np.concatenate([context.tokens, tokens]), chosen=chosen)

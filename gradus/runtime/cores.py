@@ -1,4 +1,4 @@
-"""How many processor cores this process may use."""
+"""The number of processor cores that this process may use."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")  # "MICROSECONDS PERIOD" of a container, 
 
 
 def usable_cores() -> int:
-    """Cores that this process is bound to, within the quota of its container; at least 1."""
+    """Cores that this process is bound to, limited by the quota of its container; at least 1."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
-        time, period = map(int, QUOTA.read_text().split())  # "max" is no number: there is no quota
+        time, period = map(int, QUOTA.read_text().split())  # "max" means no quota; int() then raises ValueError
         return max(1, min(bound, time // period))
     return bound

@@ -1,4 +1,4 @@
-"""How much memory a device has to spare, a limit on what this process takes of it, and work that is done in smaller parts where it runs out."""
+"""Memory of a device: the free bytes, a limit for this process, and work in smaller parts when memory runs out."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ T = TypeVar("T")
 MEMINFO = Path("/proc/meminfo")
 STATUS = Path("/proc/self/status")
 CGROUP = Path("/sys/fs/cgroup")
-SHARE = 0.95  # of what is free when a run starts: its limit where none is named
+SHARE = 0.95  # the default limit of a run, as a share of the memory that is free at its start
 REMEDIES = (
-    "lower --max_tokens, use a smaller model, or --players.policy.model Adapter; for a language model --recompute true, "
-    "and --precision bfloat16 on a GPU, need less too"
+    "lower --max_tokens, use a smaller model, or --players.policy.model Adapter; for a language model --recompute true "
+    "needs less, too, and on a GPU --precision bfloat16"
 )
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt, in malloc.h
-_SIGNS = (  # what libraries below Python say when an allocation is refused
+_SIGNS = (  # messages of C libraries when an allocation fails
     "can't allocate memory",
     "not enough memory",
     "out of memory",
@@ -39,7 +39,7 @@ _SIGNS = (  # what libraries below Python say when an allocation is refused
 
 
 def free_memory(device: torch.device | str = "cpu") -> int | None:
-    """Bytes that can still be taken on a device, within the limits of this process and its container; None where the system does not say."""
+    """Bytes that this process can still take on a device, within its limit and that of its container; None if the system does not say."""
     device = torch.device(device)
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0]) + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -52,9 +52,9 @@ def free_memory(device: torch.device | str = "cpu") -> int | None:
 
 
 def keep_freed_memory() -> None:
-    """What this process frees stays with it, to be taken again, up to a gigabyte, and in pieces of up to a quarter of one; glibc only.
+    """Lets this process keep freed memory for reuse: up to 1 GiB, in pieces of up to 256 MiB; glibc only.
 
-    By itself the C library gives large pieces back to the system and asks for them again at every step, and the system fills each page with
+    By default the C library returns large pieces to the system and takes them again at every step, and the system fills each page with
     zeros: measured as a sixth of an update's time at 13,000 tokens and a width of 256.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
@@ -71,13 +71,13 @@ def _read(file: Path) -> str:
 
 
 def status(name: str) -> int | None:
-    """Bytes of a line of /proc/self/status; None where there is none."""
+    """Bytes of a line of /proc/self/status; None if the line is missing."""
     found = re.search(rf"^{name}:\s+(\d+) kB", _read(STATUS), re.M)
     return int(found[1]) * 1024 if found else None
 
 
 def _left_of_limit() -> int | None:
-    """Bytes of private memory that the limit of this process leaves; None: it has none, or the system does not say."""
+    """Bytes of private memory left below the limit of this process; None: no limit, or the system does not say."""
     try:
         import resource
     except ImportError:
@@ -89,11 +89,12 @@ def _left_of_limit() -> int | None:
 
 @contextmanager
 def limited(size: int | None, device: torch.device | str = "cpu") -> Iterator[int | None]:
-    """Within it this process takes at most `size` bytes of the device's memory (None: a share of what is free now): beyond that PyTorch raises.
+    """A context in which this process takes at most `size` bytes of the device's memory; PyTorch raises beyond that.
 
-    Gives the limit in bytes, None where there is none. On the CPU what other programs take later is not known: the limit is that of one process.
-    It limits private memory (RLIMIT_DATA), which counts all that was asked for, touched or not, and was not given back.
-    Raises: UserError for a size below what the process has in use already, or above the device's memory.
+    `size` None: a share of the free memory on the CPU, no limit on CUDA. Yields the limit in bytes, None without one. On the CPU the limit
+    is that of one process, and later use by other programs is not known. It limits private memory (RLIMIT_DATA): all memory that was asked
+    for and not returned, touched or not.
+    Raises: UserError if `size` is below the memory in use already, or above the device's memory.
     """
     device = torch.device(device)
     if device.type == "cuda":
@@ -123,7 +124,7 @@ def limited(size: int | None, device: torch.device | str = "cpu") -> Iterator[in
 
 @contextmanager
 def _cuda_limit(size: int | None, device: torch.device) -> Iterator[None]:
-    if size is None:  # CUDA raises by itself
+    if size is None:  # CUDA raises without a limit
         yield
         return
     total = torch.cuda.get_device_properties(device).total_memory
@@ -137,38 +138,38 @@ def _cuda_limit(size: int | None, device: torch.device) -> Iterator[None]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory has run out: of PyTorch, NumPy, Arrow or Python, on the CPU or a GPU."""
+    """Whether an error of PyTorch, NumPy, Arrow or Python means that memory ran out, on the CPU or a GPU."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(sign in str(error) for sign in _SIGNS)
 
 
 def attempt(work: Callable[[], T]) -> tuple[T | None, str | None]:
-    """(what the work gives, None), or (None, what was said) where memory ran out. What a failed attempt held is given back."""
+    """(result, None), or (None, message) if memory ran out. The memory of a failed attempt is freed."""
     try:
         return work(), None
     except (MemoryError, RuntimeError) as error:
         if not out_of_memory(error):
             raise
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
-    # only here have the frames of the failed attempt, and their tensors, gone with the error
+    # after the except block: until then the error keeps the frames of the failed attempt, and their tensors, alive
     release()
     return None, said
 
 
 def release() -> None:
-    """Gives back to the system, or to the device, what was freed."""
+    """Returns freed memory to the system, or to the device."""
     gc.collect()
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
     try:
         ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError, TypeError):  # a C library that has no such function
+    except (OSError, AttributeError, TypeError):  # a C library without this function
         return
 
 
 class Record(Protocol):
-    """Where it is written down how work was split, so that a step which is done again is split alike. A run's world is one."""
+    """A store for the sizes of split work, so that a repeated step is split alike. A run's world is one."""
 
     def call(self, name: str) -> str: ...
     def fact(self, call: str) -> str | None: ...
@@ -176,10 +177,10 @@ class Record(Protocol):
 
 
 def fitting(player: Any, contexts: Sequence[Context], work: Callable[[int], T], record: Record | None) -> T:
-    """work(tokens of a micro-batch), done again with fewer each time that memory runs out; the player keeps the smaller number from then on.
+    """work(tokens per micro-batch), repeated with fewer tokens each time that memory runs out. The player keeps the smaller number.
 
-    The number is a fact of the step where it changed. The work must come to the same with any number, and begin anew each time.
-    Raises: UserError where every micro-batch holds one sequence already.
+    A changed number becomes a fact of the step. The result of `work` must not depend on the number, and each call must start afresh.
+    Raises: UserError if every micro-batch holds one sequence already.
     """
     call = record.call(f"micro/{player.name}") if record is not None else ""
     known = record.fact(call) if record is not None else None
@@ -196,7 +197,7 @@ def fitting(player: Any, contexts: Sequence[Context], work: Callable[[int], T], 
 
 
 def _smaller(player: Any, contexts: Sequence[Context], tokens: int, said: str) -> int:
-    """Half as many tokens, or as often halved as it takes for more micro-batches."""
+    """The tokens, halved until there are more micro-batches. Raises UserError if there cannot be more."""
     now = player.policy.micro_batches(contexts, tokens)
     smaller = tokens // 2
     while smaller >= 1 and len(player.policy.micro_batches(contexts, smaller)) <= len(now):
@@ -211,16 +212,16 @@ def _smaller(player: Any, contexts: Sequence[Context], tokens: int, said: str) -
 
 
 def in_parts(items: Sequence[Any], work: Callable[[Sequence[Any]], Sequence[T]], most: int | None, what: str) -> tuple[list[T], int | None]:
-    """work(items), at most `most` at a time (None: all), and half as many each time that memory runs out; and how many that came to.
+    """(results of work(items), most): at most `most` items at a time (None: all), and half as many each time that memory runs out.
 
-    Raises: UserError where one item is too many.
+    Raises: UserError if memory runs out for one item.
     """
     done: list[T] = []
     while len(done) < len(items):
         part = items[len(done) : len(done) + (most or len(items))]
         found, said = attempt(lambda part=part: work(part))  # type: ignore[misc]
         if found is not None:
-            done += [made for made, _ in zip(found, part, strict=True)]  # too few would be asked for again for ever
+            done += [made for made, _ in zip(found, part, strict=True)]  # strict: with too few results the loop would never end
         elif len(part) == 1:
             raise UserError(f"memory ran out for one {what} ({said}): {REMEDIES}; or allow more with --memory")
         else:

@@ -1,4 +1,4 @@
-"""How many threads the processor's arithmetic uses."""
+"""The number of PyTorch's threads on the CPU."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ SMALL = 8_000_000  # parameters
 
 
 def threads_for(parameters: int, cores: int, environment: Mapping[str, str]) -> int | None:
-    """One thread for a network below eight million parameters, else None: as PyTorch has it. What OMP_NUM_THREADS says goes first.
+    """1 for a network below eight million parameters on several cores; else, or if OMP_NUM_THREADS is set, None: PyTorch's own number.
 
-    The products of a small network are over before a second thread has joined, and on a machine that does anything else the threads wait for
-    each other: measured with the built-in model, a run of 60 s with one thread took 280 s with two beside another process.
+    The matrix products of a small network end before a second thread joins, and on a busy machine the threads wait for each other: measured
+    with the built-in model, a run of 60 s with one thread took 280 s with two threads beside another process.
     """
     if "OMP_NUM_THREADS" in environment or parameters >= SMALL or cores < 2:
         return None
@@ -20,7 +20,7 @@ def threads_for(parameters: int, cores: int, environment: Mapping[str, str]) -> 
 
 
 def use_threads(parameters: int) -> None:
-    """Sets PyTorch's threads for a network of so many parameters."""
+    """Sets the number of PyTorch's threads for a network of this size."""
     import torch
 
     chosen = threads_for(parameters, os.cpu_count() or 1, os.environ)

@@ -1,5 +1,7 @@
-"""An end for what this process computes for too long. A timer of the system interrupts what Python runs in the main thread: a loop, a sleep, a
-regular expression, the power of two long numbers. It cannot interrupt what a C library does in one operation, nor other threads.
+"""A time limit for code in this process.
+
+A system timer interrupts Python code in the main thread: a loop, a sleep, a regular expression, the power of two long numbers. It cannot
+interrupt one operation of a C library, nor other threads.
 """
 
 from __future__ import annotations
@@ -13,19 +15,19 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_MOST = 1e9  # seconds that a timer can be set to, and more than thirty years
-_AGAIN = 1.0  # seconds after which code that has caught its interruption is interrupted again
+_MOST = 1e9  # seconds, over thirty years; a timer can be set to it
+_AGAIN = 1.0  # seconds between interruptions of code that swallows the exception
 
 
 class Late(KeyboardInterrupt):
-    """Raised inside: what catches every Exception, or all but an interruption from the keyboard, lets it through."""
+    """The exception of the time limit. It is no `Exception`, so `except Exception` lets it through, as it does a keyboard interrupt."""
 
 
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
-    """Raises Late in the block where it takes longer than `seconds`, and at its end where it has caught that or raised something else instead.
+    """Raises Late in the block after `seconds`, and again at its end if the block swallowed or replaced it.
 
-    Never in another thread than the main one, nor where there are no timers.
+    Does nothing outside the main thread, or on a system without timers.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
@@ -40,7 +42,7 @@ def interrupted(seconds: float) -> Iterator[None]:
 
     before, left = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
     try:
-        try:  # from here on Late may come, even before the block begins
+        try:  # from here on Late can be raised, even before the block begins
             signal.signal(signal.SIGALRM, interrupt)
             signal.setitimer(signal.ITIMER_REAL, min(seconds, _MOST), _AGAIN)
             yield
@@ -54,13 +56,13 @@ def interrupted(seconds: float) -> Iterator[None]:
         raise
     finally:
         running = False
-        signal.setitimer(signal.ITIMER_REAL, *left)  # whoever waits for an alarm of their own gets it, if later
+        signal.setitimer(signal.ITIMER_REAL, *left)  # an alarm set by other code still rings, if later
         signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
 
 
 @dataclass(frozen=True)
 class Interruptible(Generic[T]):
-    """What is awaited, interrupted where it computes for longer than `seconds` at a stretch. The time in which it awaits does not count."""
+    """An awaitable that is interrupted if it computes for longer than `seconds` without a pause. Waiting time does not count."""
 
     awaited: Awaitable[T]
     seconds: float

@@ -1,4 +1,4 @@
-"""Objects from a user's Python file, named as FILE.py:NAME. What goes wrong is said as a sentence with file and line."""
+"""Objects from a user's Python file, named as FILE.py:NAME. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gradus.types.errors import UserError, unknown
 from gradus.types.returned import place_of
 
 LIBRARIES = (str(Path(__file__).parent.parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-"""Where code lies that no user wrote."""
+"""The folders of code that no user wrote."""
 
 
 @dataclass(frozen=True)
 class Located:
-    """A function that another process can find again: what `call` is of the object that `FILE.py:NAME` gives, called with `options`."""
+    """A function that another process can load again. `call` belongs to the object `FILE.py:NAME`, which is made with `options`."""
 
     call: Callable[..., Any]
     spec: str
@@ -36,7 +36,7 @@ class Located:
 
 
 def split_spec(spec: str, kind: str) -> tuple[Path, str]:
-    """File and name of `FILE.py:NAME`. Raises UserError for another form or a file that is not there."""
+    """File and name of `FILE.py:NAME`. Raises UserError for another form or a missing file."""
     file, _, name = spec.rpartition(":")
     if not file.endswith(".py") or not name.isidentifier():
         raise UserError(f'{kind} "{spec}" is not of the form FILE.py:NAME; write the file, a colon and the name of the {kind} in it')
@@ -47,21 +47,21 @@ def split_spec(spec: str, kind: str) -> tuple[Path, str]:
 
 
 def load_object(spec: str, kind: str) -> Any:
-    """The object that `FILE.py:NAME` names; the file is imported once a process.
+    """The object `FILE.py:NAME`; the file is imported once per process.
 
-    Raises UserError where the file is missing, does not compile, raises on import, or lacks the name (near names are suggested).
+    Raises UserError if the file is missing, does not compile, raises on import, or lacks the name (near names are suggested).
     """
     path, name = split_spec(spec, kind)
     module = load_module(path)
     if not hasattr(module, name):
         own = {n: v for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)}
-        public = [n for n, v in own.items() if getattr(v, "__module__", module.__name__) == module.__name__ or not callable(v)]  # not what it imports
+        public = [n for n, v in own.items() if getattr(v, "__module__", module.__name__) == module.__name__ or not callable(v)]  # own names
         raise unknown(kind, name, public, f"Looked for it in {path}")
     return getattr(module, name)
 
 
 def load_module(path: Path) -> ModuleType:
-    """The module of a Python file; files beside it can be imported by it. Raises UserError with the line that failed."""
+    """The module of a Python file; it can import files of its folder. Raises UserError with the line that failed."""
     path = path.resolve()
     name = f"_user_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     if name in sys.modules:
@@ -70,28 +70,28 @@ def load_module(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while it is being imported
+    sys.modules[name] = module  # dataclasses look up their module during the import
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last, so that the user's files shadow nothing
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         del sys.modules[name]
-        raise UserError(f"{error.filename or path}, line {error.lineno or 1}: {error.msg}; mend the file and start again") from error
+        raise UserError(f"{error.filename or path}, line {error.lineno or 1}: {error.msg}; fix the file and start again") from error
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UserError(f"{path} cannot be imported: {raised(error, str(path))}; mend it and start again") from error
+        raise UserError(f"{path} cannot be imported: {raised(error, str(path))}; fix it and start again") from error
     return module
 
 
 def blamed(error: BaseException) -> str | None:
-    """A sentence for an error that came out of a user's file, with the innermost line of it; None for any other error."""
+    """A message for an error raised in a user's file, with the innermost line of that file; None for any other error."""
     files = {m.__file__ for name, m in list(sys.modules.items()) if name.startswith("_user_")}
     inside = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in files]
     if not inside:
         return None
     text = without_addresses(" ".join(str(error).split()))[:300]
-    return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; mend it and start again"
+    return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; fix it and start again"
 
 
 @contextmanager
@@ -122,13 +122,13 @@ def _said(error: BaseException, part: Any, method: str) -> str | None:
         return None if file in str(error) else f"{error} (asked for by {called}: {file}, line {line})"
     if isinstance(error, UserError) or (not own and f"{called}()" not in str(error)):
         return None
-    return f"{called} raised {raised_in(error, part)}; mend it and start again"
+    return f"{called} raised {raised_in(error, part)}; fix it and start again"
 
 
 def raised_in(error: BaseException, part: Any = None) -> str:
-    """One line that says what a part of anybody's raised and where: the innermost line outside Gradus and libraries.
+    """The exception of a part as one line of text, with the innermost line outside Gradus and libraries.
 
-    Where none was reached, as with a method that takes other arguments, the line of the part's class, else the innermost of all.
+    If the traceback has no such line (a method with other arguments, for instance): the line of the part's class, else the innermost line.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith((*LIBRARIES, "<"))]
@@ -140,23 +140,23 @@ def raised_in(error: BaseException, part: Any = None) -> str:
 
 
 def without_addresses(text: str) -> str:
-    """A text that shows objects, the same in every process: a run that is resumed tells what the uninterrupted one told."""
+    """A text without the addresses of objects, so that a resumed run writes the same text as an uninterrupted one."""
     return re.sub(r" at 0x[0-9a-fA-F]{4,}", "", text)
 
 
 def line_of(part: Any) -> str:
-    """File and line of a part's class in brackets, to end a sentence with; '' where its source is not there."""
+    """File and line of a part's class in brackets, for the end of a sentence; '' if its source is missing."""
     place = place_of(part)
     return f" ({place})" if place else ""
 
 
 def raised(error: BaseException, file: str | None = None) -> str:
-    """One line that says what was raised and where: the innermost line of `file`, or of any file."""
+    """An exception as one line of text, with the innermost line of `file`, else of any file."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [f for f in frames if f.filename == file] or frames
     where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
     try:
         text = without_addresses(" ".join(str(error).split()))[:300]
-    except Exception:  # the user's own, too
+    except Exception:  # the user's exception class can raise in str()
         text = ""
     return f"{type(error).__name__}{': ' + text if text else ''}{where}"

@@ -1,6 +1,6 @@
-"""What runs inside a sandbox beside a program whose functions are called: `gradus.sandbox.calls` is its other end.
+"""The script that calls a program's functions inside a sandbox. `gradus.sandbox.calls` is its other end.
 
-Reads what it shall ask from standard input, to the end, before the program runs; writes a line of JSON for each answer.
+Reads all questions from standard input before the program runs. Writes one line of JSON per answer.
 """
 
 import json
@@ -9,7 +9,7 @@ import sys
 
 
 def main() -> None:
-    """Answers go out through a descriptor of their own; what the program prints goes to standard error."""
+    """Writes answers to a separate descriptor. The program's own output goes to standard error."""
     channel = os.dup(1)
     os.dup2(2, 1)
     asked = json.loads(sys.stdin.read())
@@ -31,7 +31,7 @@ def main() -> None:
                 print(f"test {at}: {type(error).__name__}: {error}", file=sys.stderr)
         tell(channel, line)
     sys.stderr.flush()
-    os._exit(0)  # threads that the program has left do not hold it up
+    os._exit(0)  # does not wait for threads that the program left running
 
 
 def tell(channel: int, line: str) -> None:
@@ -41,7 +41,7 @@ def tell(channel: int, line: str) -> None:
 
 
 def encoded(value: object) -> object:
-    """Plain data as JSON, its types kept, a Counter or an IntEnum as what it extends; what is none by the name of its type."""
+    """Plain data as JSON with its types. A Counter or an IntEnum is encoded as its base type, any other value by its type's name."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -62,12 +62,12 @@ def encoded(value: object) -> object:
         return {"dict": [[encoded(key), encoded(item)] for key, item in dict.items(value)]}
     if isinstance(value, complex):
         return {"complex": [value.real, value.imag]}
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a number of numpy's
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a numpy scalar
         return encoded(value.item())
     if hasattr(value, "as_integer_ratio"):  # a Fraction, a Decimal
         above, below = value.as_integer_ratio()
         return int(above) if below == 1 else above / below
-    return {"raised": f"it is of type {type(value).__name__}, no plain data"}
+    return {"raised": f"it is of type {type(value).__name__}, not plain data"}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The command that isolates: what bubblewrap is asked to leave out, to show and to forbid, and whether this machine lets it.
+"""The bubblewrap command: what it hides, shows and forbids; and the check that this machine permits it.
 
-Reference: bwrap(1). Started by root, it needs no user namespace, and the program gives root up inside, for an id that nobody has: the kernel's
-limit on processes does not hold for root. Started by anybody else, bubblewrap makes a user namespace, where the program is nobody.
+Reference: bwrap(1). Started by root, it needs no user namespace. The program then gives up root inside, for an unused user id, because the
+kernel's limit on processes does not hold for root. Started by another user, bubblewrap makes a user namespace, where the program runs as
+`nobody`.
 """
 
 from __future__ import annotations
@@ -21,37 +22,37 @@ from gradus.sandbox.seccomp import MACHINES
 
 INSTALL = "apt-get install bubblewrap (as root; scripts/debian-packages.sh does it), or your system's package of that name"
 WEAKER = (
-    "or name the weaker isolation, --task.isolation rlimits (in Python Isolation.RLIMITS), under which programs read and write what you can"
+    "or name the weaker isolation, --task.isolation rlimits (in Python Isolation.RLIMITS), under which programs have your access to files"
 )
-ROOM = 4 << 20  # bytes of /tmp that the kernel grants beyond the limit: to pass the limit is noticed from outside, and told as such
+ROOM = 4 << 20  # bytes of /tmp that the kernel grants beyond the limit, so that the watcher sees the overrun and reports it
 NOBODY = 65534
-_FREE_USERS = 0x7000_0000  # from here to 0x7FFFFFFF systemd's allocation of ids (UIDS-GIDS.md) leaves all unused
+_FREE_USERS = 0x7000_0000  # systemd's allocation of ids (UIDS-GIDS.md) leaves all from here to 0x7FFFFFFF unused
 
 
 def interpreter() -> Path:
-    """The Python that this one's environment was made from: its folder is all that a sandbox needs of it."""
+    """The base interpreter of this Python's environment. A sandbox needs only its folder."""
     return Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
 
 
 def as_root() -> bool:
-    """Whether this process is root, so that a sandbox has to give that up."""
+    """Whether this process is root. If so, a sandbox gives root up."""
     return os.geteuid() == 0
 
 
 def unused_user() -> int:
-    """An id that no user has, and no other sandbox either: limits on processes are counted by it."""
+    """A user id that no user and no other sandbox has: the kernel counts processes per user id."""
     return _FREE_USERS + secrets.randbelow(1 << 28)
 
 
 def packages_folders() -> list[str]:
-    """Where this environment's packages lie."""
+    """The folders of this environment's packages."""
     return sorted({path for path in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")) if path and os.path.isdir(path)})
 
 
 def command(info: int, seccomp: int, *, disk: int, readable: Sequence[str] = (), bwrap: str = "bwrap") -> list[str]:
-    """bwrap with its options, before the program's own words. `info`, `seccomp`: descriptors it writes to and reads from.
+    """bwrap with its options, without the program's command. `info`: descriptor it writes to; `seccomp`: descriptor of the filter it reads.
 
-    `disk`: bytes that files in /tmp may take. `readable`: folders that the program sees besides the system's, read-only.
+    `disk`: size limit of the files in /tmp, in bytes. `readable`: further folders that the program sees, read-only.
     """
     words = [bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--hostname", "sandbox", "--info-fd", str(info), "--seccomp", str(seccomp), "--cap-drop", "ALL"]
@@ -71,7 +72,7 @@ def command(info: int, seccomp: int, *, disk: int, readable: Sequence[str] = (),
 
 
 def _system() -> Iterator[str]:
-    """/usr and what belongs to it; nothing of /etc but where libraries lie, nothing of /proc, /sys, /home, /var and /run."""
+    """Options that show /usr and its links, and of /etc the library cache alone. /proc, /sys, /home, /var and /run stay hidden."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         path = Path("/", name)
@@ -84,13 +85,13 @@ def _system() -> Iterator[str]:
 
 
 def _interpreters_folders() -> Iterator[str]:
-    """What Python needs of the folders that it was installed in: not all of them, for one may have been installed into a home."""
+    """The subfolders that Python needs of its installation: not the whole prefix, because that may be a home folder."""
     for prefix in dict.fromkeys((sys.base_prefix, sys.base_exec_prefix, str(interpreter().parent.parent))):
         yield from (folder for name in ("bin", "lib", "lib64") if os.path.isdir(folder := os.path.join(prefix, name)))
 
 
 def _shown(source: str, place: str, shown: set[str]) -> Iterator[str]:
-    """A folder at its own place, read-only; the folders above it are empty but for it, and can be passed through by anybody."""
+    """Options that show a folder at its own path, read-only. Its parent folders hold nothing else, and every user may pass through them."""
     if place == "/usr" or place.startswith("/usr/"):
         return
     for parent in reversed(Path(place).parents):
@@ -102,7 +103,7 @@ def _shown(source: str, place: str, shown: set[str]) -> Iterator[str]:
 
 @cache
 def missing() -> str | None:
-    """Why programs cannot be isolated here, with what to do; None where they can. Found out by isolating one, once a process."""
+    """Why this machine cannot isolate programs, and what to do; None if it can. Isolates one program to find out, once per process."""
     if sys.platform != "linux" or platform.machine() not in MACHINES:
         return f"bubblewrap isolates on Linux (x86_64 and aarch64), and this is {sys.platform} on {platform.machine()}; use such a machine"
     if shutil.which("bwrap") is None:
@@ -117,7 +118,7 @@ def missing() -> str | None:
     if done.returncode == 0:
         return None
     said = " ".join(done.stderr.split())[:300] or f"exit code {done.returncode}"
-    plain = "the system must allow user namespaces to everybody (sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu "
-    plain += "kernel.apparmor_restrict_unprivileged_userns=0), or be root"
+    plain = "the system must allow user namespaces to every user (sysctl kernel.unprivileged_userns_clone=1, or on Ubuntu "
+    plain += "kernel.apparmor_restrict_unprivileged_userns=0), or run as root"
     remedy = "a container must allow mounts and namespaces" if as_root() else plain
-    return f"bubblewrap is installed, but may not isolate ({said}): {remedy}; and bubblewrap must be 0.8 or newer"
+    return f"bubblewrap is installed, but the system does not let it isolate ({said}): {remedy}; and bubblewrap must be 0.8 or newer"

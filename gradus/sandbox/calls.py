@@ -1,7 +1,7 @@
-"""A program's functions called with given arguments: what they return comes out as plain data, and is compared where the program cannot reach.
+"""Calls of a program's functions. Returned values leave the sandbox as plain data and are compared outside the program's reach.
 
-The program is told what to compute, never what is right. So it gains nothing by leaving early, by printing, by redefining `assert`, `==` or
-the standard library, or by answering in the caller's place: whatever it does, only right values count.
+The program receives the expressions to compute, never the expected values. So early exit, printing, a redefined `assert`, `==` or standard
+library, and forged answers gain it nothing: only right values count.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ SHARE_A_HASH = 64  # values of one set, at most
 
 @dataclass(frozen=True)
 class Raised:
-    """An expression that has no value: it raised, was never reached, or is no plain data."""
+    """An expression without a value: it raised, was never reached, or its value is not plain data."""
 
     what: str
 
 
 @dataclass(frozen=True)
 class Answered:
-    """`values`: of each expression, plain data or Raised. `passed`: of each statement, whether it ran without raising. `ran`: the whole."""
+    """`values`: per expression, plain data or Raised. `passed`: per statement, whether it ran without raising. `ran`: the whole run."""
 
     values: tuple[Any, ...]
     passed: tuple[bool, ...]
@@ -41,11 +41,11 @@ class Answered:
 def ask(
     sandbox: Sandbox, program: str, expressions: Sequence[str], statements: Sequence[str] = (), before: Sequence[int] | None = None
 ) -> Answered:
-    """Imports a program as a module, evaluates expressions in it and runs statements; in one sandbox, within its limits for all together.
+    """Imports a program as a module, evaluates expressions in it and runs statements. All share one sandbox and its limits.
 
-    `before`: how many of the expressions are evaluated before each statement, none fewer than before the last one; None: all.
-    A statement's verdict is the program's own: it runs in the same interpreter, and a program that is written to deceive can forge it.
-    Raises: as Sandbox.run.
+    `before`: number of expressions evaluated before each statement, not decreasing; None: all.
+    A statement runs in the program's own interpreter, so a program written to deceive can forge its verdict.
+    Raises: the errors of Sandbox.run.
     """
     word = secrets.token_hex(8)
     places = [len(expressions)] * len(statements) if before is None else before
@@ -68,11 +68,11 @@ def ask(
 
 
 def plain(coded: Any) -> Any:
-    """The value that stands in a line, Raised for one that cannot be."""
+    """The value that a line encodes; Raised if the line is malformed."""
     try:
         return _decoded(coded)
     except (TypeError, ValueError, RecursionError):
-        return Raised("it is no plain data")
+        return Raised("it is not plain data")
 
 
 def _decoded(coded: Any) -> Any:
@@ -88,7 +88,7 @@ def _decoded(coded: Any) -> Any:
     if kind == "set":
         return set(_spread([_decoded(value) for value in content]))
     if kind == "bytes":
-        return bytes(list(content))  # of numbers: bytes(10**12) would be as long as that
+        return bytes(list(content))  # from a list of numbers: bytes(10**12) would allocate that many bytes
     if kind == "complex":
         return complex(*content)
     if kind == "dict":
@@ -98,14 +98,14 @@ def _decoded(coded: Any) -> Any:
 
 
 def _spread(keys: list[Any]) -> list[Any]:
-    """Raises ValueError for keys that a program has chosen to share a hash: to tell them apart takes the square of their number."""
+    """Returns the keys. Raises ValueError if too many share a hash: a program may choose such keys, and n of them take n^2 comparisons."""
     if max(Counter(map(hash, keys)).values(), default=0) > SHARE_A_HASH:
         raise ValueError("too many keys of one hash")
     return keys
 
 
 def same(one: Any, other: Any) -> bool:
-    """Python's `==` of plain data, except that True is not 1, and that floats may differ by rounding (one part in 10^9)."""
+    """Python's `==` for plain data, with two differences: True is not 1, and floats may differ by rounding (one part in 10^9)."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
@@ -113,7 +113,7 @@ def same(one: Any, other: Any) -> bool:
             return one == other
         try:
             return one == other or abs(one - other) <= 1e-9 * max(abs(one), abs(other)) < float("inf")
-        except OverflowError:  # an integer beyond all floats
+        except OverflowError:  # an integer above the largest float
             return False
     if type(one) is not type(other):
         return False

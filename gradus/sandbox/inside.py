@@ -1,6 +1,6 @@
-"""What runs inside a sandbox before the program does: gives up its user, waits for one program, limits itself and becomes it.
+"""The script that starts inside a sandbox: it changes its user, waits for one program, sets its own limits and runs the program.
 
-Its text is handed to an interpreter with -c. It imports next to nothing, so that a sandbox starts fast.
+An interpreter gets its text with -c. It imports few modules, so that a sandbox starts fast.
 """
 
 import marshal
@@ -10,8 +10,8 @@ import sys
 
 
 def main(job: int, ready: int, user: int) -> None:
-    """`job`: descriptor from which the program comes; `ready`: one that tells when it may come, and that it begins; `user`: id to become,
-    0: stay.
+    """Args: job: descriptor to read the program from; ready: descriptor to signal "ready" and "begun"; user: user id to change to,
+    0: no change.
     """
     if user:
         os.setgroups([])
@@ -21,9 +21,9 @@ def main(job: int, ready: int, user: int) -> None:
     os.write(ready, b"ready")
     with os.fdopen(job, "rb") as pipe:
         content = pipe.read()
-    if not content:  # the one that started it has gone
+    if not content:  # the parent process has ended
         os._exit(0)
-    # Not text of a program but what the library wrote a moment ago, in the same version of Python.
+    # marshal is safe here: the library itself wrote this content, in the same version of Python.
     given = marshal.loads(content)
     for name, text in given["files"].items():
         if "/" in name:
@@ -44,7 +44,7 @@ def main(job: int, ready: int, user: int) -> None:
 
 
 def become(name: str, arguments: list[str], path: list[str]) -> None:
-    """Runs a file as `python FILE` would, with tracebacks that begin in it."""
+    """Runs a file like `python FILE`. Tracebacks begin in that file."""
     _builtins()
     module = type(sys)("__main__")
     module.__file__ = name
@@ -67,7 +67,7 @@ def become(name: str, arguments: list[str], path: list[str]) -> None:
 
 
 def _builtins() -> None:
-    """What `site` adds and programs use. All of `site` would take a third of the start."""
+    """Adds exit, quit and help, as `site` does. The import of `site` would take a third of the start time."""
     import builtins
     from _sitebuiltins import Quitter, _Helper
 

@@ -1,4 +1,4 @@
-"""Sandboxes for use: each program gets one of its own, started beforehand so that it does not wait for an interpreter, and thrown away after."""
+"""A pool of sandboxes. Each program gets a new one, started in advance to save the interpreter's start, and discarded afterwards."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from gradus.sandbox.records import Isolation, Limits, Ran, SandboxError, checked
 from gradus.types import UserError
 from gradus.types.ranges import check_ranges
 
-KINDS = 4  # of settings for which interpreters wait; those of the settings used longest ago end first
+KINDS = 4  # different settings with waiting interpreters; the least recently used settings lose theirs first
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """Runs Python programs that nobody has read: each in isolation from this machine and from every other program.
+    """Runs unreviewed Python programs, each isolated from this machine and from every other program.
 
-    A program sees the standard library, /usr, and an empty folder in memory, which it works in; no network, no other process, no variable.
-    Refused where that isolation is missing. Raises UserError for limits that cannot hold.
+    A program sees the standard library, /usr, and an empty working folder in memory; no network, no other process, no variable of this one.
+    Runs raise UserError if the isolation is missing. Construction raises UserError for values out of range.
     """
 
     isolation: Isolation = Isolation.BUBBLEWRAP
     limits: Limits = Limits()
-    packages: bool = False  # whether programs may import the packages of this environment (numpy and others); they read all of them
-    readable: tuple[str, ...] = ()  # further folders that programs may read, at the same place
-    warm: int | None = None  # interpreters that wait for the next programs; None: one a core, 0: none
+    packages: bool = False  # whether programs may read and import the packages of this environment (numpy and others)
+    readable: tuple[str, ...] = ()  # absolute paths of further folders that programs may read, under the same paths
+    warm: int | None = None  # interpreters that wait for the next programs; None: one per core, 0: none
 
     def __post_init__(self) -> None:
         check_ranges(self, warm="[0, inf)")
         for folder in self.readable:
             if not os.path.isabs(folder) or not os.path.isdir(folder):
-                raise UserError(f'Sandbox.readable names "{folder}", which is no folder; give absolute paths of folders')
+                raise UserError(f'Sandbox.readable: "{folder}" is not a folder with an absolute path; give absolute paths of folders')
 
     def check(self) -> None:
-        """Raises UserError where programs cannot be isolated here, with what to do."""
+        """Raises UserError, with the remedy, if this machine cannot isolate programs."""
         reason = bubblewrap.missing() if self.isolation is Isolation.BUBBLEWRAP else None
         if reason is not None:
-            raise UserError(f"model-written code is run in isolation only: {reason}; {bubblewrap.WEAKER}")
+            raise UserError(f"model-written code runs in isolation only: {reason}; {bubblewrap.WEAKER}")
 
     def run(
         self,
@@ -55,11 +55,11 @@ class Sandbox:
         files: Mapping[str, str | bytes] | None = None,
         arguments: Sequence[str] = (),
     ) -> Ran:
-        """Runs Python source, as `python program.py ARGUMENTS` in a folder with `files`. Returns when nothing of it is left.
+        """Runs Python source like `python program.py ARGUMENTS` in a folder with `files`. Returns when all its processes have ended.
 
-        At most one program a core runs at a time; others wait, before their time begins.
-        Raises: UserError where isolation is missing, or a file's name leads out of the folder; SandboxError where the sandbox failed, which
-        says nothing of the program.
+        At most one program per core runs at a time. The others wait, and their wall time begins after the wait.
+        Raises: UserError if isolation is missing or a file's name leads out of the folder; SandboxError if the sandbox itself failed;
+        the program may be sound.
         """
         self.check()
         given = Program(program, _bytes(stdin), {checked_name(n): _bytes(t) for n, t in (files or {}).items()}, tuple(arguments))
@@ -67,11 +67,11 @@ class Sandbox:
             sandbox = _take(self)
             try:
                 return sandbox.run(given)
-            except SandboxError:  # one that waited may have been killed meanwhile, as by a machine that lacked memory
+            except SandboxError:  # a waiting sandbox may have been killed, for example for lack of memory
                 return started(self._settings).run(given)
 
     def run_all(self, programs: Sequence[str], *, stdins: Sequence[str | bytes] | None = None) -> list[Ran]:
-        """What came of each program, in their order; as many at a time as there are cores."""
+        """Runs several programs, one per core at a time. Returns one Ran per program, in their order."""
         stdins = stdins if stdins is not None else [""] * len(programs)
         with ThreadPoolExecutor(usable_cores()) as threads:
             return list(threads.map(lambda pair: self.run(pair[0], stdin=pair[1]), zip(programs, stdins, strict=True)))
@@ -79,7 +79,7 @@ class Sandbox:
     async def running(
         self, program: str, *, stdin: str | bytes = "", files: Mapping[str, str | bytes] | None = None, arguments: Sequence[str] = ()
     ) -> Ran:
-        """`run`, for callers that do other things meanwhile."""
+        """`run` in a thread, for asynchronous callers."""
         return await asyncio.to_thread(self.run, program, stdin=stdin, files=files, arguments=arguments)
 
     @property
@@ -95,7 +95,7 @@ def run(
     limits: Limits = Limits(),
     isolation: Isolation = Isolation.BUBBLEWRAP,
 ) -> Ran:
-    """`Sandbox(isolation, limits).run(...)`, with nothing that waits for a next program."""
+    """`Sandbox(isolation, limits).run(...)`, without an interpreter that waits for the next program."""
     return Sandbox(isolation, limits, warm=0).run(program, stdin=stdin, files=files)
 
 
@@ -114,7 +114,7 @@ _LOCK = threading.Lock()
 
 
 def _forget() -> None:
-    """In a forked process: what waits belongs to the parent."""
+    """Clears the pool in a forked process: the waiting sandboxes belong to the parent."""
     global _TURNS, _LOCK
     _WAITING.clear()
     _TURNS, _LOCK = threading.BoundedSemaphore(usable_cores()), threading.Lock()
@@ -125,7 +125,7 @@ atexit.register(stop)
 
 
 def _take(asked: Sandbox) -> Started:
-    """A sandbox that waits, or else a new one. Has others started in its place."""
+    """A waiting sandbox, or else a new one. Orders replacements from the nursery."""
     settings, warm = asked._settings, usable_cores() if asked.warm is None else asked.warm
     found, old = None, []
     with _LOCK:
@@ -135,7 +135,7 @@ def _take(asked: Sandbox) -> Started:
             found = first if first.alive else None
             old += [] if first.alive else [first]
         if warm:
-            _WAITING[settings] = queue  # the last in order, since just used
+            _WAITING[settings] = queue  # last in order: the most recently used
         while len(_WAITING) > KINDS:
             old += _WAITING.pop(next(iter(_WAITING)))
     for sandbox in old:
@@ -147,7 +147,7 @@ def _take(asked: Sandbox) -> Started:
 
 
 def _refill(settings: Settings, warm: int) -> None:
-    """Starts what is missing, in the nursery's thread; what fails here is told to the next program, which starts one for itself."""
+    """Fills the pool up, in the nursery's thread. It ignores a failure: the next program starts its own sandbox and reports the error."""
     while True:
         with _LOCK:
             queue = _WAITING.get(settings)

@@ -1,4 +1,4 @@
-"""One sandbox: an interpreter that was started in isolation, takes one program, is watched until it ends, and is thrown away."""
+"""One sandbox: an isolated interpreter that runs one program. Its limits are watched until the program ends; then it is discarded."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from gradus.sandbox.resource_limits import environment, resources
 from gradus.sandbox.seccomp import filter_for
 from gradus.sandbox.usage import Tree, ended_first
 
-START_SECONDS = 60.0  # an interpreter on a machine that is busy
-END_SECONDS = 30.0  # what the kernel may take to end the processes that were killed
-TICK = 0.02  # seconds between two looks at the memory
+START_SECONDS = 60.0  # limit for the start of an interpreter; long, because the machine may be busy
+END_SECONDS = 30.0  # limit for the kernel to end killed processes
+TICK = 0.02  # seconds between two measurements of the memory
 _PIPE = 1 << 16
-FULL = tuple(f"OSError: [Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))  # the last line of a program whose files had no room
+FULL = tuple(f"OSError: [Errno {number}]" for number in (errno.ENOSPC, errno.EFBIG))  # last line of stderr if files had no room
 
 
 @dataclass(frozen=True)
 class Program:
-    """What one sandbox is to run: Python source, what it reads, the files beside it, its words, and folders of modules it may import."""
+    """The input of one sandbox: Python source, standard input, files by relative path, and command-line arguments."""
 
     source: str
     stdin: bytes = b""
@@ -44,7 +44,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Settings:
-    """All that a waiting interpreter depends on; those of equal settings can be exchanged."""
+    """The settings of a waiting interpreter. Interpreters with equal settings are interchangeable."""
 
     isolation: Isolation
     limits: Limits
@@ -53,18 +53,18 @@ class Settings:
 
 
 class Started:
-    """An interpreter in its sandbox, and this process's ends of its pipes. Runs one program."""
+    """An interpreter in its sandbox, with this process's ends of its pipes. Runs one program."""
 
     def __init__(self, settings: Settings) -> None:
-        """Starts it, without waiting until it is ready. Call it through `started`, from a thread that lives on.
+        """Starts the interpreter and does not wait until it is ready. Call it through `started`: the starting thread must live on.
 
-        Raises SandboxError where the system refuses.
+        Raises SandboxError if the system refuses.
         """
         self.settings = settings
         self._open: set[int] = set()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._init: int | None = None  # descriptor of the sandbox's first process, which takes all others with it
+        self._init: int | None = None  # pidfd of the sandbox's first process; all others end with it
         try:
             self._start()
         except OSError as error:
@@ -103,7 +103,7 @@ class Started:
             self._close(descriptor)
 
     def run(self, program: Program) -> Ran:
-        """Runs the program to its end or to a limit; afterwards nothing of it is left. Raises SandboxError where it could not be run."""
+        """Runs the program to its end or to a limit, then ends all its processes. Raises SandboxError if the program could not run."""
         try:
             self._await_ready()
             self._send(program)
@@ -120,13 +120,13 @@ class Started:
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
-        """Ends everything in the sandbox. bubblewrap's own process takes the first one inside with it, and that all others."""
+        """Kills all processes in the sandbox. The first process inside ends with bubblewrap's own, and all others end with the first."""
         process = self._process
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.settings.isolation is Isolation.RLIMITS:
-                for member in Tree(process.pid, None).members()[1:]:  # those that have left the group
+                for member in Tree(process.pid, None).members()[1:]:  # processes that left the group
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(member, signal.SIGKILL)
                 os.killpg(process.pid, signal.SIGKILL)
@@ -134,7 +134,7 @@ class Started:
                 process.kill()
 
     def close(self) -> None:
-        """Ends what is left, waits until it is gone, and lets go of all pipes. Raises SandboxError where it does not go."""
+        """Kills the remaining processes, waits for their end and closes all pipes. Raises SandboxError if they do not end."""
         self.kill()
         try:
             if self._process is not None:
@@ -155,7 +155,7 @@ class Started:
                 self._folder.cleanup()
 
     def _await_ready(self) -> None:
-        """Until the interpreter waits for its program. Raises SandboxError, with what was said instead."""
+        """Waits until the interpreter is ready for its program. Raises SandboxError with the sandbox's error output if it is not."""
         assert self._process is not None
         if _read_within(self._ready, START_SECONDS, len(b"ready")) != b"ready":
             raise SandboxError(f"the sandbox did not start: {self._said()}")
@@ -169,11 +169,11 @@ class Started:
             ended_first(member)
 
     def _said(self) -> str:
-        """What a sandbox that is of no use has said; it is ended first."""
+        """The last error output of a failed sandbox. Kills the sandbox first."""
         self.kill()
         stderr = self._process.stderr if self._process is not None else None
         said = " ".join(stderr.read(4000).decode(errors="replace").split())[-300:] if stderr is not None else ""
-        return said or "it said nothing"
+        return said or "it wrote no error message"
 
     def _send(self, program: Program) -> None:
         files = {**program.files, PROGRAM: program.source.encode("utf-8", "surrogatepass")}
@@ -185,7 +185,7 @@ class Started:
         self._close(self._job)
 
     def _pipe(self, *, reads: bool = True) -> tuple[int, int]:
-        """(our end, the other); ours is the one that reads, unless it is said otherwise."""
+        """(our end, other end) of a new pipe. Our end is the reading one if `reads`, else the writing one."""
         ends = os.pipe()
         self._open.update(ends)
         return ends if reads else (ends[1], ends[0])
@@ -198,7 +198,7 @@ class Started:
 
 
 class _Watched:
-    """A program that runs: its pipes are emptied and filled, its limits kept."""
+    """A running program. Reads and fills its pipes and enforces its limits."""
 
     def __init__(self, sandbox: Started, stdin: bytes) -> None:
         assert sandbox._process is not None
@@ -244,7 +244,7 @@ class _Watched:
             selector.register(self.gone, selectors.EVENT_READ, "gone")
 
     def _serve(self, selector: selectors.BaseSelector, seconds: float) -> bool:
-        """What the pipes have to give within a time. Returns whether one had."""
+        """Serves the pipes that become ready within a time. Returns whether the program's output was among them."""
         ready = selector.select(max(0.0, seconds))
         for key, _ in ready:
             if key.data == "stdin":
@@ -259,7 +259,7 @@ class _Watched:
             self.pending = self.pending[os.write(self.process.stdin.fileno(), self.pending[:_PIPE]) :]
         except BlockingIOError:
             return
-        except OSError:  # it does not read
+        except OSError:  # the program has closed its input
             self.pending = memoryview(b"")
         if not self.pending:
             selector.unregister(self.process.stdin)
@@ -279,14 +279,14 @@ class _Watched:
             self.broken = self.broken or End.OUTPUT
 
     def _look(self) -> None:
-        """Kills a program whose processes and files take more than they may, all together."""
+        """Marks the program as broken if its processes and files together exceed a limit."""
         if self.tree.memory(self.limits.memory) > self.limits.memory:
             self.broken = End.MEMORY
         elif self.tree.disk() > self.limits.disk:
             self.broken = End.DISK
 
     def _finish(self, selector: selectors.BaseSelector) -> None:
-        """Ends all that the program has left behind, then reads what is still in the pipes."""
+        """Kills the program's remaining processes, then reads the rest from the pipes."""
         self.sandbox.kill()
         self.process.wait(END_SECONDS)
         init = self.sandbox._init
@@ -300,16 +300,16 @@ class _Watched:
     def _told(self, seconds: float) -> Ran:
         code = self.process.returncode
         if code < 0 and self.broken is None and self.sandbox.settings.isolation is Isolation.BUBBLEWRAP:
-            # bubblewrap itself, which a program cannot reach: it tells of the program's own signals by its exit code
+            # The signal hit bubblewrap itself, out of the program's reach: bubblewrap reports the program's own signals by exit code.
             raise SandboxError(f"the sandbox was killed from outside, by {signal.Signals(-code).name}")
-        if 128 < code < 128 + signal.NSIG:  # how bubblewrap tells a signal
+        if 128 < code < 128 + signal.NSIG:  # bubblewrap's exit code for a signal
             code = 128 - code
         out, err = (self.said[name].decode("utf-8", "replace") for name in ("stdout", "stderr"))
         return Ran(out, err, code, self.broken or _ended(code, err, seconds >= self.limits.cpu_seconds), seconds)
 
 
 def _ended(code: int, stderr: str, long: bool) -> End:
-    """How a program ended that was not stopped from here. `long`: it may have used up its processor time, and have caught the first signal."""
+    """How a program ended that no limit here stopped. `long`: it may have used up its processor time and caught the first signal."""
     if code == 0:
         return End.OK
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and long):
@@ -328,7 +328,7 @@ def _inside() -> str:
 
 
 def _read_within(descriptor: int, seconds: float, most: int = _PIPE) -> bytes:
-    """All that comes until the other end is closed, or `most` bytes; b"" where that takes longer."""
+    """All bytes until the other end closes, or the first `most` bytes. b"" if that takes longer than `seconds`."""
     content, deadline = b"", time.monotonic() + seconds
     while select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
         chunk = os.read(descriptor, most - len(content))
@@ -343,7 +343,7 @@ os.register_at_fork(after_in_child=_NURSERY.clear)
 
 
 def nursery() -> ThreadPoolExecutor:
-    """The one thread that starts sandboxes. They end with the thread that started them (so that none outlives a killed run)."""
+    """The one thread that starts sandboxes. A sandbox ends with the thread that started it, so that none outlives a killed run."""
     if not _NURSERY:
         _NURSERY.append(ThreadPoolExecutor(max_workers=1, thread_name_prefix="sandbox"))
     return _NURSERY[0]

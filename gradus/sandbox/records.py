@@ -1,4 +1,4 @@
-"""What a sandboxed run is asked for, and what comes of it."""
+"""The limits and the result of a sandboxed run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MB = 1 << 20
 
 
 class Isolation(enum.Enum):
-    """What stands between a program and this machine."""
+    """The isolation between a program and this machine."""
 
-    BUBBLEWRAP = "bubblewrap"  # namespaces, a read-only system, an unprivileged user, a filter of kernel calls, and limits
-    RLIMITS = "rlimits"  # limits alone: the program reads what you can read, writes what you can write, and has the network
+    BUBBLEWRAP = "bubblewrap"  # namespaces, a read-only system, an unprivileged user, a filter of kernel calls, and resource limits
+    RLIMITS = "rlimits"  # resource limits alone: the program has your rights to read and write files, and the network
 
 
 def isolation_named(name: str) -> Isolation:
-    """Raises UserError for a name that is none's."""
+    """The isolation of that name. Raises UserError for an unknown name."""
     if name not in (known := [isolation.value for isolation in Isolation]):
         raise unknown("isolation", name, known)
     return Isolation(name)
@@ -30,26 +30,26 @@ def isolation_named(name: str) -> Isolation:
 class End(enum.Enum):
     """How a run ended."""
 
-    OK = "ok"  # by itself, with exit code 0
-    ERROR = "error"  # by itself, with another exit code: an exception, sys.exit("...")
-    SIGNAL = "signal"  # by a signal: a crash, or one that it sent itself
-    TIMEOUT = "timeout"  # over its wall or processor time
-    MEMORY = "memory"  # over its memory: killed, or ended by a MemoryError
-    OUTPUT = "output"  # over its output
-    DISK = "disk"  # over its files
+    OK = "ok"  # exit code 0
+    ERROR = "error"  # another exit code: an exception, sys.exit("...")
+    SIGNAL = "signal"  # a signal: a crash, or a signal that the program sent itself
+    TIMEOUT = "timeout"  # wall time or processor time above its limit
+    MEMORY = "memory"  # memory above its limit: killed, or ended by a MemoryError
+    OUTPUT = "output"  # output above its limit
+    DISK = "disk"  # files above their limit
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may take. Each is enforced from outside the program, or by the kernel."""
+    """The limits of one run. Each is enforced from outside the program, or by the kernel."""
 
     wall: float = 10.0  # seconds
-    cpu: float | None = None  # processor seconds of each process, rounded up to whole ones; None: as many as `wall`
-    memory: int = 512 * MB  # bytes: the address space of each process, and all processes and files together
+    cpu: float | None = None  # processor seconds per process, rounded up to whole seconds; None: equal to `wall`
+    memory: int = 512 * MB  # bytes, for the address space of each process and for all processes and files together
     output: int = MB  # bytes of standard output and standard error together
-    disk: int = 32 * MB  # bytes of files in /tmp, and of each file
-    processes: int = 16  # processes and threads at one time, the first included
-    files: int = 64  # open files of each process
+    disk: int = 32 * MB  # bytes of all files in /tmp together, and of each file
+    processes: int = 16  # processes and threads at the same time, the first process included
+    files: int = 64  # open files per process
 
     def __post_init__(self) -> None:
         positive = "(0, inf)"
@@ -61,19 +61,19 @@ class Limits:
 
     @property
     def cpu_seconds(self) -> int:
-        """Whole seconds, as the kernel counts them."""
+        """The limit of processor time in whole seconds, as the kernel takes it."""
         return max(1, math.ceil(self.wall if self.cpu is None else self.cpu))
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of one program."""
+    """The result of one program."""
 
-    stdout: str  # what is no UTF-8 is replaced
+    stdout: str  # bytes that are not UTF-8 are replaced
     stderr: str
     exit: int  # the exit code; negative: the signal that ended it
     ended: End
-    seconds: float  # wall time, from the start of the program (not of its sandbox)
+    seconds: float  # wall time from the start of the program (not of its sandbox)
 
     @property
     def ok(self) -> bool:
@@ -81,14 +81,14 @@ class Ran:
 
 
 class SandboxError(RuntimeError):
-    """The sandbox itself failed: the program was not run, or not to an end. Says nothing of the program."""
+    """The sandbox itself failed: the program did not run, or not to its end. The program may be sound."""
 
 
 def checked_name(name: str) -> str:
-    """A file's name as it stands in the working folder. Raises UserError for one that leads out of it."""
+    """A file's normalised path relative to the working folder. Raises UserError if it leads out of the folder or is program.py."""
     path = PurePosixPath(name)
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts or str(path) in (".", PROGRAM):
-        raise UserError(f'a sandboxed program\'s file is called "{name}"; give a relative path without "..", other than {PROGRAM}')
+        raise UserError(f'"{name}" is not valid for a file of a sandboxed program; give a relative path without "..", other than {PROGRAM}')
     return str(path)
 
 

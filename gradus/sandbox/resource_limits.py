@@ -1,4 +1,4 @@
-"""What a program is given: the kernel's limits on it, and its environment variables."""
+"""The kernel's limits on a program, and its environment variables."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def resources(limits: Limits, isolation: Isolation) -> dict[str, tuple[int, int]
         "RLIMIT_FSIZE": limits.disk,
         "RLIMIT_NOFILE": limits.files,
         "RLIMIT_STACK": 8 << 20,
-        "RLIMIT_CORE": 1,  # byte: no file, and none for a program of the system's that takes cores through a pipe, which 0 does not stop
+        "RLIMIT_CORE": 1,  # byte: no core file; 0 would not stop a system program that takes core dumps by a pipe
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
-        "RLIMIT_SIGPENDING": 1024,  # signals and timers that wait
+        "RLIMIT_SIGPENDING": 1024,  # pending signals and timers
         "RLIMIT_NPROC": limits.processes + _beside(isolation),
     }
-    # At the soft limit of processor time comes SIGXCPU, which tells why; at the hard one SIGKILL, for those that catch it.
+    # The soft limit of processor time sends SIGXCPU, which names the reason. The hard limit sends SIGKILL, if the program catches SIGXCPU.
     return {**{name: (value, value) for name, value in equal.items()}, "RLIMIT_CPU": (limits.cpu_seconds, limits.cpu_seconds + 1)}
 
 
 def _beside(isolation: Isolation) -> int:
-    """Processes that count against the program's limit and are not its own."""
+    """The number of foreign processes that count against the program's limit."""
     if isolation is Isolation.BUBBLEWRAP and bubblewrap.as_root():
-        return 0  # nobody else has its user
+        return 0  # no other process has its user id
     if isolation is Isolation.BUBBLEWRAP and _kernel() >= (5, 14):  # counted by user namespace; bubblewrap's first process is in it
         return 1
     return _threads_of(os.getuid())
@@ -42,7 +42,7 @@ def _kernel() -> tuple[int, int]:
 
 
 def _threads_of(user: int) -> int:
-    """Threads of a user on the whole machine."""
+    """The number of threads of a user on the whole machine."""
     count = 0
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -51,9 +51,9 @@ def _threads_of(user: int) -> int:
 
 
 def environment(home: str) -> dict[str, str]:
-    """All variables that a program sees: none of this process's."""
+    """The environment variables of a program. None of this process's variables is among them."""
     plain = {"PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "USER": "sandbox", "LOGNAME": "sandbox"}
-    # Sets and dictionaries in the same order every time, and no threads beside those that the program starts; each of those would have the
-    # C library set 64 MB of addresses apart, so that the limit of memory let no more than two be started.
+    # PYTHONHASHSEED fixes the order of sets. The thread counts stop libraries from starting threads of their own. MALLOC_ARENA_MAX is there
+    # because the C library reserves 64 MB of addresses per thread: the memory limit would permit no more than two threads.
     counts = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
     return {**plain, **counts, "PYTHONHASHSEED": "0"}

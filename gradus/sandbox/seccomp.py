@@ -1,8 +1,8 @@
-"""The kernel calls that a sandboxed program may make, as a filter that the kernel runs on every call (seccomp, classic BPF).
+"""The filter of kernel calls for a sandboxed program, which the kernel runs on every call (seccomp, classic BPF).
 
-The list says what is allowed. All else fails with ENOSYS, as on a kernel that does not know the call, so that a C library falls back to an older
-one; what programs commonly try in vain fails with EPERM. Five calls are allowed for some arguments only. A call under another machine's
-numbering kills the program.
+Lists name the calls. A call in ALLOWED passes, a call in REFUSED fails with EPERM. Five calls, in GUARDED, pass for some arguments only.
+Any other call fails with ENOSYS, as on a kernel that does not know it, so that a C library falls back to an older call. A call in another
+machine's numbering kills the program.
 
 References: seccomp(2); Documentation/userspace-api/seccomp_filter.rst and include/uapi/linux/{filter,seccomp,audit}.h of the Linux sources;
 numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (which aarch64 uses).
@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""Machine -> its audit number and its column in the table."""
+"""Machine -> its audit number and its column in the tables."""
 
-# Name and number on x86_64 and aarch64 ("-": that machine has none).
+# Name, number on x86_64, number on aarch64 ("-": that machine lacks the call).
 ALLOWED = """
-    # files that are open
+    # open files
     read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68; preadv 295 69; pwritev 296 70; preadv2 327 286;
     pwritev2 328 287; close 3 57; close_range 436 436; lseek 8 62; fstat 5 80; fsync 74 82; fdatasync 75 83; ftruncate 77 46;
     truncate 76 45; fallocate 285 47; fadvise64 221 223; flock 73 32; sync_file_range 277 84; dup 32 23; dup2 33 -; dup3 292 24;
@@ -67,7 +67,7 @@ ALLOWED = """
 """
 
 REFUSED = """
-    # what is refused with EPERM, since programs expect a permission to be what they lack
+    # calls that fail with EPERM, because programs expect a missing permission here
     socket 41 198; connect 42 203; bind 49 200; listen 50 201; accept 43 202; setsockopt 54 208; ptrace 101 117; mount 165 40; umount2 166 39; chroot 161 51;
     pivot_root 155 41; unshare 272 97; setns 308 268; kexec_load 246 104; reboot 169 142; sethostname 170 161; settimeofday 164 170;
     clock_settime 227 112; init_module 175 105; finit_module 313 273; delete_module 176 106; bpf 321 280; perf_event_open 298 241;
@@ -80,7 +80,7 @@ NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWP
 
 @dataclass(frozen=True)
 class Guarded:
-    """A call that is allowed where the low 32 bits of one argument are among `values`, or (`without`) have none of its bits."""
+    """A call that passes if the low 32 bits of one argument are among `values`, or have none of the bits of `without`."""
 
     numbers: tuple[int, int]  # on x86_64 and aarch64
     argument: int
@@ -98,22 +98,22 @@ GUARDED = (
     Guarded((302, 261), 0, values=(0,)),  # prlimit64: of the caller itself
 )
 
-# Classic BPF: codes of the instructions that are used, and what a filter returns.
+# Classic BPF: codes of the instructions used, and return values of a filter.
 LOAD, EQUAL, ABOVE, BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, FAIL, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
-X32 = 0x40000000  # x86_64 takes numbers from here on for another calling convention
+X32 = 0x40000000  # on x86_64, numbers from here on belong to another calling convention
 
 
 def numbers(table: str, column: int) -> list[int]:
-    """The numbers of a table's calls on one machine, in its order."""
+    """The numbers of a table's calls on one machine, in the table's order."""
     rows = [line for line in table.strip().splitlines() if not line.strip().startswith("#")]
     entries = (entry.split() for line in rows for entry in line.split(";") if entry.strip())
     return [int(entry[1 + column]) for entry in entries if entry[1 + column] != "-"]
 
 
 def filter_for(machine: str | None = None) -> bytes:
-    """The filter as an array of struct sock_filter, for `bwrap --seccomp`. Raises KeyError for a machine whose numbers are not known."""
+    """The filter as an array of struct sock_filter, for `bwrap --seccomp`. Raises KeyError for a machine that MACHINES lacks."""
     audit, column = MACHINES[machine or platform.machine()]
     refused = FAIL | errno.EPERM
     code = [_instruction(LOAD, MACHINE), _instruction(EQUAL, audit, 1, 0), _instruction(RETURN, KILL), _instruction(LOAD, NUMBER)]
@@ -128,7 +128,7 @@ def filter_for(machine: str | None = None) -> bytes:
 
 
 def _guard(call: Guarded, column: int, refused: int) -> list[bytes]:
-    """Ends in a verdict for this call, and leaves every other number loaded for what follows."""
+    """The instructions that decide one guarded call. For every other call, the number stays loaded for the next instruction."""
     if call.without:
         checks: Sequence[bytes] = (_instruction(BITS, call.without, 1, 0), _instruction(RETURN, ALLOW))
     else:
@@ -138,5 +138,5 @@ def _guard(call: Guarded, column: int, refused: int) -> list[bytes]:
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """One struct sock_filter; the jumps count instructions that are skipped."""
+    """One struct sock_filter. A jump is the number of instructions to skip."""
     return struct.pack("=HBBI", code, if_true, if_false, value)

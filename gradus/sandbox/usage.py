@@ -1,4 +1,4 @@
-"""What the processes of a sandbox take together, as the kernel tells it outside: the program can neither see nor hinder this."""
+"""The memory and disk use of a sandbox's processes, read from the kernel outside: the program can neither see nor hinder this."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import resource
 from functools import cache
 
 _PAGE = resource.getpagesize()
-_SOCKET = "/proc/sys/net/core/wmem_default"  # bytes of what was sent and not yet read, beyond which a socket takes no more
-_INODE = 1024  # bytes of kernel memory that a file takes in a file system in memory, however short it is
+_SOCKET = "/proc/sys/net/core/wmem_default"  # limit in bytes of the sent and unread data of a socket
+_INODE = 1024  # bytes of kernel memory per file in a file system in memory, even for an empty file
 
 
 class Tree:
-    """A process and all that descend from it. Orphans go to the first process of their sandbox, so they stay in sight."""
+    """A process and all its descendants. Orphans become children of the sandbox's first process, so they stay in the tree."""
 
     def __init__(self, first: int, files: str | None) -> None:
-        """`files`: the sandbox's folder in memory, as its processes see it; None where it has none."""
+        """`files`: path of the sandbox's folder in memory, as its processes see it; None: it has no such folder."""
         self.first, self.files = first, files
 
     def members(self) -> list[int]:
-        """Process ids, those that just came or went perhaps not among them."""
+        """Ids of the processes. Processes that start or end during the call may be missing."""
         found, waiting = [], [self.first]
         while waiting:
             pid = waiting.pop()
@@ -31,26 +31,26 @@ class Tree:
         return found
 
     def memory(self, limit: int) -> int:
-        """Bytes of all processes, of their files in memory and of what their sockets may hold.
+        """Bytes of all processes, of their files in memory and of the data that their sockets may hold.
 
-        Shared pages are counted once, where counting them twice would exceed the limit.
+        Shared pages count once per process. If that sum exceeds the limit, they count once in total.
         """
         members, files = self.members(), self.disk() + self.sockets()
         total = sum(_resident(pid) for pid in members) + files
         return total if total <= limit else sum(_proportional(pid) for pid in members) + files
 
     def disk(self) -> int:
-        """Bytes of the sandbox's files, and of what the kernel keeps to know them."""
+        """Bytes of the sandbox's files, and of the kernel memory for them."""
         if self.files is None:
             return 0
         try:
             about = os.statvfs(f"/proc/{self.first}/root{self.files}")
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             return 0
         return (about.f_blocks - about.f_bfree) * about.f_frsize + (about.f_files - about.f_ffree) * _INODE
 
     def sockets(self) -> int:
-        """Bytes that the sandbox's sockets may hold: all of them full. 0 where it shares the machine's network, and so its count."""
+        """Bytes that the sandbox's sockets may hold if all are full. 0 if it shares the machine's network: that count is the machine's."""
         if self.files is None:
             return 0
         words = _read(f"/proc/{self.first}/net/sockstat").partition("\n")[0].split()
@@ -59,24 +59,24 @@ class Tree:
 
 @cache
 def _filled() -> int:
-    """Bytes that one socket holds: what is set here, and the last piece, which may be as long again."""
+    """Bytes that one socket may hold: the system's setting, and a last message of up to the same length."""
     return 2 * int(_read(_SOCKET) or 212992)
 
 
 def ended_first(pid: int) -> None:
-    """Where the machine's memory runs out, the kernel ends this process and what it starts before all others, such as the run."""
+    """Makes the kernel kill this process and its children before all others, such as the run, if the machine's memory runs out."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
         file.write("1000")
 
 
 def _resident(pid: int) -> int:
-    """Bytes in memory; 0 for a process that has gone."""
+    """Resident bytes of a process; 0 if it has ended."""
     fields = _read(f"/proc/{pid}/statm").split()
     return int(fields[1]) * _PAGE if len(fields) > 1 else 0
 
 
 def _proportional(pid: int) -> int:
-    """Bytes in memory, a page that n processes share counted as an n-th; what is resident, where that is not told."""
+    """Resident bytes, with a page that n processes share counted as 1/n. All resident bytes if the kernel does not report that."""
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024

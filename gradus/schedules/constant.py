@@ -1,4 +1,4 @@
-"""Nothing changes over training."""
+"""The schedule without changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ConstantSchedule:
-    """The recipe as it is, at every step."""
+    """The unchanged recipe at every step."""
 
     def at(self, step: int, recipe: Any) -> Any:
         return recipe

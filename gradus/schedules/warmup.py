@@ -1,4 +1,4 @@
-"""Another update while training begins."""
+"""A different update for the first steps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Warmup:
-    """For the first `steps` steps the update is `update` in place of the recipe's own; then the recipe is as it is.
+    """Uses `update` in place of the recipe's own update for the first `steps` steps, then the unchanged recipe.
 
-    Where `update` is one that goes round another and has none (`OnlyPlayers(update=None)`), it goes round the recipe's own.
+    If `update` wraps another update and has none (`OnlyPlayers(update=None)`), it wraps the recipe's own.
     """
 
     steps: int = 50  # 0: never

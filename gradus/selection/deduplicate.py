@@ -1,4 +1,4 @@
-"""Right answers, each said once."""
+"""Right answers without duplicates."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class RightAndDistinct:
-    """Keeps of each group its right trajectories, of those that are alike the earliest; groups without a right one go."""
+    """Keeps the right trajectories of each group, the earliest of each set of duplicates. Drops groups without a right one."""
 
-    pattern: str | None = (
-        None  # alike are those in whose text it finds the same, in order; None, or nothing found: those of the same actions
-    )
-    count: int | None = None  # at most so many of a group, the earliest; None: all
-    asks_right: ClassVar[str] = "Best"  # what to take where no answer is marked as right
+    pattern: str | None = None  # regex; equal matches are duplicates. None or no match: compare tokens
+    count: int | None = None  # most per group, the earliest; None: all
+    asks_right: ClassVar[str] = "Best"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")
         try:
             re.compile(self.pattern or "")
         except re.error as error:
-            raise UserError(f'RightAndDistinct.pattern is "{self.pattern}", which is no regular expression: {error}') from None
+            raise UserError(f'RightAndDistinct.pattern is "{self.pattern}", which is not a regular expression: {error}') from None
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []
@@ -44,6 +42,6 @@ class RightAndDistinct:
 
 
 def likeness(trajectory: Trajectory, pattern: str | None) -> Hashable:
-    """What is equal for trajectories that count as one: all that the pattern finds in the text, else the tokens chosen."""
+    """The key that is equal for duplicates: all matches of the pattern in the text, or without a match the sampled tokens."""
     found = tuple(m.group() for m in re.finditer(pattern, trajectory.completion)) if pattern is not None else ()
     return found or b"/".join(c.tokens[c.chosen].tobytes() for c in trajectory.contexts)

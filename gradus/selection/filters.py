@@ -1,4 +1,4 @@
-"""Which groups enter the update."""
+"""Choice of the groups that enter the update."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gradus.types import Group, Key, Trajectory
 
 
 def without_failures(groups: Sequence[Group]) -> list[Group]:
-    """The groups less the trajectories whose reward failed; a group left empty goes. The statistics of a group are those of the k that remain."""
+    """The groups without trajectories whose reward failed. Empty groups are dropped. A group's statistics are then over the remaining ones."""
     kept = (g.but(trajectories=tuple(t for t in g.trajectories if t.failed is None)) for g in groups)
     return [g for g in kept if g.trajectories]
 
 
 def learned(group: Group) -> tuple[Trajectory, ...]:
-    """The trajectories that may be trained on: those that were sampled for a value only are never picked out of a group."""
+    """The trajectories that may be trained on (`trained` True)."""
     return tuple(t for t in group.trajectories if t.trained)
 
 
@@ -42,7 +42,7 @@ class MeanReward:
 
 @dataclass(frozen=True)
 class Informative:
-    """Keeps groups whose rewards differ: the others have advantage zero throughout."""
+    """Keeps groups with unequal rewards: in all others every advantage is zero."""
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if g.rewards.max() > g.rewards.min()]
@@ -51,9 +51,9 @@ class Informative:
 
 @dataclass(frozen=True)
 class Mixed:
-    """Keeps groups that have a right and a wrong answer: accuracy neither 0 nor 1, whatever else their rewards hold."""
+    """Keeps groups with right and wrong answers: accuracy neither 0 nor 1, whatever their rewards are."""
 
-    asks_right: ClassVar[str] = "Informative"  # what to take where no answer is marked as right
+    asks_right: ClassVar[str] = "Informative"  # the part to use instead if no answer is marked as right
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept = [g for g in groups if 0.0 < (g.accuracy or 0.0) < 1.0]
@@ -62,7 +62,7 @@ class Mixed:
 
 @dataclass(frozen=True)
 class BestAndWorst:
-    """Keeps of each group its best and its worst trajectory, in that order (the earliest of equals); groups without a difference go."""
+    """Keeps the best and the worst trajectory of each group, in that order (the earliest of equals). Drops groups with equal rewards."""
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         kept, dropped = [], []
@@ -78,7 +78,7 @@ class BestAndWorst:
 
 @dataclass(frozen=True)
 class Best:
-    """Keeps of each group its `count` best trajectories (the earlier one where rewards are equal), and only those above `above`."""
+    """Keeps the `count` best trajectories of each group with a reward above `above`. Of equal rewards the earlier one wins."""
 
     count: int = 1
     above: float | None = None  # None: no floor

@@ -1,4 +1,4 @@
-"""Groups cut into pairs."""
+"""Pairs from groups."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gradus.types import Group, Key
 
 @dataclass(frozen=True)
 class Consecutive:
-    """Cuts each group into pairs of consecutive trajectories (of an odd number the last goes); pairs with equal rewards are dropped.
+    """Cuts each group into pairs of consecutive trajectories (an odd last one is left out). Drops pairs with equal rewards.
 
-    As trajectories of a group are drawn independently, a pair is one of two random answers, not of the extremes.
+    The trajectories of a group are drawn independently, so a pair holds two random answers, not the extremes.
     """
 
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:

@@ -1,4 +1,4 @@
-"""An exam: many samples of held-out problems, and what they say of a policy, with intervals over problems."""
+"""Exams: many samples of held-out problems, and the policy's scores with intervals over problems."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import numpy as np
 from gradus.study.held_out import held_out_requests
 from gradus.study.passk import Interval, bootstrap, majority, pass_at_k
 from gradus.tasks.data.final_answer import answered
-from gradus.types import Group, Request, Trajectory, UserError
+from gradus.types import Group, Request, Trajectory, UserError, without_aside
 
-_AT_ONCE = 1024  # samples asked for at a time
+_AT_ONCE = 1024  # samples requested at a time
 
 
 @dataclass(frozen=True)
 class Exam:
-    """Means over problems with 95 % bootstrap intervals. A trajectory without a reward counts as not right, and in `failed`."""
+    """Means over problems with 95 % bootstrap intervals. A trajectory without a reward counts as wrong, and in `failed`."""
 
     task: str
     problems: int
-    samples: int  # a problem
+    samples: int  # per problem
     temperature: float
     pass_at: dict[int, Interval]
-    majority: Interval | None  # of all samples; None where the policy writes no text
-    greedy: Interval | None  # of one greedy answer; None where the policy writes no text
-    reward: Interval | None  # None where no trajectory has one
+    majority: Interval | None  # of all samples; None if the policy writes no text
+    greedy: Interval | None  # of one greedy answer; None if the policy writes no text
+    reward: Interval | None  # None if no trajectory has a reward
     length: Interval  # actions
     failed: int  # trajectories
-    chance: float  # accuracy of guessing
+    chance: float  # accuracy of random guesses
 
 
 async def examine(
@@ -42,10 +42,10 @@ async def examine(
     reward: Any,
     progress: Callable[[int, int], None] | None = None,
 ) -> Exam:
-    """Solves the first held-out problems of the run's task with its policy, at the run's sampling.
+    """Solves the first held-out problems of the run's task with its policy, with the run's sampling settings.
 
-    Args: ks: pass@k for each; samples: a problem, at least max(ks), 0 for that; reward: what judges;
-    progress: called with the problems done and in all.
+    Args: ks: every k of pass@k; samples: per problem, at least max(ks), 0 for max(ks); reward: judges the answers;
+    progress: called with the number of problems done and the total.
     Raises: UserError for a k below 1 or too few samples.
     """
     if problems < 1:
@@ -54,7 +54,9 @@ async def examine(
         raise UserError(f"--samples is {samples}; give how many answers a problem, or 0 for the largest of --pass-at")
     samples = samples or max(ks)
     if min(ks) < 1 or samples < max(ks):
-        raise UserError(f"pass@{max(ks)} needs at least {max(ks)} samples a problem and every k at least 1; raise --samples above {samples}, or lower --pass-at")
+        raise UserError(
+            f"pass@{max(ks)} needs at least {max(ks)} samples per problem and every k at least 1; raise --samples above {samples}, or lower --pass-at"
+        )
     recipe, task = run.recipe, run.task
     world = run.world(recipe, "evaluate", reward)
     requests = held_out_requests(task.held_out, problems, samples, task.level)
@@ -74,11 +76,14 @@ async def examine(
 
 async def _solve(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
     acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
-    return await run.memory.peek("rollout", acting, "run", requests, world)
+    return without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
 
 
 def verdict_of(run: Any, *, own: bool) -> Any:
-    """The reward by which a run is examined. On its own task: the one of its evaluations while training; elsewhere the task's verifier."""
+    """The reward for a run's exam. `own`: on the run's own task, the reward of its evaluations during training.
+
+    On any other task it is the task's verifier, or the recipe's reward if the task has no verifier or has an environment.
+    """
     if own:
         return getattr(run.recipe.study, "reward", None) or run.recipe.reward
     if run.task.environment is None and run.task.verify is not None:
@@ -89,7 +94,7 @@ def verdict_of(run: Any, *, own: bool) -> Any:
 
 
 def marked(task: str, groups: Sequence[Group], greedy: Sequence[Group], ks: Sequence[int], temperature: float, chance: float = 0.0) -> Exam:
-    """The exam of solved problems, one group each; `greedy` holds one answer a problem, or nothing."""
+    """The exam from solved problems, one group each; `greedy` holds one answer per problem, or is empty."""
     counts = [(len(g.trajectories), sum(t.right for t in g.trajectories)) for g in groups]
     judged = [[t.value for t in g.trajectories if t.failed is None] for g in groups]
     rewards = [float(np.mean(values)) for values in judged if values]
@@ -114,7 +119,7 @@ def _voted(group: Group) -> float:
 
 
 def vote(trajectory: Trajectory, ok: bool) -> Hashable | None:
-    """What a completion votes for: right answers are one, whatever their words; wrong ones by their final answer, what follows a last "="."""
+    """The vote of a completion. All right answers share one vote. A wrong answer votes for its final answer, None if it has none."""
     if ok:
         return True
     said = answered(trajectory.completion)

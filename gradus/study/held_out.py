@@ -1,4 +1,4 @@
-"""Evaluation while training: the same held-out problems each time, sampled and greedy, by the reward that the recipe is to be judged by."""
+"""Evaluation during training: the same held-out problems each time, sampled and greedy, judged by the evaluation's reward."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradus.study.summary import mean
-from gradus.types import Group, Key, Request, UserError
+from gradus.types import Group, Key, Request, UserError, without_aside
 from gradus.types.parts import Reward, Source
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import check_problems
@@ -17,12 +17,12 @@ from gradus.types.returned import check_problems
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Accuracy and mean reward on held-out problems. The best checkpoint is the one with the highest `held_out/accuracy` (reward where none is right or wrong)."""
+    """Accuracy and mean reward on held-out problems. The best checkpoint has the highest `held_out/accuracy` (reward if no answer is right or wrong)."""
 
     problems: int = 256
-    samples: int = 1  # sampled answers a problem, at the task's temperature
-    greedy: bool = True  # one greedy answer a problem besides
-    reward: Reward | None = None  # another than the one of training, or FILE.py:FUNCTION; None: the recipe's
+    samples: int = 1  # sampled answers per problem, at the task's temperature
+    greedy: bool = True  # adds one greedy answer per problem
+    reward: Reward | None = None  # the reward of evaluation, or FILE.py:FUNCTION; None: the recipe's
     patience: int = 0  # evaluations without improvement before the run stops early; 0: never
     target: float | None = None  # stop once held_out/accuracy reaches it; None: never
 
@@ -30,13 +30,13 @@ class HeldOut:
         check_ranges(self, problems="[1, inf)", samples="[1, inf)", patience="[0, inf)", target="[0, inf)")
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
-        """{"held_out/accuracy", "held_out/reward", "held_out/length", with greedy "held_out/greedy", and "held_out/failed" where any has no reward}.
+        """{"held_out/accuracy", "held_out/reward", "held_out/length", with greedy "held_out/greedy", "held_out/failed" if any answer has no reward}.
 
-        Raises UserError where none of the sampled answers has one, before more are asked for: an accuracy of zero would be a lie.
+        Raises UserError if no sampled answer has a reward, before greedy answers are sampled: an accuracy of zero would be false.
         """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
         acting = recipe.search or getattr(recipe.rollout, "test", recipe.rollout)
-        groups = await run.memory.peek("rollout", acting, "run", requests, world)
+        groups = without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
         if recipe.setting.max_failed < 1:
             _refuse_silence(groups, world.refused)
         out = {
@@ -46,14 +46,14 @@ class HeldOut:
         }
         if self.greedy and world.task.policy == "lm":
             asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
-            once = await run.memory.peek("rollout", acting, "run", asked, world)
+            once = without_aside(await run.memory.peek("rollout", acting, "run", asked, world))
             out["held_out/greedy"] = accuracy(once)
             groups = [*groups, *once]
         answers = [t for g in groups for t in g.trajectories]
         if failed := [t.failed for t in answers if t.failed is not None]:
             out["held_out/failed"] = float(len(failed))
             if run.view is not None:
-                run.view.message(f"{len(failed)} of {len(answers)} held-out answers have no reward, and count as not right: {failed[0]}")
+                run.view.message(f"{len(failed)} of {len(answers)} held-out answers have no reward, and count as wrong: {failed[0]}")
         return out
 
 
@@ -63,13 +63,13 @@ def _refuse_silence(groups: Sequence[Group], refused: Callable[[], str]) -> None
     if failed and len(reasons) == len(failed):
         common = max(set(reasons), key=reasons.count)
         raise UserError(
-            f"none of {len(failed)} held-out answers has a reward; the commonest reason: {common}{refused()}. Mend that and go on with "
-            "gradus resume RUN (start again where there is no folder), or do without them: --max_failed 1, or for a new run --study none"
+            f"none of {len(failed)} held-out answers has a reward; the commonest reason: {common}{refused()}. Fix that and continue with "
+            "gradus resume RUN (start again if there is no folder), or do without them: --max_failed 1, or for a new run --study none"
         )
 
 
 def held_out_requests(source: Source, problems: int, samples: int, level: int | None) -> list[Request]:
-    """The first `problems` held-out problems, in every run the same."""
+    """The first `problems` held-out problems, the same in every run."""
     count = problems if source.size is None else min(problems, source.size)
     drawn = source.draw(list(range(count)), level, Key(0).fold("held out"))
     check_problems(source, drawn, range(count))
@@ -77,5 +77,5 @@ def held_out_requests(source: Source, problems: int, samples: int, level: int | 
 
 
 def accuracy(groups: Sequence[Group]) -> float | None:
-    """The share of right answers, each problem counting alike; a trajectory whose reward failed counts as not right."""
+    """The share of right answers, averaged over problems; a trajectory with a failed reward counts as wrong."""
     return mean([float(np.mean([t.right for t in g.trajectories])) for g in groups])

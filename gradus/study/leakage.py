@@ -1,7 +1,7 @@
-"""Whether held-out problems were trained on: the same prompt in other spelling, or most of its n-grams in one training prompt.
+"""Leakage: held-out problems in the training set. A leak has the same prompt in other spelling, or most of its n-grams in one training prompt.
 
-Wording that many prompts of a task share ("How many ... in all?") tells nothing: n-grams that stand in more than a tenth of all prompts, where there
-are at least 20, do not count. Nor is a short prompt nearly another one that lacks one of its numbers: 2 + 47 is not 2 + 48.
+Wording shared by many prompts of a task ("How many ... in all?") is no evidence: with at least 20 prompts, n-grams in more than a tenth of all
+prompts do not count. A short prompt is near another one only if that one holds all its numbers: 2 + 47 is not 2 + 48.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Source, Task
 from gradus.types.ranges import check_ranges
 
-CHARACTERS = 8  # length of the n-grams of prompts that are too short for n-grams of words
-COMMON, ENOUGH = 0.1, 20  # share of all prompts in which wording is common; prompts from which on that is told
+CHARACTERS = 8  # length of character n-grams, for prompts too short for word n-grams
+COMMON, ENOUGH = 0.1, 20  # share of all prompts above which wording is common; least number of prompts to judge that
 
 _TOKEN = re.compile(r"\w+(?:[.,][0-9]+)*|[^\w\s]")
 _STOPS = frozenset(".,;:?\"'`*#")
@@ -28,7 +28,7 @@ _STOPS = frozenset(".,;:?\"'`*#")
 
 @dataclass(frozen=True)
 class Leak:
-    """A held-out problem and the training problem that gives it away; `share` of its n-grams, 1.0 where the prompts are the same."""
+    """A held-out problem and its training twin; `share` of the held-out n-grams in the training prompt, 1.0 if the prompts are the same."""
 
     held_out: Problem
     training: Problem
@@ -38,13 +38,13 @@ class Leak:
 
 @dataclass(frozen=True)
 class Leakage:
-    """What was compared, and every leak, the plainest first."""
+    """The sizes compared, and every leak, the clearest first."""
 
     training: int
     held_out: int
     leaks: tuple[Leak, ...]
     words: int  # length of the n-grams
-    least: float  # share of shared n-grams from which on a prompt counts as nearly the same
+    least: float  # least share of shared n-grams for a prompt to count as nearly the same
 
     @property
     def exact(self) -> int:
@@ -52,23 +52,23 @@ class Leakage:
 
     @property
     def share(self) -> float:
-        """Leaks over held-out problems; 0 where there are none of these."""
+        """Leaks over held-out problems; 0 without held-out problems."""
         return len(self.leaks) / max(1, self.held_out)
 
 
 @dataclass(frozen=True)
 class Check:
-    """How prompts are compared."""
+    """The settings of the comparison of prompts."""
 
-    words: int = 8  # words of an n-gram; 13 finds long passages only
-    least: float = 0.7  # share of a held-out prompt's n-grams in one training prompt that makes it nearly the same
+    words: int = 8  # words per n-gram; 13 finds long passages only
+    least: float = 0.7  # least share of a held-out prompt's n-grams in one training prompt for it to count as nearly the same
 
     def __post_init__(self) -> None:
         check_ranges(self, words="[2, 64]", least="(0, 1]")
 
 
 def tokens(text: str) -> list[str]:
-    """Words, numbers and signs, without case and without the punctuation of sentences.
+    """Words, numbers and signs, in lower case and without the punctuation of sentences.
 
     >>> tokens("What is 1,200.50 + x?  Say  it.")
     ['what', 'is', '1,200.50', '+', 'x', 'say', 'it']
@@ -77,14 +77,14 @@ def tokens(text: str) -> list[str]:
 
 
 def prompt(problem: Problem) -> str:
-    """All that is asked, but for a system message."""
+    """The text of the prompt without system messages."""
     if problem.text is not None:
         return problem.text
     return "\n".join(str(m["content"]) for m in problem.messages if m["role"] != "system")
 
 
 def grams(found: Sequence[str], words: int) -> frozenset[str]:
-    """The n-grams of a prompt's tokens: of words where it has at least twice as many, else of characters (the whole where it is shorter)."""
+    """The n-grams of a prompt's tokens: of words if it has at least 2 * `words` tokens, else of characters (the whole text if it is shorter)."""
     if len(found) >= 2 * words:
         return frozenset("\x1f".join(found[i : i + words]) for i in range(len(found) - words + 1))
     return letters(found)
@@ -104,9 +104,9 @@ def digest(found: Sequence[str]) -> str:
 
 
 def leakage(training: Iterable[Problem], held_out: Sequence[Problem], check: Check = Check()) -> Leakage:
-    """Compares every held-out problem with every training problem; the work grows with the n-grams that they share.
+    """Compares every held-out problem with every training problem. The work grows with the number of shared n-grams.
 
-    A held-out prompt leaks where a training prompt has the same tokens, or `check.least` of its n-grams that are no common wording.
+    A held-out prompt leaks if a training prompt has the same tokens, or `check.least` of its n-grams that are not common wording.
     """
     asked = [tokens(prompt(p)) for p in held_out]
     known = {digest(a) for a in asked}
@@ -140,7 +140,7 @@ def leakage(training: Iterable[Problem], held_out: Sequence[Problem], check: Che
 
 
 def _owners(found: Sequence[frozenset[str]]) -> dict[str, list[int]]:
-    """Which prompts hold an n-gram."""
+    """For each n-gram the indices of the prompts that contain it."""
     owners: dict[str, list[int]] = {}
     for n, each in enumerate(found):
         for gram in each:
@@ -154,7 +154,7 @@ def _best(
     common: set[str],
     needed: Sequence[Counter[str]],
 ) -> dict[int, tuple[int, Problem]]:
-    """For every held-out prompt the training problem with the most of its n-grams among those with the numbers needed, and how many."""
+    """For every held-out prompt: the number of its n-grams in the training problem with the most of them and all needed numbers, and that problem."""
     best: dict[int, tuple[int, Problem]] = {}
     for problem, shared, there in touched:
         counts = Counter(n for gram in shared if gram not in common for n in owners[gram])
@@ -165,7 +165,7 @@ def _best(
 
 
 def problems_of(source: Source, level: int | None, most: int, key: Key) -> list[Problem]:
-    """All problems of a source that ends, the first `most` of one without end, or as many of these as there are."""
+    """All problems of a finite source; of an endless one the first `most`, or as many of them as exist."""
     count = most if source.size is None else source.size
     while True:
         try:
@@ -177,22 +177,22 @@ def problems_of(source: Source, level: int | None, most: int, key: Key) -> list[
 
 
 def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check: Check = Check()) -> Leakage:
-    """The leaks from a task's training problems to its held-out ones, or to all problems of another task.
+    """The leaks from a task's training problems to its held-out problems, or to all problems of another task.
 
-    Args: most: problems drawn of a source without end.  Raises: UserError where the problems are not text.
+    Args: most: number of problems drawn from an endless source.  Raises: UserError if the problems are not text.
     """
     for each in (task, against or task):
         if each.policy != "lm":
-            raise UserError(f"task {each.name} asks nothing in words; leaks are looked for in prompts")
+            raise UserError(f"task {each.name} has no text prompts; leaks are looked for in prompts")
     of = against or task
     held_out = problems_of(of.held_out, of.level, most, Key(0).fold("held out"))
-    if against is not None and against.source.size is not None:  # a file has no part that is not its own
+    if against is not None and against.source.size is not None:  # all problems of the other task's file, not only the held-out ones
         held_out += problems_of(against.source, against.level, most, Key(0))
     return leakage(problems_of(task.source, task.level, most, Key(0)), held_out, check)
 
 
 def table(found: Leakage, name: str, examples: int = 5) -> str:
-    """The lines that are shown: counts, shares, and the plainest leaks."""
+    """The report's lines: counts, shares, and the clearest leaks."""
     lines = [f"{name}: {found.held_out} held-out problems looked up in {found.training} training problems"]
     for label, count, what in (
         ("the same", found.exact, "but for case, spacing and punctuation"),
@@ -214,7 +214,7 @@ def table(found: Leakage, name: str, examples: int = 5) -> str:
 
 
 def as_json(found: Leakage) -> dict[str, Any]:
-    """The counts, and every leak by the ids of its problems."""
+    """The counts, and every leak as the ids of its problems."""
     leaks = [{"held_out": k.held_out.id, "training": k.training.id, "share": k.share, "exact": k.exact} for k in found.leaks]
     return {
         "training": found.training,

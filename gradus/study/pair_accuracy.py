@@ -1,4 +1,4 @@
-"""Evaluation of a reward model: whether it tells the better from the worse answer to held-out problems."""
+"""Evaluation of a reward model: the share of held-out answer pairs that it orders correctly."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gradus.types.signals import Values
 
 @dataclass(frozen=True)
 class PairAccuracy:
-    """Share of pairs of held-out answers whose values are ordered as their rewards. Answers are those that the recipe's rollout makes."""
+    """Share of pairs of held-out answers with values in the order of their rewards. The recipe's rollout makes the answers."""
 
     problems: int = 64
-    samples: int = 8  # answers a problem, where the problem does not bring a pair
-    player: str = "policy"  # whose value head scores
-    reward: Reward | None = None  # another than the one of training; None: the recipe's
+    samples: int = 8  # answers per problem without a pair of its own
+    player: str = "policy"  # its value head scores the answers
+    reward: Reward | None = None  # the reward of evaluation; None: the recipe's
     patience: int = 0  # evaluations without improvement before the run stops early; 0: never
     target: float | None = None  # stop once held_out/accuracy reaches it; None: never
 
@@ -32,7 +32,7 @@ class PairAccuracy:
         check_ranges(self, problems="[1, inf)", samples="[2, inf)", patience="[0, inf)", target="[0, inf)")
 
     def judges(self, task: Task) -> bool:
-        """Whether it asks for more judgements than the recipe's rollout: never, since it scores what that gives."""
+        """Whether it needs more judgements than the recipe's rollout. Always False: it scores the rollout's answers."""
         return False
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
@@ -46,7 +46,7 @@ class PairAccuracy:
         return {"held_out/accuracy": mean(shares), "held_out/reward": mean(rewards), "held_out/picked": mean(picked)}
 
     async def scored(self, run: Any, recipe: Any, world: Any) -> list[tuple[Group, np.ndarray]]:
-        """The groups of the held-out problems, each with the scores of its answers; those whose reward failed are left out."""
+        """The groups of the held-out problems, each with the scores of its answers; without answers whose reward failed."""
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
         groups = without_failures(await run.memory.peek("rollout", recipe.rollout, "run", requests, world))
         groups = [g for g in groups if all(t.actions for t in g.trajectories)]
@@ -56,12 +56,12 @@ class PairAccuracy:
 
 
 def last_rows(group: Group, rows: Mapping[str, np.ndarray]) -> np.ndarray:
-    """[G] the value before the last action of each answer."""
+    """[G]: the value before the last action of each answer."""
     return np.array([rows[t.id][-1] for t in group.trajectories], dtype=np.float64)
 
 
 def pair_accuracy(scores: Sequence[float] | np.ndarray, rewards: Sequence[float] | np.ndarray) -> float | None:
-    """The share of pairs with different rewards whose scores are ordered alike; equal scores count one half. None where there is no pair.
+    """The share of pairs with different rewards whose scores are in the same order; equal scores count one half. None without such a pair.
 
     >>> pair_accuracy([3.0, 1.0, 1.0], [1.0, 1.0, 0.0])  # of the two pairs one is right and one undecided
     0.75

@@ -1,4 +1,4 @@
-"""Estimators of evaluation: unbiased pass@k, majority vote, bootstrap intervals over problems and over seeds and problems."""
+"""Estimators for evaluation: unbiased pass@k, majority vote, bootstrap intervals over problems, and over seeds and problems."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from gradus.types import Key
 
 DRAWS = 10_000
-"""Resamples of a bootstrap."""
+"""Number of bootstrap resamples."""
 
-_AT_ONCE = 4_000_000  # numbers drawn at a time
+_AT_ONCE = 4_000_000  # random numbers drawn at a time
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the ends of its interval."""
+    """A mean and the bounds of its interval."""
 
     mean: float
     low: float
@@ -27,11 +27,11 @@ class Interval:
 
 
 def pass_at_k(samples: int, right: int, k: int) -> float:
-    """Chance that at least one of k samples is right: 1 - C(n - c, k) / C(n, k), unbiased from n samples of which c are right.
+    """Chance that at least one of k samples is right: 1 - C(n - c, k) / C(n, k), unbiased from n samples with c right ones.
 
     Raises: ValueError unless 0 <= c <= n and 1 <= k <= n.
-    Reference: Chen et al., Evaluating Large Language Models Trained on Code, arXiv:2107.03374, eq. 1; as a product of k factors, so that
-    no binomial grows large.
+    Reference: Chen et al., Evaluating Large Language Models Trained on Code, arXiv:2107.03374, eq. 1; computed as a product of k factors
+    to avoid large binomials.
 
     >>> pass_at_k(samples=4, right=1, k=2)  # 1 - C(3, 2) / C(4, 2) = 1 - 3 / 6
     0.5
@@ -39,7 +39,7 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
     if not 0 <= right <= samples:
         raise ValueError(f"{right} right answers of {samples} samples")
     if not 1 <= k <= samples:
-        raise ValueError(f"pass@{k} needs at least {k} samples a problem and k at least 1; there are {samples}")
+        raise ValueError(f"pass@{k} needs at least {k} samples per problem and k at least 1; there are {samples}")
     none = 1.0
     for i in range(k):
         none *= max(samples - right - i, 0) / (samples - i)
@@ -47,10 +47,10 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
 
 def majority(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float:
-    """Whether the commonest answer is right: 1 or 0, or the share of right ones among answers tied for first place.
+    """1 if the commonest answer is right, 0 if wrong; the share of right samples among the answers tied for first place.
 
-    Args: answers: one a sample, None where it gave none (it has no vote); right: whether each sample is right.
-    Returns: 0 where no sample gave an answer. An answer counts as right by the share of its samples that are.
+    Args: answers: one per sample, None for a sample without an answer (no vote); right: whether each sample is right.
+    Returns: 0 if no sample gave an answer. An answer whose samples differ in `right` counts by their share.
     """
     votes = Counter(answer for answer in answers if answer is not None)
     if not votes:
@@ -61,23 +61,23 @@ def majority(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float
 
 
 def bootstrap(values: Sequence[float] | np.ndarray, *, level: float = 0.95, draws: int = DRAWS, key: Key | None = None) -> Interval:
-    """The mean of one value a problem, and its percentile interval when problems are drawn anew with replacement.
+    """The mean of one value per problem, and its percentile interval when problems are resampled with replacement.
 
-    Reference: Efron, Bootstrap Methods: Another Look at the Jackknife, Annals of Statistics 7, 1979. A single problem gives no width.
+    Reference: Efron, Bootstrap Methods: Another Look at the Jackknife, Annals of Statistics 7, 1979. A single problem gives width 0.
     """
     values = np.asarray(values, dtype=np.float64)
     return paired_bootstrap(values[None, :], np.zeros((1, len(values))), level=level, draws=draws, key=key)
 
 
 def paired_bootstrap(a: np.ndarray, b: np.ndarray, *, level: float = 0.95, draws: int = DRAWS, key: Key | None = None) -> Interval:
-    """The mean of a - b and its percentile interval when seeds and problems are drawn anew with replacement, each draw the same for both.
+    """The mean of a - b and its percentile interval when seeds and problems are resampled with replacement, identically for a and b.
 
     Args: a, b [S, P]: one value for each seed and problem, the same seeds and problems in both.
-    Raises: ValueError where the shapes differ, are not [S, P], or hold nothing.
+    Raises: ValueError if the shapes differ, are not [S, P], or are empty.
     """
     a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 2 or a.size == 0:
-        raise ValueError(f"paired values must have one shape [seeds, problems] and hold something; they have {a.shape} and {b.shape}")
+        raise ValueError(f"paired values must have one shape [seeds, problems] and not be empty; they have {a.shape} and {b.shape}")
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; it must lie between 0 and 1")
     difference, key = a - b, key or Key()
@@ -94,7 +94,7 @@ def paired_bootstrap(a: np.ndarray, b: np.ndarray, *, level: float = 0.95, draws
 
 
 def _counts(key: Key, draws: int, size: int) -> np.ndarray:
-    """How often each of `size` items is drawn in `size` draws with replacement, float64 [draws, size]."""
+    """The number of times each of `size` items is drawn in `size` draws with replacement, float64 [draws, size]."""
     chosen = (key.uniform(draws, size) * size).astype(np.int64)
     flat = chosen + size * np.arange(draws)[:, None]
     return np.bincount(flat.ravel(), minlength=draws * size).reshape(draws, size).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What a step looked like: the numbers of `metrics.jsonl`, all functions of the groups, the update and what was spent."""
+"""The summary of a step: the numbers of `metrics.jsonl`, from the groups, the update and the tokens spent."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gradus.types import Ended, Group
+from gradus.types import Ended, Group, without_aside
 
 
 def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
-    """One object a step; None where a number does not exist.
+    """One object per step; None for a number that does not exist.
 
-    reward: mean of the combined reward. reward/<component>: mean where it applies. accuracy: share of judged trajectories that are right.
-    length: mean number of actions. entropy: exact where the objective computes it, else the mean of -log p of the sampled actions, an
-    unbiased estimate. kl: to the reference where the recipe has one. failed: trajectories without a reward. Trajectories that were sampled
-    for a value only are not looked at; nor are given ones in reward, accuracy, length and truncated, where the step has any that the policy
-    sampled: they would count as its own.
+    reward: mean of the combined reward. reward/<component>: mean over the trajectories with that component. accuracy: share of right
+    trajectories among those with a reward. length: mean number of actions. entropy: exact if the objective computes it, else the mean of
+    -log p of the sampled actions, an unbiased estimate. kl: to the reference, if the recipe has one. failed: trajectories without a reward.
+
+    Not counted: trajectories that are not trained on. If the policy sampled any itself, reward, accuracy, length and truncated leave out given
+    trajectories. Auxiliary groups (`Group.aside`) have their own numbers (aside/reward, ...) and count in no others.
     """
     groups = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]
+    auxiliary = _aside([g for g in groups if g.aside])
+    groups = without_aside(groups)
     trajectories = [t for g in groups for t in g.trajectories]
     own = [t for t in trajectories if t.source == "policy"] or trajectories
     judged = [t for t in own if t.failed is None]
@@ -37,11 +40,27 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
         "truncated": mean([float(t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED)) for t in own]),
         "informative": mean([float(len({t.value for t in g.trajectories if t.failed is None}) > 1) for g in groups]),
         "failed": sum(t.failed is not None for t in trajectories),
+        **auxiliary,
         **{k: v for k, v in update.items() if k not in ("entropy", "kl", "clip_share")},
         **{f"tokens/{purpose}": count for purpose, count in spent.items()},
     }
 
 
+def _aside(groups: Sequence[Group]) -> dict[str, float | int | None]:
+    """The numbers of auxiliary groups; empty without such groups."""
+    if not groups:
+        return {}
+    trajectories = [t for g in groups for t in g.trajectories]
+    judged = [t for t in trajectories if t.failed is None]
+    return {
+        "aside/groups": len(groups),
+        "aside/reward": mean([t.value for t in judged]),
+        "aside/accuracy": mean([float(t.right) for t in judged]),
+        "aside/length": mean([t.actions for t in trajectories]),
+        "aside/failed": len(trajectories) - len(judged),
+    }
+
+
 def mean(values: Sequence[float]) -> float | None:
-    """The mean, None for none."""
+    """The mean; None for an empty sequence."""
     return float(np.mean(values)) if len(values) else None

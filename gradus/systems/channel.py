@@ -1,4 +1,4 @@
-"""Messages between the processes of one run, over torch.distributed (gloo): plain JSON and tensors, no pickle."""
+"""Messages between the processes of one run over torch.distributed (gloo): plain JSON and tensors, no pickle."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from torch import Tensor
 
 T = TypeVar("T")
 
-PATIENCE = timedelta(days=365)  # a step waits for rewards as long as it takes; a process that has died is noticed at once
+PATIENCE = timedelta(days=365)  # a step may wait long for rewards; the end of a process is noticed at once
 
 
 class Closed(Exception):
-    """The other process is gone."""
+    """Raised if the other process has ended."""
 
 
 def join(where: str, rank: int, size: int) -> None:
@@ -34,7 +34,7 @@ def leave() -> None:
 
 
 def aside(work: Callable[[], T]) -> T:
-    """What `work` gives or raises, done in a thread of its own: while operations of C wait there, signals are heard here."""
+    """The result or exception of `work`, called in a thread. While a C operation waits in that thread, this one still handles signals."""
     done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -43,7 +43,7 @@ def aside(work: Callable[[], T]) -> T:
         except BaseException as error:
             done.put((None, error))
 
-    threading.Thread(target=run, daemon=True).start()  # nobody waits for it where the run ends first
+    threading.Thread(target=run, daemon=True).start()  # daemon: it does not delay the end of the run
     found, error = done.get()
     if error is not None:
         raise error
@@ -51,17 +51,17 @@ def aside(work: Callable[[], T]) -> T:
 
 
 class Channel:
-    """Messages to and from one other process, in order. What is sent is not waited for until the next message or the answer.
+    """Messages to and from one other process, in order. `send` does not wait until its message is taken; the next send or receive does.
 
-    Signals are heard while it waits; whoever is interrupted there asks this process nothing more.
+    Signals are handled while it waits. After such an interruption the channel must not be used again.
     """
 
     def __init__(self, peer: int) -> None:
         self.peer = peer
-        self._sent: list[tuple[Any, Tensor]] = []  # tensors live until they have been taken
+        self._sent: list[tuple[Any, Tensor]] = []  # keeps the tensors alive until they are taken
 
     def send(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> None:
-        """Raises Closed where nobody takes it."""
+        """Sends a document with tensors. Raises Closed if the other process has ended."""
         words, packed = json.dumps(document).encode(), packed_arrays(arrays or {})
         pieces = torch.tensor([len(words), len(packed)]), _bytes(words), _bytes(packed)
 
@@ -74,7 +74,7 @@ class Channel:
         self._aside(work)
 
     def receive(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """The next message: its document and its tensors, which may be written to. Raises Closed where none will come."""
+        """The next message: its document and its tensors, which are writable. Raises Closed if the other process has ended."""
 
         def work() -> list[bytes]:
             sizes = torch.zeros(2, dtype=torch.int64)
@@ -87,7 +87,7 @@ class Channel:
         return json.loads(words), unpacked_arrays(packed)
 
     def flush(self) -> None:
-        """Waits until the last message has been taken."""
+        """Waits until the last message is taken."""
         self._aside(self._settle)
 
     def _aside(self, work: Callable[[], T]) -> T:

@@ -1,9 +1,9 @@
-"""One run by several processes, with the result of one.
+"""One run on several processes, with the result of one process.
 
-The first process leads: it draws problems, judges, keeps the run and moves the weights. The others hold the same networks and lend their
-hands: samples, log-probabilities and gradients are computed in all processes at once. Micro-batches are those of one process; the gradients
-of each are added in their order, and the loss sees the rows of all of them, so normalisers and group statistics are those of the whole batch.
-Every draw is keyed. So the result is that of one process, to the bit where each of them computes with as many threads.
+The first process leads: it draws problems, judges, stores the run and updates the weights. The others hold the same networks: all
+processes compute samples, log-probabilities and gradients at once. Micro-batches are those of one process. Their gradients are added in
+order, and the loss sees the rows of all processes, so normalisers and group statistics are those of the whole batch. Every draw is keyed.
+So the result is that of one process, to the bit if each process computes with as many threads.
 
     with shared(run, model, device, processes=2):
         go(run)
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Crew:
-    """The other processes, as the leading one sees them. Every question gets one answer."""
+    """The other processes, as the leading process sees them. Every question gets one answer."""
 
     channels: dict[int, Channel]  # by rank, 1, 2, ...
-    children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)  # those that were started here
+    children: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)  # the processes that this one started
     players: Mapping[str, Any] = field(default_factory=dict)
-    owed: list[int] = field(default_factory=list)  # ranks whose answers are still to come
-    marks: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # what the others have of every tensor
-    waiting: Callable[[str, str], AbstractContextManager[None]] = lambda what, about: nullcontext()  # says what is waited for
-    asked: dict[int, str] = field(default_factory=dict)  # by rank, what was asked last
-    lost: bool = False  # one of them is gone, or was given up
+    owed: list[int] = field(default_factory=list)  # ranks with an open answer
+    marks: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)  # version of every tensor in the other processes
+    waiting: Callable[[str, str], AbstractContextManager[None]] = lambda what, about: nullcontext()  # reports waits to the watchdog
+    asked: dict[int, str] = field(default_factory=dict)  # the last question, by rank
+    lost: bool = False  # a process has ended or was given up
 
     @property
     def size(self) -> int:
@@ -62,7 +62,7 @@ class Crew:
         self.owed.append(rank)
 
     def answer(self, rank: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Raises what went wrong there: UserError, MemoryError, torch.OutOfMemoryError, else RuntimeError."""
+        """The answer of a process. Raises its error: UserError, MemoryError, torch.OutOfMemoryError, else RuntimeError."""
         with self._noticing(rank):
             document, arrays = self.channels[rank].receive()
         self.owed.remove(rank)
@@ -72,9 +72,9 @@ class Crew:
 
     @contextmanager
     def round(self) -> Iterator[Crew]:
-        """Some questions with their answers. The others have the weights as they are; where it breaks off, no answer is left behind.
+        """A context for questions and answers. The other processes first get the current weights; after an error open answers are read.
 
-        Where the run ends (a signal, a wait for ever) nothing is waited for: nobody is asked again.
+        If the run ends (a signal, the watchdog), no answer is read, and the processes are not asked again.
         """
         try:
             self._share_weights()
@@ -90,9 +90,9 @@ class Crew:
             raise
 
     def _share_weights(self) -> None:
-        """Sends every tensor that was written to since it was last sent, told by its place, PyTorch's count of writes, and the player's moves.
+        """Sends every tensor that changed since it was last sent: its address, PyTorch's count of writes or the player's updates differ.
 
-        A fused optimiser writes without being counted.
+        The updates are needed because PyTorch does not count the writes of a fused optimiser.
         """
         for name, player in self.players.items():
             changed = {}
@@ -116,12 +116,12 @@ class Crew:
             code = None if child is None else _ended(child)
             how = "" if code is None else f" (killed by signal {-code})" if code < 0 else f" (exit code {code})"
             raise UserError(
-                f"process {rank} of {self.size} is gone{how}; its error, if any, stands above. Go on from the last checkpoint with gradus resume, "
-                "with fewer --processes if memory was short"
+                f"process {rank} of {self.size} has ended{how}; its error, if any, is above. Continue from the last checkpoint with "
+                "gradus resume, with fewer --processes if memory was short"
             ) from error
 
     def close(self) -> None:
-        """Lets the others end, and waits for those that were started here."""
+        """Ends the other processes, and waits for those that this process started."""
         if not self.lost:
             with suppress(Closed):
                 for channel in self.channels.values():
@@ -136,7 +136,7 @@ class Crew:
 
 
 class Led:
-    """A player's policy whose samples, rows and gradients all processes compute; what else it does, it does here."""
+    """A player's policy whose samples, rows and gradients are computed by all processes. Its other methods run in this process."""
 
     def __init__(self, policy: Any, crew: Crew, name: str) -> None:
         self.__dict__.update(_policy=policy, _crew=crew, _name=name)
@@ -145,7 +145,7 @@ class Led:
         return getattr(self.__dict__["_policy"], name)
 
     def act(self, asked: Sequence[Any]) -> list[Context]:
-        """A sample for each, in order: contiguous shares, so that most of a group stays with its prompt."""
+        """One sample per request, in order. Each process gets a contiguous share, so that most of a group stays with its prompt."""
         from gradus.policies.lm import LanguageModel
 
         size = self._crew.size
@@ -175,7 +175,7 @@ class Led:
             yield from zip(pieces, rows, strict=True)
 
     def carry(self, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key, slopes: Slopes) -> None:
-        """See `gradus.updates.forward_backward`. Gradients are added micro-batch by micro-batch in their order, as one process does it."""
+        """See `gradus.updates.forward_backward`. Gradients are added in the order of the micro-batches, as in one process."""
         wants = tuple(wants)
         for pieces in _rounds(self._policy.micro_batches(contexts, micro_tokens), self._crew.size):
             with self._crew.round() as crew:
@@ -213,18 +213,18 @@ class Led:
 
 
 def _rounds(micro: Sequence[list[int]], size: int) -> Iterator[list[list[int]]]:
-    """Micro-batches in order, as many at a time as there are processes."""
+    """The micro-batches in order, one per process at a time."""
     for start in range(0, len(micro), size):
         yield list(micro[start : start + size])
 
 
 @contextmanager
 def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) -> Iterator[Run]:
-    """The run, its players' work shared among so many processes: started here, or those of torchrun where this is one of them."""
+    """A context with the run, its players' work shared by `processes` processes, which it starts; under torchrun, by those of torchrun."""
     launched = under_torchrun(os.environ)
     if processes < 1:
-        raise UserError(f"--processes is {processes}; give how many processes train together, 1 or more")
-    if not launched and processes > (most := max(2, os.cpu_count() or 1)):  # two share a core where they must, as in a test
+        raise UserError(f"--processes is {processes}; give the number of processes that train together, 1 or more")
+    if not launched and processes > (most := max(2, os.cpu_count() or 1)):  # two may share one core, as in a test
         raise UserError(f"--processes is {processes}, but this machine has {os.cpu_count()} cores; give at most {most}")
     if launched and processes not in (1, launched[1]):
         raise UserError(f"--processes is {processes}, but torchrun has started {launched[1]}; leave --processes out under torchrun")
@@ -238,7 +238,7 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
         begin(run.players, run.recipe, run.task, model, run.seed, device, crew)
         crew.waiting = run.watchdog.waiting
         part = memory_of(run.recipe.setting, device, crew.size)
-        if run.recipe.setting.memory is None and part is not None:  # a limit that is named is set where the run trains
+        if run.recipe.setting.memory is None and part is not None:  # `training.launch` sets a named limit
             stack.enter_context(limited((status("VmData") or 0) + part))
         try:
             yield run
@@ -248,7 +248,7 @@ def shared(run: Run, model: str | Path | None, device: str, processes: int = 1) 
 
 
 def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path | None, seed: int, device: str, crew: Crew) -> None:
-    """Lets the others build the players, and puts a `Led` policy in the place of each."""
+    """Makes the other processes build the players, and replaces each policy by a `Led` one."""
     if "OMP_NUM_THREADS" not in os.environ and torch.get_num_threads() > 1:
         torch.set_num_threads(max(1, torch.get_num_threads() // crew.size))
     told = {
@@ -274,7 +274,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
 
 
 def memory_of(setting: Any, device: str, size: int) -> int | None:
-    """Bytes that one of `size` processes may take: what the setting names, else its part of what is free; None: not known."""
+    """Bytes that one of `size` processes may take: the setting's limit, else its share of the free memory; None: not known."""
     if setting.memory is not None:
         return bytes_of(setting.memory)
     free = free_memory() if device == "cpu" else None
@@ -282,18 +282,18 @@ def memory_of(setting: Any, device: str, size: int) -> int | None:
 
 
 def device_of(device: str, rank: int, count: int) -> str:
-    """Where a process computes: each has a GPU of its own, counted on from that of the first. Raises UserError where there are too few."""
+    """The device of a process: each has its own GPU, numbered from that of the first. Raises UserError if there are too few GPUs."""
     kind, _, first = device.partition(":")
     if kind != "cuda":
         return device
     place = int(first or 0) + rank
     if place >= count:
-        raise UserError(f"--processes needs a GPU each, but there are {count}; give fewer --processes, or --device cpu")
+        raise UserError(f"--processes needs one GPU per process, but there are {count}; give fewer --processes, or --device cpu")
     return f"cuda:{place}"
 
 
 def under_torchrun(environment: Mapping[str, str]) -> tuple[int, int] | None:
-    """(rank, size) where torchrun has started this process beside others; else None."""
+    """(rank, size) if torchrun started this process with others; else None."""
     if "TORCHELASTIC_RUN_ID" not in environment or int(environment.get("WORLD_SIZE", "1")) < 2:
         return None
     return int(environment["RANK"]), int(environment["WORLD_SIZE"])
@@ -308,7 +308,7 @@ LOOPBACK = {"linux": "lo", "darwin": "lo0"}
 
 
 def _started(stack: ExitStack, size: int) -> Crew:
-    """Starts the other processes on this machine. They meet in a folder that only this user can read, and talk over the loopback."""
+    """Starts the other processes on this machine. They meet in a folder that only this user can read, and use the loopback interface."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gradus-processes-"))
     where = (Path(folder) / "meet").as_uri()
     if (loopback := LOOPBACK.get(sys.platform)) is not None:
@@ -316,7 +316,7 @@ def _started(stack: ExitStack, size: int) -> Crew:
     children = {}
     for rank in range(1, size):
         command = [sys.executable, "-m", "gradus.systems.worker", where, str(rank), str(size)]
-        # a session of their own: what the terminal's keys stop is the leading process, and the others end with it
+        # a session of their own: keys of the terminal stop only the leading process, and the others end with it
         children[rank] = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
         stack.callback(_end, children[rank])
     join(where, 0, size)
@@ -330,7 +330,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _ended(child: subprocess.Popen[bytes]) -> int | None:
-    """The exit code of a process that is ending."""
+    """The exit code of an ending process; None if it still runs after two seconds."""
     try:
         return child.wait(2)
     except subprocess.TimeoutExpired:

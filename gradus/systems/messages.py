@@ -1,4 +1,4 @@
-"""What processes ask of each other, as plain JSON and tensors: contexts, wants, samples. Each form has its inverse beside it."""
+"""The forms of messages between processes, as plain JSON and tensors: contexts, wants, samples. Each form has its inverse beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Message = tuple[dict[str, Any], dict[str, Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class Errand:
-    """One sample wanted, as a policy's `act` reads it."""
+    """A request for one sample, as a policy's `act` reads it."""
 
     parent: Context
     at: int
@@ -29,11 +29,11 @@ class Errand:
 
 
 def wants_json(wants: Sequence[Want | Signal]) -> list[Any]:
-    """Wants by class and fields. Raises UserError for a class that is not the library's own: another process would not know it."""
+    """Wants as class names and fields. Raises UserError for a class outside the library, because another process does not know it."""
     for want in wants:
         if getattr(known, type(want).__name__, None) is not type(want):
             raise UserError(
-                f"{type(want).__name__} is read by a class of your own, which other processes do not know; leave --processes out"
+                f"{type(want).__name__} is a class of your own, which other processes do not know; leave --processes out"
             )
     return [[type(want).__name__, asdict(want)] for want in wants]
 
@@ -43,7 +43,7 @@ def wants_from(document: Sequence[Any]) -> list[Any]:
 
 
 def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
-    """Contexts with those that they go on from, each once; `streams`: with their streams, for policies that read them."""
+    """Contexts with their parents, each once. `streams`: whether to send their streams, for policies that read them."""
     table: dict[int, int] = {}
     rows: list[Context] = []
 
@@ -64,7 +64,7 @@ def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
         "parents": torch.tensor([[table[id(c.parent[0])], c.parent[1]] if c.parent is not None else [-1, 0] for c in rows]).view(-1, 2),
         "asked": torch.tensor(asked, dtype=torch.int64),
     }
-    names: dict[str, str] = {}  # of the streams, with their types: uint64 has no tensor of its own everywhere
+    names: dict[str, str] = {}  # of the streams, with their dtypes: uint64 tensors are not supported everywhere
     if streams:
         for i, context in enumerate(rows):
             for name, values in context.streams.items():
@@ -74,7 +74,7 @@ def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
 
 
 def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Context]:
-    """The contexts asked about, with what a policy reads of them: tokens, what was chosen, temperature, streams, where they began."""
+    """The contexts of a message, with the fields that a policy reads: tokens, chosen, temperature, streams, parent."""
     cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
     tokens, chosen = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "chosen"))
     streams: list[dict[str, np.ndarray]] = [{} for _ in tokens]
@@ -90,7 +90,7 @@ def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> 
 
 
 def samples_asked(asked: Sequence[Any]) -> Message:
-    """Samples wanted: the tokens to go on from, how, and the keys."""
+    """Requests for samples: the tokens to continue, the sampling settings and the keys."""
     kinds = list(dict.fromkeys(a.sampling for a in asked))
     prefixes = [a.parent.sequence[: a.at] for a in asked]
     arrays = {
@@ -113,7 +113,7 @@ def samples_wanted(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) ->
 
 
 def samples_message(contexts: Sequence[Context]) -> Message:
-    """What was sampled: new tokens, their log-probabilities, why each ended."""
+    """Samples: new tokens, their log-probabilities, and why each ended."""
     arrays = {
         "tokens": _joined([c.tokens for c in contexts], np.int32),
         "lengths": torch.tensor([len(c.tokens) for c in contexts]),
@@ -123,7 +123,7 @@ def samples_message(contexts: Sequence[Context]) -> Message:
 
 
 def sampled_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor], asked: Sequence[Any]) -> list[Context]:
-    """The samples as contexts that go on from those that were asked about."""
+    """The samples of a message as contexts, children of the contexts in the requests."""
     cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
     tokens, logprobs = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "logprobs"))
     return [

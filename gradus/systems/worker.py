@@ -1,6 +1,6 @@
-"""A process that lends its hands to a run: it keeps the players' networks as the leading process has them, and computes what that asks.
+"""A worker process of a run: it holds the players' networks with the weights of the leading process, and computes for that process.
 
-It draws nothing of its own, judges nothing and writes nothing. It ends when it is told to, or when the leading process is gone.
+It chooses no problems, judges nothing and writes nothing. It ends on a message, or when the leading process has ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Reply = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 class Worker:
-    """The players' policies, and the rows whose gradient may still be asked for."""
+    """The players' policies, and the rows whose gradient `carry` may ask for."""
 
     def __init__(self) -> None:
         self.policies: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class Worker:
         self.bounds = ExitStack()
 
     def begin(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        """Builds the players. Their weights are those of their folders until the first `weights`."""
+        """Builds the players. Their weights come from their folders until the first `weights`."""
         from gradus.players.build import build_players
 
         players = {
@@ -49,7 +49,7 @@ class Worker:
         setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
         learns = players["policy"].objective
         recipe = Recipe("shared", policy=document["kind"], players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
-        nothing: Any = None  # problems are the leading process's
+        nothing: Any = None  # the leading process has the problems
         task = Task(document["task"], nothing, nothing, policy=document["kind"], level=document["level"])
         built = build_players(recipe, document["model"], task, Key(document["seed"]), document["device"])
         self.policies = {name: player.policy for name, player in built.items()}
@@ -76,7 +76,7 @@ class Worker:
             return self._evaluated(document, arrays)
 
     def open(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        """Rows whose gradient `carry` may bring."""
+        """Rows whose gradient `carry` may send."""
         return self._evaluated(document, arrays)
 
     def _evaluated(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
@@ -85,7 +85,7 @@ class Worker:
         return {}, {str(i): self.held[want].detach() for i, want in enumerate(wants)}
 
     def carry(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-        """The gradient by every parameter, of the rows of the last `open`."""
+        """The gradient of the rows of the last `open` with respect to every parameter."""
         parameters = list(self.policies[document["player"]].network.parameters())
         rows, self.held = list(self.held.items()), {}
         for p in parameters:
@@ -98,7 +98,7 @@ class Worker:
 
 
 def serve(leader: Channel) -> None:
-    """Does what is asked until told to end."""
+    """Answers the messages of the leading process until the message `end`."""
     worker = Worker()
     while True:
         document, arrays = leader.receive()
@@ -109,10 +109,10 @@ def serve(leader: Channel) -> None:
 
 
 def answer(worker: Worker, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
-    """What comes of one question. What goes wrong is told to the leading process, which decides."""
+    """The answer to one question. An error is sent to the leading process, which handles it."""
     do: Callable[..., Reply] = getattr(worker, document["do"])
     if document["do"] != "carry":
-        worker.held = {}  # nobody asked for their gradient
+        worker.held = {}  # their gradient was not asked for
     try:
         return do(document, arrays)
     except Exception as error:
@@ -120,14 +120,14 @@ def answer(worker: Worker, document: Mapping[str, Any], arrays: Mapping[str, Ten
 
 
 def kind_of(error: Exception) -> str:
-    """What the leading process makes of an error: a sentence for the user, too little memory, or a fault."""
+    """The kind of an error for the leading process: "user" for a UserError, else the name of its class."""
     if isinstance(error, UserError):
         return "user"
     return type(error).__name__
 
 
 def main(where: str, rank: int, size: int) -> int:
-    """The life of a process beside the leading one; its exit code. Signals to stop are the leading process's to answer: this one ends with it."""
+    """Runs a worker process; returns its exit code. SIGINT and SIGTERM are ignored: the leading process handles them and ends this one."""
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
@@ -141,7 +141,7 @@ def main(where: str, rank: int, size: int) -> int:
 
 
 def end(code: int) -> NoReturn:
-    """Ends the process at once: nothing here is worth tidying up, and closing a connection would wait for nobody."""
+    """Ends the process at once: it has no state to save, and closing the connections could wait for a process that has ended."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -1,4 +1,4 @@
-"""Episodes played by a script: what a player can learn from first, and the proof that a problem can be solved."""
+"""Demonstrations: episodes played with given actions, as training data and as proof that a problem can be solved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradus.types.parts import Turn
 
 
 class Playable(Protocol):
-    """An episode that can be played without waiting."""
+    """An episode with a synchronous `play`."""
 
     first: Turn
 
@@ -17,7 +17,7 @@ class Playable(Protocol):
 
 
 def demonstrated(episode: Playable, actions: Sequence[str]) -> list[tuple[str, str]]:
-    """(observation, action) of every turn of an episode played with these actions. Raises ValueError where it does not end well."""
+    """(observation, action) of every turn of an episode played with these actions. Raises ValueError if it earns no reward at its end."""
     pairs, turn = [], episode.first
     for action in actions:
         if turn.terminated or turn.truncated:

@@ -1,4 +1,4 @@
-"""Problems without end from a generator, and a share of all contents kept for evaluation: a hash of the content says where it belongs."""
+"""An endless source of problems from a generator. A hash of a problem's content decides whether it is held out for evaluation."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from typing import Any
 from gradus.types import Frozen, Key, Problem, Sampling, UserError
 from gradus.types.parts import Task, Verify
 
-HELD_OUT_SHARE = 0.1  # of all contents; training never draws these, whatever its key and level
-_MOST = 100_000  # held-out problems that are looked for, since all before one are drawn first
-_TRIES = 2000  # draws in a row that may be of the wrong split, or already there, before the level counts as exhausted
+HELD_OUT_SHARE = 0.1  # share of all contents; training never draws these, with any key and level
+_MOST = 100_000  # limit for the number of held-out problems, because problem i needs all problems before it
+_TRIES = 2000  # draws in a row without a new problem of the right split, after which the level counts as exhausted
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What a generator makes. `content` is equal for two drafts that are the same puzzle in other words (47+85 and 85+47); it decides the split."""
+    """The output of a generator. `content` decides the split; it is equal for two forms of one puzzle, such as 47+85 and 85+47."""
 
     question: str
     answer: Any
-    solution: str  # worked and correct, as a completion that the verifier accepts
+    solution: str  # a worked solution, as a completion that the verifier accepts
     content: str
     meta: Mapping[str, Any] = field(default_factory=Frozen)
 
 
 Make = Callable[[random.Random, int], Draft]
-"""A draft from a generator of its own and a level."""
+"""Makes a draft from a random generator and a level."""
 
 
 def digest(task: str, content: str) -> str:
-    """16 hexadecimal digits that name a content."""
+    """A hash of a content: 16 hexadecimal digits."""
     return hashlib.blake2b(f"{task}\n{content}".encode(), digest_size=8).hexdigest()
 
 
 def is_held_out(task: str, content: str) -> bool:
-    """Whether a content is kept for evaluation: the first 32 bits of its digest, read as a fraction, lie below the share."""
+    """Whether a content is held out: the first 32 bits of its digest, read as a fraction, lie below HELD_OUT_SHARE."""
     return int(digest(task, content)[:8], 16) < HELD_OUT_SHARE * 2**32
 
 
@@ -48,13 +48,13 @@ class Generated:
 
     task: str
     make: Make
-    default: int  # level that is drawn where none is asked for
-    levels: tuple[int, int]  # lowest and highest
+    default: int  # level of a draw without a level
+    levels: tuple[int, int]  # lowest and highest level
     held_out: bool = False
     size: int | None = None
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
-        """Raises UserError for a level that the task does not have, one with fewer held-out problems than asked for, and for too many of them."""
+        """The problems of these indices. Raises UserError for an unknown level, and if the level or _MOST has too few held-out problems."""
         level = self.default if level is None else level
         low, high = self.levels
         if not low <= level <= high:
@@ -85,9 +85,9 @@ def _tries(source: Generated, level: int, key: Key) -> Iterator[Draft]:
 
 
 class _HeldOut:
-    """The different held-out drafts of the sequence (key, 0), (key, 1), ..., each made when it is first asked for, since large puzzles take
+    """The different held-out drafts of the sequence (key, 0), (key, 1), ...
 
-    long to make, and kept. An attempt that is cut short leaves all as it was.
+    Each is made at its first use, because large puzzles take long, and kept. An interrupted attempt changes nothing.
     """
 
     def __init__(self, source: Generated, level: int, key: Key) -> None:
@@ -96,7 +96,7 @@ class _HeldOut:
         self._next = self._fruitless = 0
 
     def first(self, count: int) -> Sequence[Draft]:
-        """At least the first `count`, fewer only where the level has no more."""
+        """At least the first `count` drafts; fewer only if the level has no more."""
         while len(self._drafts) < count and self._fruitless < _TRIES:
             draft = self._source.make(self._path.fold(self._next).random(), self._level)
             name = (draft.question, draft.content)
@@ -114,7 +114,7 @@ def _held_out(source: Generated, level: int, key: Key) -> _HeldOut:
 
 
 def problem(source: Generated, index: int, level: int, draft: Draft) -> Problem:
-    """The draft as a problem of one user message; its id tells level, index and content."""
+    """The draft as a problem of one user message. Its id holds level, index and content hash."""
     meta = Frozen({"difficulty": level, "solution": draft.solution, **draft.meta})
     name = f"{source.task}-{level}-{index}-{digest(source.task, draft.content)[:6]}"
     return Problem(name, source.task, messages=({"role": "user", "content": draft.question},), answer=draft.answer, meta=meta)
@@ -132,8 +132,9 @@ def generated_task(
     about: str,
     provides: Sequence[str] = (),
 ) -> Task:
-    """A task whose two sources share a generator and no content. `max_tokens`: limit of a completion, characters of a worked solution and some
-    to spare; `chance`: accuracy of guessing at the level.
+    """A task with a training and a held-out source of one generator; they share no content.
+
+    `max_tokens`: limit of a completion, the characters of a worked solution and some spare; `chance`: accuracy of guessing at the level.
     """
     low, high = levels
     if not low <= level <= high:

@@ -1,4 +1,4 @@
-"""What tasks of several kinds share: which kinds are drawn from, what a completion answers, and hints cut from a worked solution."""
+"""Shared functions of tasks with several kinds of problem: the choice of kinds, the answer in a completion, hints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Hints = Frozen[tuple[str, ...]]
 
 
 def chosen(task: str, kinds: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The kinds of a list such as "path,cycle", or every known one for "all". Raises UserError for none at all or one that is not known."""
+    """The kinds in a list such as "path,cycle", or all known kinds for "all". Raises UserError for an empty list or an unknown kind."""
     known = tuple(known)
     names = tuple(dict.fromkeys(name.strip() for name in kinds.split(",") if name.strip()))
     if not names:
@@ -25,18 +25,18 @@ def chosen(task: str, kinds: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def ending(completion: str, most: int) -> str | None:
-    """What stands after the last "=", stripped; only the last `most` characters are read. None without that sign."""
+    """The text after the last "=", stripped; None without that sign. Only the last `most` characters are read."""
     _, marker, last = completion[-most:].rpartition("=")
     return last.strip(" \n") if marker else None
 
 
 def verify_exact(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the text after the last "=" is the answer to the letter; spaces round it do not count."""
+    """1.0 if the text after the last "=" equals the answer exactly, spaces at both ends aside; else 0.0."""
     return float(ending(completion, len(str(problem.answer)) + 64) == str(problem.answer))
 
 
 def hints(knowledge: Sequence[str], planning: Sequence[str], solution: str) -> Hints:
-    """Three kinds of hint, from abstract to concrete; the solution in at most four parts, cut at its spaces, that give it when joined."""
+    """Three kinds of hint, from abstract to concrete. The solution is cut at spaces into at most four parts, which join to the whole."""
     words = solution.split(" ")
     count = min(4, len(words))
     cuts = [round(len(words) * i / count) for i in range(count + 1)]

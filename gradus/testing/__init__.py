@@ -1,10 +1,10 @@
-"""Contract tests for your own task, environment or reward: what Gradus holds its own to.
+"""Contract tests for a user's task, environment or reward: the same rules as for Gradus's own.
 
 >>> from gradus.testing import Effort, check_task
 >>> check_task("arithmetic", effort=Effort(problems=5, texts=60)).ok
 True
 
-Under pytest: `check_task("my_task.py:task", strict=True)` raises an AssertionError that shows what was found. Needs no pytest.
+Under pytest: `check_task("my_task.py:task", strict=True)` raises an AssertionError that lists the findings. pytest is not required.
 """
 
 from gradus.testing.environments import check_environment

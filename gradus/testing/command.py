@@ -19,10 +19,10 @@ from gradus.types.parts import Task
 
 
 def contract(options: argparse.Namespace) -> int:
-    """Tests a task, and a reward function on it, and prints the report. Returns the exit code: 1 where anything was found."""
+    """Tests a task, and a reward function on it, and prints the report. Returns the exit code: 1 if there are findings, else 0."""
     if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
         near = nearest(f"--{other}", [f"--{name}" for name in options.beside])
-        raise UserError(f"--{other} is no option of gradus contract{near}; see: gradus contract --help")
+        raise UserError(f"--{other} is not an option of gradus contract{near}; see: gradus contract --help")
     given = {path.removeprefix("task."): text for path, text in options.fields}
     effort = Effort(problems=options.problems, texts=options.texts, seed=options.seed, levels=levels_of(options.levels))
     limits = Limits(seconds=options.seconds, allow=frozenset(listed(options.allow)))
@@ -33,7 +33,7 @@ def contract(options: argparse.Namespace) -> int:
 
         task = load_task(options.task, given)
     reports: list[Report] = []
-    if not (options.reward and only):  # rules that are named with a reward are the reward's
+    if not (options.reward and only):  # with a reward, the named rules are rules of the reward
         reports.append(check_task(task, effort=effort, limits=limits, only=only, progress=tell))
     if options.reward:
         few = replace(effort, problems=min(effort.problems, 8))
@@ -43,17 +43,17 @@ def contract(options: argparse.Namespace) -> int:
 
 
 def tell(subject: str, rule: str) -> None:
-    """Says what is being tried, beside the report: a rule may take a while."""
+    """Prints the current rule to standard error: a rule may take minutes."""
     print(f"trying {subject}: {rule} ...", file=sys.stderr, flush=True)
 
 
 def listed(text: str) -> list[str]:
-    """What stands between commas."""
+    """The words of a list with commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def levels_of(text: str) -> tuple[int, ...] | None:
-    """Levels such as 1,3; None where none are named. Raises UserError for what is no list of whole numbers."""
+    """Levels from text such as 1,3; None for an empty list. Raises UserError if a word is not a whole number."""
     found = listed(text)
     if any(not re.fullmatch("-?[0-9]{1,9}", word) for word in found):
         raise UserError(f'--levels is "{text}"; write levels of the task with commas between them, as in 1,2')

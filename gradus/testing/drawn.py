@@ -1,4 +1,4 @@
-"""What a new process draws of a task: `python -m gradus.testing.drawn TASK PROBLEMS SEED [LEVEL ...]` prints a digest a level."""
+"""A digest per level of a task's problems, for a new process: `python -m gradus.testing.drawn TASK PROBLEMS SEED [LEVEL ...]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradus.types import UserError
 
 def main(spec: str, problems: str, seed: str, *levels: str) -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a user's file prints
+    os.dup2(2, 1)  # output of a user's file goes to standard error
     try:
         effort = Effort(problems=int(problems), seed=int(seed), levels=tuple(map(int, levels)) or None)
         told = digests(subject_of(spec, effort=effort))

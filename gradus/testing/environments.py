@@ -1,4 +1,4 @@
-"""The contract of an environment: episodes known by their key and apart from each other, a goal that can be reached, calm before any action."""
+"""The contract of an environment: episodes depend on the key alone, do not affect each other, can reach the goal and survive any action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradus.testing.watched import Limits, watch
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Environment, Task, Turn
 
-PLAYED = 12  # hostile actions an episode at most
+PLAYED = 12  # largest number of hostile actions per episode
 NONSENSE = ("", "nonsense", "?", "-1", "0", "a b c")
 LONGEST = 10.0  # seconds of processor time that the episodes of one problem may take
 GOAL = 1.0  # sum of rewards at which an episode counts as won
@@ -34,19 +34,19 @@ def check_environment(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Tests that an environment keeps its contract.
+    """Tests an environment against its contract.
 
-    Args: environment: a task that has one, its name, or an environment with `problems` to play; actions: those that win the episode of a
-    problem (None: the actions of `meta["demonstration"]`, else the lines of `meta["solution"]`); world: what episodes are started with;
-    effort: how many problems and hostile actions; limits: of one episode of up to twelve hostile actions; only: the rules to try; strict: raise;
-    progress: is told each rule before it is tried.
-    Raises: UserError where there is no environment or no problem; with `strict` ContractBroken, an AssertionError, where anything was found.
+    Args: environment: a task with an environment, its name, or an environment (then with `problems` to play); actions: the actions that
+    win the episode of a problem (None: the actions of `meta["demonstration"]`, else the lines of `meta["solution"]`); world: the argument
+    `world` of every episode; effort: number of problems and hostile actions; limits: for one episode of up to twelve hostile actions;
+    only: the rules to try (None: all); strict: raise on a finding; progress: called with each rule before it is tried.
+    Raises: UserError if the environment or the problems are missing; with `strict` ContractBroken, an AssertionError, on a finding.
     """
     more = {"right": actions, "effort": effort, "limits": limits, "world": world, "given": tuple(problems)}
     if isinstance(environment, str | Task):
         subject = subject_of(environment, **more)
     elif not hasattr(environment, "start"):
-        raise UserError(f"a contract test of an environment needs one, or a task that has one, not {type(environment).__name__}")
+        raise UserError(f"a contract test of an environment needs an environment, or a task with one, not {type(environment).__name__}")
     elif not problems:
         raise UserError(f"{type(environment).__name__} needs problems to play: check_environment(environment, problems), or give its task")
     else:
@@ -58,10 +58,10 @@ def check_environment(
 
 
 def settings(subject: Subject) -> Checked:
-    """An environment holds settings only: a frozen dataclass, so that it can be stored, compared and set by its fields."""
+    """An environment is a frozen dataclass that holds settings only, so that it can be stored, compared and set by its fields."""
     environment = environment_of(subject)
     frozen = is_dataclass(environment) and type(environment).__dataclass_params__.frozen
-    found = () if frozen else (f"{type(environment).__name__} is no frozen dataclass; write @dataclass(frozen=True) above the class",)
+    found = () if frozen else (f"{type(environment).__name__} is not a frozen dataclass; write @dataclass(frozen=True) above the class",)
     return Checked("settings", 1, found)
 
 
@@ -75,25 +75,25 @@ def equal_episodes(subject: Subject) -> Checked:
             if wrong := next(filter(None, map(malformed, turns)), None):
                 return wrong
             if content(problem) != asked:
-                return "an episode changes its problem, which others are played with; copy what you change"
+                return "an episode changes its problem, which other episodes use too; change a copy"
             once, again = told(turns), told(played(subject, problem, actions, Key(3)))
             if once != again:
                 turn = next((i for i, (a, b) in enumerate(zip(once, again, strict=False)) if a != b), min(len(once), len(again)))
-                return f"turn {turn} is another one in a second episode of the same key and actions; draw from the key alone, and keep nothing outside the episode"
+                return f"turn {turn} differs in a second episode of the same key and actions; draw from the key alone, and keep no state outside the episode"
         return None
 
     return _each("equal episodes", subject, differ)
 
 
 def apart(subject: Subject) -> Checked:
-    """Two episodes that run side by side do not touch each other."""
+    """Two episodes that run at the same time do not affect each other."""
 
     def touched(problem: Problem) -> str | None:
         actions = winning(subject, problem) or list(NONSENSE)
         alone = told(played(subject, problem, actions, Key(3)))
         beside = told(_loop().run_until_complete(_side_by_side(subject, problem, actions)))
         if beside != alone:
-            return "an episode goes another way while a second one is running; keep what changes in the episode, not in the environment"
+            return "an episode changes while a second one is running; keep state in the episode, not in the environment"
         return None
 
     return _each("episodes apart", subject, touched)
@@ -119,7 +119,7 @@ def reached(subject: Subject) -> Checked:
 
 
 def hostile_actions(subject: Subject) -> Checked:
-    """Whatever a model says is answered by a turn, and nothing is run as code."""
+    """An episode answers any text with a turn and never runs the text as code."""
     count = -(-subject.effort.texts // PLAYED)
 
     def play(asked: tuple[Problem, list[str]]) -> list[str]:
@@ -127,7 +127,7 @@ def hostile_actions(subject: Subject) -> Checked:
         return [wrong for turn in played(subject, problem, actions, Key(6)) if (wrong := malformed(turn))]
 
     def ask(index: int) -> tuple[Problem, list[str]]:
-        if index == 0:  # what is read and imported once, is so here
+        if index == 0:  # files and modules that are read only once are read in this call
             problem = subject.problems[0]
             return problem, [*NONSENSE, *winning(subject, problem)][:PLAYED]
         texts = [subject.hostile((index - 1) * PLAYED + i)[1] for i in range(PLAYED)]
@@ -147,7 +147,7 @@ def hostile_actions(subject: Subject) -> Checked:
 
 
 def malformed(turn: Any) -> str | None:
-    """What is wrong with the form of a turn."""
+    """The error in the form of a turn; None if it has none."""
     if not isinstance(turn, Turn):
         return f"an answer is {type(turn).__name__}, not a Turn; return gradus.types.parts.Turn(observation, reward)"
     if turn.terminated and turn.truncated:
@@ -164,7 +164,7 @@ def malformed(turn: Any) -> str | None:
 
 
 def winning(subject: Subject, problem: Problem) -> list[str]:
-    """The actions that win; none where they are not known."""
+    """The actions that win; an empty list if they are not known."""
     if subject.right is not None:
         return [str(action) for action in subject.right(problem)]
     demonstration = problem.meta.get("demonstration")
@@ -203,7 +203,7 @@ async def _side_by_side(subject: Subject, problem: Problem, actions: Sequence[st
 
 
 async def answer(episode: Any, action: str) -> Any:
-    """What an episode answers. Raises TypeError where it does so without being awaited."""
+    """The answer of an episode to an action. Raises TypeError if `step` returns it without `async`."""
     asked = episode.step(action)
     if not inspect.isawaitable(asked):
         raise TypeError(f"step answered without being awaited; write it as async def step{line_of(episode)}")
@@ -214,24 +214,24 @@ _LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop of this process: made once, as making one opens sockets."""
+    """The event loop of this process. It is made once, because each one opens sockets."""
     if not _LOOPS:
         _LOOPS.append(asyncio.new_event_loop())
     return _LOOPS[0]
 
 
 def over(turn: Any) -> bool:
-    """Whether an episode ended with a turn; with what is none, it cannot go on either."""
+    """Whether a turn ends its episode. An answer that is not a Turn ends it too."""
     return not isinstance(turn, Turn) or turn.terminated or turn.truncated
 
 
 def told(turns: Sequence[Turn]) -> list[str]:
-    """Turns as text, without what is for people only; what is none, as it is."""
+    """Turns as text, without `info`, which is for people only. An answer that is not a Turn stays as it is."""
     return [repr(replace(t, info=Frozen()) if isinstance(t, Turn) else t) for t in turns]
 
 
 def _each(rule: str, subject: Subject, judge: Callable[[Problem], str | None]) -> Checked:
-    """A rule that is tried on every problem, in a process of its own."""
+    """Tries a rule on every problem, in a separate process."""
     problems = subject.problems
     found, hung = [], False
     limits = replace(subject.limits, allow=subject.limits.allow | allowed(environment_of(subject))).freely(LONGEST)
@@ -241,7 +241,7 @@ def _each(rule: str, subject: Subject, judge: Callable[[Problem], str | None]) -
         rest = "; the rest was not tried" if hung and not call.final and call.index + 1 < len(problems) else ""
         found.append(f"problem {problems[call.index].id}: {wrong}{rest}" if wrong else None)
         if hung:
-            break  # an environment that hangs would do so for every problem
+            break  # an environment that hangs once would hang for every problem
     return Checked(rule, len(problems), sentences(found), hung=hung)
 
 
@@ -252,4 +252,4 @@ RULES = {
     "reference actions": reached,
     "hostile actions": hostile_actions,
 }
-"""The rules that every environment keeps, in the order in which they are tried."""
+"""The rules for every environment, in the order in which they are tried."""

@@ -1,4 +1,4 @@
-"""Hostile answers: what a model may write that trips code which judges it. Text i of a seed is a function of both, so each can be made again."""
+"""Hostile answers: texts that break careless verifiers. A text is a function of index and seed, so each can be made again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FIXED: Mapping[str, str] = {
     "a path": "../../../../etc/passwd",
     "SQL": "'; DROP TABLE answers; --",
 }
-"""Texts that are tried first, by what they are."""
+"""The texts that are tried first, by name."""
 
 MARKS = (
     "=", "####", "\\boxed{", "}", "answer:", "Final answer", "The answer is", "```", "```python\n", "$", "$$", "\\(", "\\)", "\\[", "\\]", ";", ",", "\n", " ",
@@ -93,14 +93,14 @@ STRANGE = (
     (0, 0x20), (0x7F, 0x250), (0x300, 0x370), (0x600, 0x700), (0x2000, 0x2070), (0x2150, 0x2190), (0x2200, 0x2300), (0xD800, 0xE000),
     (0xFE00, 0x10000), (0x1D400, 0x1D800), (0x1F300, 0x1F700), (0xE0000, 0xE0100),
 )  # fmt: skip
-"""Ranges of code points that trip careless code: controls, accents, other digits, halves of surrogate pairs, letters that look like others."""
+"""Ranges of code points that break careless code: controls, accents, other digits, halves of surrogate pairs, look-alike letters."""
 DIGITS = ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "०१२३४५६७८९", "⁰¹²³⁴⁵⁶⁷⁸⁹", "⓪①②③④⑤⑥⑦⑧⑨")
 
 
 def hostile_text(index: int, like: Sequence[str] = (), seed: int = 0) -> str:
-    """Hostile text `index` of a seed. The first are those of FIXED; then come texts made from grammars, and from `like`, right answers.
+    """Hostile text `index` of a seed. FIXED comes first; then come texts from grammars and changed right answers (`like`).
 
-    Most are shorter than a thousand characters, one in a hundred is longer than ten thousand.
+    Most are shorter than a thousand characters; one in a hundred is longer than ten thousand.
     """
     if index < len(FIXED):
         return list(FIXED.values())[index]
@@ -110,7 +110,7 @@ def hostile_text(index: int, like: Sequence[str] = (), seed: int = 0) -> str:
 
 
 def changed(rng: random.Random, like: Sequence[str]) -> str:
-    """A right answer with a few changes, or pieces of two of them."""
+    """A right answer with a few changes, or pieces of two right answers."""
     text = rng.choice(like) if like else _pieces(rng, like)
     for _ in range(_length(rng, 6)):
         i, j = sorted((rng.randint(0, len(text)), rng.randint(0, len(text))))
@@ -153,7 +153,7 @@ def _wrapped(rng: random.Random, like: Sequence[str], text: str, i: int, j: int)
 
 
 def _many_digits(rng: random.Random, like: Sequence[str], text: str, i: int, j: int) -> str:
-    """A number of the text with many more digits: Python refuses to read one of more than 4,300."""
+    """Makes one or two numbers of the text much longer: Python refuses to read a number of more than 4,300 digits."""
     return re.sub("[0-9]+", lambda found: found[0] * _length(rng, 6000), text[:2000], count=rng.randint(1, 2))
 
 
@@ -175,7 +175,7 @@ def _nested(rng: random.Random, like: Sequence[str]) -> str:
 
 
 def _number(rng: random.Random, like: Sequence[str]) -> str:
-    """Numbers that cost much, or are none: of many digits, with exponents, towers of powers, factorials, fractions over nothing."""
+    """Numbers that are costly or invalid: many digits, exponents, towers of powers, factorials, divisions by zero."""
     digits = "".join(rng.choices("0123456789", k=_length(rng, 5000)))
     small = str(rng.randrange(10 ** rng.randint(1, 6)))
     forms = (
@@ -194,7 +194,7 @@ def _number(rng: random.Random, like: Sequence[str]) -> str:
 
 
 def _run(rng: random.Random, like: Sequence[str]) -> str:
-    """One piece many times over and something else behind it: what makes a careless pattern try every way to split the run."""
+    """One piece many times and another piece behind it: a careless regular expression tries every way to split the run."""
     piece = rng.choice((*PLAIN, *MARKS, *LATEX)) + rng.choice(("", "", " ", ",", *PLAIN))
     count = min(_length(rng, 5000), 1 + 20_000 // len(piece))
     return rng.choice(("", *PLAIN, *MARKS)) + piece * count + rng.choice((*PLAIN, *MARKS, "\x00"))
@@ -210,7 +210,7 @@ def _strange_letter(rng: random.Random) -> str:
 
 
 def _ran(rng: random.Random, like: Sequence[str]) -> str:
-    """Code, in what might be taken for an answer."""
+    """Code in the form of an answer."""
     made = rng.choice(CODE)
     return rng.choice(
         (

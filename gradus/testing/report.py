@@ -1,4 +1,4 @@
-"""What a contract test found: a row a rule, and a sentence a finding."""
+"""The report of a contract test: one row per rule, one sentence per finding."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from gradus.types import unknown
 
 SHOWN = 5  # findings of one rule that a table lists
 REMEDIES: Mapping[str, str] = {
-    "problems": "mend the source: it gives Problems, each with an id and a question",
+    "problems": "correct the source: it must give Problems, each with an id and a question",
     "held out": "let the content of a problem decide whether it is held out, as generated_task does",
-    "reference answers": "mend the worked solution, or the verifier",
-    "stored and read": "compare what JSON gives back: lists for tuples, text for keys",
+    "reference answers": "correct the worked solution, or the verifier",
+    "stored and read": "compare with the form that JSON gives back: lists for tuples, text for keys",
     "wrong answers": "make the verifier stricter: a policy would learn such answers",
-    "reference actions": "mend the solution (one action a line) or the demonstration, or the environment",
-    "hostile answers": "read the text and never run it, look at a bounded part of it; what is meant so: --allow WHAT, --seconds S",
-    "hostile actions": "read the text and never run it, answer whatever it is by a Turn; what is meant so: --allow WHAT, --seconds S",
+    "reference actions": "correct the solution (one action per line) or the demonstration, or the environment",
+    "hostile answers": "never run the text, and read a bounded part of it; if the behaviour is intended: --allow WHAT, --seconds S",
+    "hostile actions": "never run the text, and answer any text with a Turn; if the behaviour is intended: --allow WHAT, --seconds S",
 }
-"""What to do about the findings of a rule that do not say so themselves."""
-RAISING = "catch what it raises: an answer that cannot be read is worth 0"
-JUDGING = ("reference answers", "stored and read", "wrong answers")  # rules whose answers a verifier may trip over instead of judging them
+"""The remedy for the findings of a rule, for rules whose findings name none."""
+RAISING = "catch the exception: an answer that cannot be read is worth 0"
+JUDGING = ("reference answers", "stored and read", "wrong answers")  # rules in which a verifier may raise instead of judging
 Progress = Callable[[str, str], None]
-"""Is told a subject and a rule before the rule is tried on it."""
+"""Called with a subject and a rule before the rule is tried on it."""
 S = TypeVar("S")
 
 
 class ContractBroken(AssertionError):
-    """A contract is not kept; the message is the report's table, so that a test that fails shows it."""
+    """A contract is broken. The message is the report's table, so that a failing test shows it."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What one rule found. `skipped`: why it could not be tried, '' where it was."""
+    """The findings of one rule. `skipped`: why it could not be tried; '' if it was tried."""
 
     rule: str
     tried: int = 0
     findings: tuple[str, ...] = ()
     skipped: str = ""
-    hung: bool = False  # what was called did not come to an end, so that it is not called for another rule
+    hung: bool = False  # a call did not end, so no further rule calls the same code
 
 
 @dataclass(frozen=True)
 class Report:
-    """What the contract tests of one subject found. True in a condition where nothing was found."""
+    """The findings of all contract tests of one subject. It is true in a condition if there are none."""
 
     subject: str
     checked: tuple[Checked, ...]
@@ -65,7 +65,7 @@ class Report:
         return self.table()
 
     def table(self) -> str:
-        """A line a rule, its findings under it."""
+        """One line per rule, with its findings below."""
         wide = max((len(c.rule) for c in self.checked), default=0)
         lines = [self.subject]
         for c in self.checked:
@@ -83,14 +83,14 @@ class Report:
         return {"subject": self.subject, "ok": self.ok, "rules": rows}
 
     def demand(self) -> Report:
-        """The report itself. Raises ContractBroken with its table where anything was found."""
+        """Returns the report. Raises ContractBroken with its table if there are findings."""
         if not self.ok:
             raise ContractBroken(f"{self.table()}")
         return self
 
 
 def advice(checked: Checked) -> list[str]:
-    """What to do about the findings of a rule: catching for those that raise, the rule's remedy for the others."""
+    """The remedies for the findings of a rule: RAISING for exceptions, the rule's remedy for other findings."""
     raising = [text for text in checked.findings if checked.rule in JUDGING and re.search(r" raised [A-Za-z]", text)]
     remedy = REMEDIES.get(checked.rule) if len(raising) < len(checked.findings) else None
     return [*([RAISING] if raising else []), *([remedy] if remedy else [])]
@@ -105,9 +105,9 @@ def run_rules(
     strict: bool,
     progress: Progress | None = None,
 ) -> Report:
-    """The report of the rules named (None: all), in their order; none is tried after one whose calls did not come to an end.
+    """Tries the named rules (None: all) in order and returns the report. After a rule with a call that did not end, no rule is tried.
 
-    Raises: UserError for a rule that is not known; ContractBroken with `strict` where anything was found.
+    Raises: UserError for an unknown rule; with `strict` ContractBroken if there are findings.
     """
     wanted = list(rules) if only is None else list(only)
     for rule in wanted:
@@ -127,7 +127,7 @@ def run_rules(
 
 
 def telling(findings: Sequence[str]) -> list[str]:
-    """Some of many findings: those that end in different words first, as a hundred texts may be tripped by one fault."""
+    """At most SHOWN of the findings. Different endings come first, because one fault may give a hundred similar findings."""
     first = {re.sub("[0-9]+", "", text)[-24:]: text for text in reversed(findings)}
     chosen = [text for text in findings if text in first.values()]
     rest = [text for text in findings if text not in first.values()]
@@ -135,10 +135,10 @@ def telling(findings: Sequence[str]) -> list[str]:
 
 
 def brief(text: str, most: int = 60) -> str:
-    """A text as a short literal, with its length where it is cut."""
+    """A text as a short literal, with its length if it is cut."""
     return ascii(text) if len(text) <= most else f"{text[:most]!a}... ({len(text)} characters)"
 
 
 def sentences(found: Sequence[str | None]) -> tuple[str, ...]:
-    """The findings among these, each once, in order."""
+    """The different findings, in order, without empty ones."""
     return tuple(dict.fromkeys(text for text in found if text))

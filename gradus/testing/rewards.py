@@ -1,4 +1,4 @@
-"""The contract of a reward function: one number for each completion, the same again, in whatever order, more for right than for wrong."""
+"""The contract of a reward function: one number per completion, repeatable, in any order, higher for right answers than for wrong ones."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from gradus.workers.trl_signature import accepted, arguments_of, check_columns, 
 
 Answer = tuple[Problem, str]
 BATCH = 8
-SECONDS = 10.0  # of processor time that calls for a batch may take: a reward may need a model
+SECONDS = 10.0  # limit of processor time for the calls of one batch; long, because a reward may need a model
 
 
 @dataclass(frozen=True)
 class Rewarding:
-    """A reward function under test, and the task whose answers it judges."""
+    """A reward function under test, with the task whose answers it judges."""
 
     name: str
     function: RewardFunction
     subject: Subject
 
     def judge(self, answers: Sequence[Answer]) -> list[Any]:
-        """What the function gives for these answers, for a report; it may raise."""
+        """The function's values for these answers, in the form for a report. It may raise."""
         trajectories = [Trajectory(str(i), problem, (), completion=text) for i, (problem, text) in enumerate(answers)]
         values = self.function(**accepted(self.function, arguments_of(trajectories, 0)))
         if inspect.isawaitable(values):
@@ -49,7 +49,7 @@ class Rewarding:
 
     @cached_property
     def answers(self) -> list[Answer]:
-        """Right answers, and none at all, in batches that mix both."""
+        """Right answers and empty ones in turn, so that every batch mixes both."""
         nothing = [(p, NOTHING[i % len(NOTHING)]) for i, p in enumerate(self.subject.problems)]
         return [answer for pair in zip(self.right, nothing, strict=False) for answer in pair] or nothing
 
@@ -69,11 +69,12 @@ def check_reward(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Tests that a reward function (FILE.py:NAME, or the function itself) keeps its contract on the problems of a task.
+    """Tests a reward function (FILE.py:NAME, or the function itself) against its contract on the problems of a task.
 
-    Args: right, wrong: answers to a problem, those of the first kind worth more (None: its worked solution, else its answer; no answer at all);
-    limits: of one call with one hostile answer, or, at least ten seconds (twenty by the clock), with up to eight plain ones; the others as in `check_task`.
-    Raises: UserError for what is no reward function or needs columns that the task lacks; with `strict` ContractBroken where anything was found.
+    Args: right, wrong: answers to a problem; a right one must be worth more (None: the worked solution, else the answer; an empty answer);
+    limits: for one call with one hostile answer; calls with up to eight plain answers get ten seconds at least (twenty by the clock); the
+    other arguments as in `check_task`.
+    Raises: UserError if it is not a reward function or needs columns that the task lacks; with `strict` ContractBroken on a finding.
     """
     subject = subject_of(task, right=right, wrong=wrong, effort=effort, limits=limits)
     function, name = _function(reward)
@@ -83,7 +84,7 @@ def check_reward(
 
 
 def _function(reward: Any) -> tuple[RewardFunction, str]:
-    """The function that is meant, and its name."""
+    """The reward function, and its name for reports."""
     path = getattr(reward, "path", reward)
     if isinstance(path, str):
         split_spec(path, "reward function")
@@ -104,7 +105,7 @@ async def _awaited(values: Any) -> Any:
 
 
 def _batched(rule: str, case: Rewarding, judge: Callable[[list[Answer]], str | None]) -> Checked:
-    """A rule that is tried on every batch of plain answers."""
+    """Tries a rule on every batch of plain answers."""
     batches, found = case.batches(), []
     for call in watch(judge, lambda i: batches[i], len(batches), case.subject.limits.freely(SECONDS)):
         found.append(_late(call) or call.complaint or call.value)
@@ -114,12 +115,12 @@ def _batched(rule: str, case: Rewarding, judge: Callable[[list[Answer]], str | N
 
 
 def _late(call: Call) -> str | None:
-    """What is said of a call for plain answers that did not come to an end."""
-    return f"it {call.error}; let it come to an end, or give it longer with --seconds S where it needs that" if call.late else None
+    """The finding for a call with plain answers that did not end in time; None for any other call."""
+    return f"it {call.error}; make it end, or raise the limit with --seconds S if it needs longer" if call.late else None
 
 
 def one_each(case: Rewarding) -> Checked:
-    """A finite number, or None, for each of several answers."""
+    """Each answer gets a finite number or None."""
 
     def judge(batch: list[Answer]) -> str | None:
         for (problem, text), value in zip(batch, case.judge(batch), strict=True):
@@ -131,7 +132,7 @@ def one_each(case: Rewarding) -> Checked:
 
 
 def same_again(case: Rewarding) -> Checked:
-    """The same answers earn the same."""
+    """Equal answers get equal rewards."""
 
     def judge(batch: list[Answer]) -> str | None:
         one, two = case.judge(batch), case.judge(batch)
@@ -144,14 +145,14 @@ def same_again(case: Rewarding) -> Checked:
 
 
 def any_order(case: Rewarding) -> Checked:
-    """Answers earn the same in any order: rewards are not shifted against their answers."""
+    """Answers get the same rewards in any order: rewards are not shifted against their answers."""
 
     def judge(batch: list[Answer]) -> str | None:
         one, two = case.judge(batch), case.judge(batch[::-1])[::-1]
         if _alike(one, two):
             return None
         i = next(i for i in range(len(batch)) if not _alike([one[i]], [two[i]]))
-        return f"problem {batch[i][0].id}: the answer {brief(batch[i][1])} earns {one[i]}, and {two[i]} when the batch is turned round"
+        return f"problem {batch[i][0].id}: the answer {brief(batch[i][1])} earns {one[i]}, and {two[i]} if the batch is reversed"
 
     return _batched("any order", case, judge)
 
@@ -166,7 +167,7 @@ def _alike(one: Sequence[Any], two: Sequence[Any]) -> bool:
 
 
 def right_above_wrong(case: Rewarding) -> Checked:
-    """Right answers earn more, on average, than no answer at all, or what was given as wrong."""
+    """Right answers earn more, on average, than empty ones, or than the given wrong ones."""
     if not case.right:
         return Checked("right above wrong", skipped='no problem has a reference answer; give one as "right"')
     wrong = case.subject.wrong
@@ -183,13 +184,13 @@ def right_above_wrong(case: Rewarding) -> Checked:
     high, low = [*(call.value for call in calls), None][:2]
     if not any(found) and high is not None and low is not None and high <= low:
         found.append(
-            f"right answers earn {high:g} on average, {'what is wrong' if wrong else 'no answer at all'} {low:g}: the model will learn the latter"
+            f"right answers earn {high:g} on average, {'wrong' if wrong else 'empty'} answers {low:g}: the model will learn the latter"
         )
     return Checked("right above wrong", len(case.right) + len(worse), sentences(found), hung=any(call.late for call in calls))
 
 
 def hostile_answers(case: Rewarding) -> Checked:
-    """Whatever a model writes gets a reward: nothing raises, hangs, is run as code, or reaches for files, processes or the network."""
+    """Any text gets a reward: the function does not raise, hang, run the text as code, or use files, processes or the network."""
     subject = case.subject
     warm = case.answers[:2]
 
@@ -214,4 +215,4 @@ RULES = {
     "right above wrong": right_above_wrong,
     "hostile answers": hostile_answers,
 }
-"""The rules that every reward function keeps, in the order in which they are tried."""
+"""The rules for every reward function, in the order in which they are tried."""

@@ -1,4 +1,4 @@
-"""What a contract test is run on: a task, the problems drawn from it, and how much is tried."""
+"""The subject of a contract test: a task, the problems drawn from it, and the number of tries."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, Outcome, Problem, 
 from gradus.types.parts import Environment, Source, Task
 
 Texts = Callable[[Problem], Iterable[str]]
-"""Texts for a problem: right answers, wrong ones, or the actions of one episode that wins."""
+"""Texts for a problem: right answers, wrong answers, or the actions that win one episode."""
 
 
 FORMS = ("?", "\\boxed{?}", "#### ?", "=?", "answer: ?", "<answer>?</answer>", "The answer is $?$.")
-"""What an answer may stand in, for verifiers that do not take it bare."""
-LONGEST = 2000  # characters of a right answer or question that hostile texts are made from
+"""Forms of an answer, for verifiers that do not accept it bare."""
+LONGEST = 2000  # characters of a right answer or question that go into hostile texts
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried."""
+    """The number of tries."""
 
-    problems: int = 20  # of each level
-    texts: int = 500  # hostile ones, over all problems
+    problems: int = 20  # problems per level
+    texts: int = 500  # hostile texts, over all problems together
     seed: int = 0
-    levels: tuple[int, ...] | None = None  # of the task; None: all that it has
+    levels: tuple[int, ...] | None = None  # levels to try; None: all levels of the task
 
     def __post_init__(self) -> None:
         for name in ("problems", "texts"):
@@ -40,7 +40,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Subject:
-    """A task under test. `spec` is what names it, where it was named: then another process can make it, too."""
+    """A task under test. `spec`: its name, if it was given by name; then another process can make the task, too."""
 
     task: Task
     spec: str | None = None
@@ -48,23 +48,23 @@ class Subject:
     wrong: Texts | None = None
     effort: Effort = Effort()
     limits: Limits = Limits()
-    world: Any = None  # what an environment's episodes are started with
-    given: tuple[Problem, ...] = field(default=(), compare=False)  # problems to try in place of those drawn
+    world: Any = None  # the argument `world` of an environment's episodes
+    given: tuple[Problem, ...] = field(default=(), compare=False)  # problems to try instead of drawn ones; empty: draw
 
     @property
     def levels(self) -> list[int | None]:
-        """The levels that the task's problems have; [None] where they have none."""
+        """The levels to try; [None] if the task has no levels."""
         levels = getattr(self.task.source, "levels", None)
         if levels is None or self.given:
             return [None]
         return list(range(levels[0], levels[1] + 1) if self.effort.levels is None else self.effort.levels)
 
     def indices(self, source: Source) -> range:
-        """The first problems, as many as are tried."""
+        """The indices of the first problems, as many as are tried."""
         return range(self.effort.problems if source.size is None else min(self.effort.problems, source.size))
 
     def draw(self, level: int | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
-        """Problems of a level, drawn anew."""
+        """Newly drawn problems of a level."""
         source = self.task.source
         return source.draw(self.indices(source) if indices is None else indices, level, self.key if key is None else key)
 
@@ -79,13 +79,13 @@ class Subject:
 
     @cached_property
     def problems(self) -> list[Problem]:
-        """Those of every level, or those given."""
+        """The given problems, else the drawn problems of all levels."""
         return list(self.given) or [p for drawn in self.drawn.values() for p in drawn]
 
     def references(self, problem: Problem) -> list[tuple[str, ...]]:
-        """Answers to a problem, each in the forms of which one must be right; none where no answer is known.
+        """Right answers to a problem, each as a tuple of forms of which one must be right. Empty if no answer is known.
 
-        A worked solution is complete. What a bare answer has to stand in, is the verifier's business: all usual forms are offered.
+        A worked solution is complete. A bare answer gets all usual forms, because the required form depends on the verifier.
         """
         if self.right is not None:
             return [(str(text),) for text in self.right(problem)]
@@ -99,7 +99,7 @@ class Subject:
 
     @cached_property
     def like(self) -> list[str]:
-        """Right answers and questions: what hostile texts are made from."""
+        """Right answers and questions, as material for hostile texts."""
         some = self.problems[:: max(1, len(self.problems) // 60)]
         return [text[:LONGEST] for p in some for text in (*[forms[0] for forms in self.references(p)], said(p))] or ["1"]
 
@@ -109,7 +109,7 @@ class Subject:
 
 
 def subject_of(task: Task | str, **more: Any) -> Subject:
-    """The subject that a task or its name means. Raises UserError for a name that is not known, what is no task, and levels that it lacks."""
+    """The subject for a task or its name. Raises UserError for an unknown name, a wrong type, and levels that the task lacks."""
     if isinstance(task, str):
         from gradus.training.plan import load_task
 
@@ -122,7 +122,7 @@ def subject_of(task: Task | str, **more: Any) -> Subject:
     for level in subject.effort.levels or ():
         if known is None or not known[0] <= level <= known[1]:
             has = "no levels" if known is None else f"levels {known[0]} to {known[1]}"
-            raise UserError(f"effort: level {level} is asked for, but task {subject.task.name} has {has}; name others or none")
+            raise UserError(f"effort: task {subject.task.name} has {has}, but level {level} is named; name other levels or none")
     return subject
 
 
@@ -132,31 +132,31 @@ def environment_of(subject: Subject) -> Environment:
 
 
 def allowed(part: Any) -> frozenset[str]:
-    """What a verifier or environment reaches for by its nature: one that has a `sandbox` starts processes, and looks after them."""
+    """The resources that a verifier or environment may use without a finding: one with a `sandbox` starts processes and reads files."""
     return frozenset({"process", "file"} if getattr(part, "sandbox", None) is not None else ())
 
 
 def said(problem: Problem) -> str:
-    """All that a problem says."""
+    """The full text of a problem."""
     return problem.text if problem.text is not None else "\n".join(str(m.get("content")) for m in problem.messages)
 
 
 def content(problem: Problem) -> str:
-    """A problem as text, equal for equal problems, whatever their ids."""
+    """A problem as text without its id: equal for equal problems."""
     from gradus.lab.arrow import plain_json
 
     return plain_json([problem.text, problem.messages, problem.answer, problem.meta])
 
 
 def stored(problem: Problem) -> Problem:
-    """A problem as it comes back from a run's folder: lists for tuples, text for what JSON does not know."""
+    """A problem as read back from a run's folder: lists for tuples, text for values that JSON lacks."""
     from gradus.lab.arrow import plain_json
 
     return replace(problem, answer=json.loads(plain_json(problem.answer)), meta=Frozen(json.loads(plain_json(problem.meta))))
 
 
 def plain(outcome: Outcome) -> Any:
-    """An outcome for a report: a number, "not applicable", {"failed": reason}, or {"not": what it is} where it is no outcome."""
+    """An outcome for a report: a number, "not applicable", {"failed": reason}, or {"not": description} if it is not an outcome."""
     if outcome is NOT_APPLICABLE:
         return "not applicable"
     if isinstance(outcome, Failed):
@@ -168,11 +168,11 @@ def plain(outcome: Outcome) -> Any:
 
 
 def no_outcome(value: Any) -> str | None:
-    """What is wrong with a verdict as an outcome."""
+    """The error in a verdict; None if it is a valid outcome."""
     if isinstance(value, dict) and "not" in value:
-        return f"is judged {value['not']}, which is no reward; give a finite number, NOT_APPLICABLE or Failed"
+        return f"is judged {value['not']}, which is not a reward; give a finite number, NOT_APPLICABLE or Failed"
     if isinstance(value, dict) and "changed" in value:
-        return "makes the verifier change the problem, which others are judged by; copy what you change"
+        return "makes the verifier change the problem, which other answers are judged by too; change a copy"
     return None
 
 

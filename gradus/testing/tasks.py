@@ -1,4 +1,4 @@
-"""The contract of a task: problems that are known by their key, a verifier that takes right answers for right and no other, and nothing breaks it."""
+"""The contract of a task: problems depend on the key alone; the verifier accepts right answers only, and no text breaks it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from gradus.testing.watched import Call, Limits, watch
 from gradus.types import Problem, UserError
 from gradus.types.parts import Task
 
-DRAWING = 20.0  # seconds of processor time that drawing the problems of one level may take
-NOTHING = ("", " ", "\n", "?", "I do not know.", "No idea")  # what answers nothing
-LENIENT = 0.5  # share of other problems' right answers that may pass: some tasks have problems that share answers
-SHRINKS = 0.9  # a level's problems may be shorter than those of the level below by this factor, by chance
+DRAWING = 20.0  # limit in seconds of processor time for drawing the problems of one level
+NOTHING = ("", " ", "\n", "?", "I do not know.", "No idea")  # empty answers
+LENIENT = 0.5  # share of other problems' right answers that may pass, because problems of some tasks share answers
+SHRINKS = 0.9  # factor by which a level's problems may be shorter by chance than those of the level below
 
 
 def check_task(
@@ -38,13 +38,13 @@ def check_task(
     strict: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Tests that a task keeps its contract; one with an environment, that of the environment too.
+    """Tests a task against its contract, and its environment, if it has one, against the environment's contract.
 
-    Args: task: a Task, or its name (then it is also made in another process, whose hashes differ); right, wrong: answers to a problem that
-    must get full marks and must not (None: its worked solution, else its answer; the solutions of other problems); effort: how many problems
-    and hostile texts; limits: of one call of the verifier; only: the rules to try, of TASK_RULES (None: all); strict: raise;
-    progress: is told each rule before it is tried.
-    Raises: UserError for a name that is not known; with `strict` ContractBroken, an AssertionError, where anything was found.
+    Args: task: a Task, or its name (then it is also made in another process, whose hashes differ); right: answers to a problem that must
+    get full marks (None: its worked solution, else its answer); wrong: answers that must not, besides empty answers and right answers to
+    other problems; effort: number of problems and hostile texts; limits: for one call of the verifier; only: the rules to try, of
+    `task_rules(task)` (None: all); strict: raise on a finding; progress: called with each rule before it is tried.
+    Raises: UserError for an unknown name; with `strict` ContractBroken, an AssertionError, if there are findings.
 
     >>> check_task("arithmetic", effort=Effort(problems=5, texts=60)).ok
     True
@@ -53,19 +53,19 @@ def check_task(
     if progress is not None:
         progress(subject.task.name, "drawing problems")
     drawn = drawing(subject)
-    if drawn.findings:  # nothing else can be tried
+    if drawn.findings:  # without problems no other rule can be tried
         report = Report(subject.task.name, (drawn,))
         return report.demand() if strict else report
     return run_rules(subject, subject.task.name, task_rules(subject.task), only, strict=strict, progress=progress)
 
 
 def task_rules(task: Task) -> dict[str, Any]:
-    """The rules that hold for a task, by name."""
+    """The rules for a task, by name."""
     return RULES | (ENVIRONMENT_RULES if task.environment is not None else {})
 
 
 def drawing(subject: Subject) -> Checked:
-    """Problems can be drawn, at every level."""
+    """Problems can be drawn at every level."""
     levels = subject.levels
 
     def draw(level: int | None) -> list[str]:
@@ -87,7 +87,7 @@ def drawing(subject: Subject) -> Checked:
 
 
 def equal_keys(subject: Subject) -> Checked:
-    """A problem is a function of index, level and key: whatever else is drawn, in whatever order, and at any time."""
+    """A problem is a function of index, level and key: other draws, their order and the time change nothing."""
     found: list[str | None] = []
     tried = 0
     for level in subject.levels:
@@ -98,20 +98,22 @@ def equal_keys(subject: Subject) -> Checked:
                 tried += 1
                 if (p.id, content(p)) != (once[i].id, content(once[i])):
                     found.append(
-                        f"problem {i}{at(level)} is another one when it is drawn {way}: {brief(said(once[i]))}, then {brief(said(p))}; "
-                        "draw from the key (or the generator that is given) alone"
+                        f"problem {i}{at(level)} differs if drawn {way}: {brief(said(once[i]))}, then {brief(said(p))}; "
+                        "draw from the key (or the given generator) alone"
                     )
     return Checked("equal keys", tried, sentences(found))
 
 
 def another_process(subject: Subject) -> Checked:
-    """Another process, in which hashes of text differ, draws the same problems."""
+    """Another process draws the same problems, although its hashes of text differ."""
     if subject.spec is None:
-        return Checked("another process", skipped="only a task that is named, without options, can be made anew (file.py:task)")
+        return Checked(
+            "another process", skipped="only a task given by name, without options, can be made in another process (file.py:task)"
+        )
     told = {seed: _digests(subject, seed) for seed in ("1", "2")}
     failed = next((text for text in told.values() if isinstance(text, str)), None)
     if isinstance(failed, str):
-        return Checked("another process", 2, (f"the task cannot be made in a process of its own: {failed}",))
+        return Checked("another process", 2, (f"the task cannot be made in another process: {failed}",))
     found = [
         f"the problems{at(level)} differ between processes; an order of a set, or hash(), decides something: sort first"
         for level, one, two in zip(subject.levels, told["1"], told["2"], strict=True)
@@ -121,7 +123,7 @@ def another_process(subject: Subject) -> Checked:
 
 
 def _digests(subject: Subject, seed: str) -> list[str] | str:
-    """A digest a level of the problems that a new process draws, or what went wrong in it."""
+    """One digest per level of the problems that a new process draws, or the error of that process as text."""
     assert subject.spec is not None
     words = [sys.executable, "-m", "gradus.testing.drawn", subject.spec, str(subject.effort.problems), str(subject.effort.seed)]
     words += [str(level) for level in subject.effort.levels or ()]
@@ -133,26 +135,26 @@ def _digests(subject: Subject, seed: str) -> list[str] | str:
 
 
 def digests(subject: Subject) -> list[str]:
-    """A digest a level."""
+    """One digest per level."""
     return [hashlib.blake2b("\n".join(f"{p.id} {content(p)}" for p in drawn).encode()).hexdigest() for drawn in subject.drawn.values()]
 
 
 def other_keys(subject: Subject) -> Checked:
-    """A source without end gives other problems for another key."""
+    """An endless source gives other problems for another key."""
     if subject.task.source.size is not None:
-        return Checked("other keys", skipped=f"the source has an end ({subject.task.source.size} problems)")
+        return Checked("other keys", skipped=f"the source is finite ({subject.task.source.size} problems)")
     found = []
     for level in subject.levels:
         one, two = subject.drawn[level], subject.draw(level, key=subject.key.fold("another"))
         if len(one) > 1 and [content(p) for p in one] == [content(p) for p in two]:
-            found.append(f"another key gives the same problems{at(level)}; draw from the key (or the generator that is given)")
+            found.append(f"another key gives the same problems{at(level)}; draw from the key (or the given generator)")
     return Checked("other keys", len(subject.levels) * len(subject.indices(subject.task.source)), tuple(found))
 
 
 def growing(subject: Subject) -> Checked:
-    """Problems say the level they were drawn at, and grow with it: question, solution and what else they carry get longer."""
+    """Problems name their level and grow with it: question, solution and other content get longer."""
     if len(subject.levels) < 2:
-        return Checked("levels", skipped="the task has no levels" if subject.effort.levels is None else "a single level is tried")
+        return Checked("levels", skipped="the task has no levels" if subject.effort.levels is None else "only one level is tried")
     sizes = {level: [len(content(p)) for p in drawn] for level, drawn in subject.drawn.items()}
     found: list[str | None] = []
     for level, drawn in subject.drawn.items():
@@ -168,7 +170,7 @@ def growing(subject: Subject) -> Checked:
 
 
 def smaller(these: Sequence[float], others: Sequence[float], *, certain: bool = True) -> bool:
-    """Whether these sizes are smaller on average; `certain`: by more than three standard errors, which few problems hardly are."""
+    """Whether these sizes are smaller on average; `certain`: by more than three standard errors, so that few problems seldom fail."""
     spread = sum(statistics.variance(sizes) / len(sizes) if len(sizes) > 1 else math.inf for sizes in (these, others))
     return statistics.mean(others) - statistics.mean(these) > (3 * math.sqrt(spread) if certain else 0)
 
@@ -178,12 +180,12 @@ def by(these: Sequence[float], others: Sequence[float]) -> str:
 
 
 def kept_apart(subject: Subject) -> Checked:
-    """No problem that is held out is among those of training."""
+    """No held-out problem is among the training problems."""
     held = subject.task.held_out
     try:
         kept = [p for key in (subject.key, subject.key.fold("held out")) for p in held.draw(subject.indices(held), subject.task.level, key)]
     except UserError as error:
-        return Checked("held out", 1, (f"no {len(subject.indices(held))} problems can be held out: {error}",))
+        return Checked("held out", 1, (f"drawing {len(subject.indices(held))} held-out problems failed: {error}",))
     except Exception as error:
         return Checked("held out", 1, (f"drawing held-out problems raised {raised(error)}",))
     form = content if subject.task.environment is not None else said
@@ -193,12 +195,12 @@ def kept_apart(subject: Subject) -> Checked:
 
 
 def right_answers(subject: Subject) -> Checked:
-    """Reference answers are right, and are so again."""
+    """Reference answers are right, and right again if asked twice."""
     return _references("reference answers", subject, subject.problems)
 
 
 def read_back(subject: Subject) -> Checked:
-    """Problems that are stored with a run and read again are judged as before."""
+    """Reference answers are right after the problem was stored with a run and read back."""
     return _references("stored and read", subject, [stored(p) for p in subject.problems])
 
 
@@ -214,7 +216,7 @@ def _references(rule: str, subject: Subject, problems: Sequence[Problem]) -> Che
     for p, forms in asked:
         judged = [call for _, (_, call) in zip(forms, calls, strict=False)]
         hung = hung or any(call.late and call.final for call in judged)
-        if len(judged) < len(forms):  # the rest was not tried
+        if len(judged) < len(forms):  # the remaining calls were given up
             found += [f"problem {p.id}: its reference answer {brief(forms[len(judged) - 1])} {judged[-1].complaint}"] if judged else []
             break
         wrong = next((text for call in judged if (text := call.complaint or no_outcome(call.value))), None)
@@ -225,7 +227,7 @@ def _references(rule: str, subject: Subject, problems: Sequence[Problem]) -> Che
 
 
 def wrong_answers(subject: Subject) -> Checked:
-    """No answer at all is not right, nor are right answers to other problems; nor what was given as wrong."""
+    """Empty answers, right answers to other problems and the given wrong answers are not right."""
     if subject.task.verify is None:
         return Checked("wrong answers", skipped=NO_VERIFIER)
     some = subject.problems
@@ -259,7 +261,7 @@ def wrong_answers(subject: Subject) -> Checked:
 
 
 def hostile_answers(subject: Subject) -> Checked:
-    """Whatever a model writes is judged: nothing raises, hangs, is run as code, or reaches for files, processes or the network."""
+    """Any text gets a verdict: the verifier does not raise, hang, run the text as code, or use files, processes or the network."""
     if subject.task.verify is None:
         return Checked("hostile answers", skipped=NO_VERIFIER)
     verify, found = subject.task.verify, []
@@ -273,7 +275,7 @@ def hostile_answers(subject: Subject) -> Checked:
 
     limits = replace(subject.limits, allow=subject.limits.allow | allowed(verify))
     for call in watch(judge, ask, subject.effort.texts + len(warmed), limits):
-        if call.index < len(warmed):  # what is read and imported once, is so here; "reference answers" tells what goes wrong
+        if call.index < len(warmed):  # reads files and modules once, unwatched; "reference answers" reports errors
             continue
         wrong = call.complaint or no_outcome(call.value)
         if wrong:
@@ -282,7 +284,7 @@ def hostile_answers(subject: Subject) -> Checked:
 
 
 def verdicts(subject: Subject, asked: Sequence[tuple[Problem, str]]) -> Iterable[tuple[tuple[Problem, str], Call]]:
-    """Every pair of problem and text with its verdict, asked for twice; one that changes is an error."""
+    """Every pair of problem and text with its verdict. The verifier is asked twice; a different second verdict is an error."""
     verify = subject.task.verify
     assert verify is not None
 
@@ -293,7 +295,7 @@ def verdicts(subject: Subject, asked: Sequence[tuple[Problem, str]]) -> Iterable
             return {"changed": True}
         return first if first == second else {"not": f"{shown(first)}, then {shown(second)} when asked again"}
 
-    freely = replace(subject.limits, allow=subject.limits.allow | allowed(verify)).freely(0)  # "hostile answers" tells what it reaches for
+    freely = replace(subject.limits, allow=subject.limits.allow | allowed(verify)).freely(0)  # "hostile answers" reports the resources used
     for call in watch(twice, lambda i: asked[i], len(asked), freely):
         yield asked[call.index], call
 
@@ -319,4 +321,4 @@ RULES = {
     "wrong answers": wrong_answers,
     "hostile answers": hostile_answers,
 }
-"""The rules that every task keeps, in the order in which they are tried."""
+"""The rules for every task, in the order in which they are tried."""

@@ -1,8 +1,8 @@
-"""Calls of somebody's code in a process of its own, each watched: what it raises, how long it takes, what it reaches for.
+"""Calls of user code in a separate process. Each call is watched: its exception, its time, and the resources it uses.
 
-The process is a fork, so that anything can be called that this one holds, a lambda too, and nothing is pickled. It is killed where a call
-takes too long, and another one goes on with the next call. What is reached for comes from Python's audit events (PEP 578): a hook cannot be
-removed again, which is one more reason for a process of its own. What it reaches for while a module is being imported is the import's own.
+The process is a fork, so that any function can be called, even a lambda, and nothing is pickled. If a call takes too long, the process is
+killed and a new one continues with the next call. Python's audit events (PEP 578) report the resources; an audit hook cannot be removed,
+which is a second reason for a separate process. Resources used during the import of a module do not count.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from gradus.types import UserError, unknown
 
 T = TypeVar("T")
 
-TICK = 0.2  # seconds between two looks at a call that runs
-PATIENCE = 10  # times the limit of processor time that a call may take by the clock, as it may be waiting, or the machine be busy
-LOST = 5  # calls that may end their process before the rest is given up
-WASTED = 10.0  # seconds that calls without an end may take together before that
-DOUBTED = 5.0  # a limit of fewer seconds may run out where a machine stands still for a moment
-IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", "linecache.py")  # what these read is no harm
+TICK = 0.2  # seconds between two checks of a running call
+PATIENCE = 10  # limit by the clock, as a multiple of the limit of processor time: a call may wait, or the machine be busy
+LOST = 5  # number of calls that may end their process before the remaining calls are given up
+WASTED = 10.0  # seconds that calls without an end may take together before the remaining calls are given up
+DOUBTED = 5.0  # below this limit, in seconds, a late call is made twice: the machine may have stood still for a moment
+IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>", "linecache.py")  # files read by these do not count
 
 REACHES: dict[str, tuple[str, ...]] = {
     "code": ("exec", "code.__new__", "marshal.loads", "pickle.find_class", "ctypes."),
@@ -42,25 +42,23 @@ REACHES: dict[str, tuple[str, ...]] = {
     "network": ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo", "socket.gethostby", "urllib.", "http.", "ftplib.",
                 "smtplib."),
 }  # fmt: skip
-"""What a call may reach for, by the beginnings of the audit events that tell it. `exec` is told by eval, too; parsing alone is not."""
+"""Kind of resource -> the beginnings of its audit events. eval raises the event `exec`, too; parsing alone raises none."""
 SAID = {"code": "ran code", "process": "started or stopped a process", "file": "touched a file", "network": "reached for the network"}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call may take and reach for."""
+    """The limits of a call, and the resources it may use."""
 
-    seconds: float = 1.0  # of processor time; by the clock, ten times as long and 2 s at least, 60 s where it may start processes
-    memory: int = 1024  # MiB more than are held before the first call; 0: no limit
-    allow: frozenset[str] = frozenset()  # of code, process, file, network
+    seconds: float = 1.0  # processor time; by the clock ten times as long, at least 2 s, or 60 s if the call may start processes
+    memory: int = 1024  # MiB above the memory held before the first call; 0: no limit
+    allow: frozenset[str] = frozenset()  # permitted kinds of resource: code, process, file, network
     wall: float = 0.0  # seconds by the clock; 0: as above
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", frozenset(self.allow))
         if not 0 < self.seconds < 86400:
-            raise UserError(
-                f"limits: seconds is {self.seconds}; give the processor time that a call may take, more than 0 and less than a day"
-            )
+            raise UserError(f"limits: seconds is {self.seconds}; give the processor time for a call, more than 0 and less than a day")
         if self.memory < 0:
             raise UserError(f"limits: memory is {self.memory}; give MiB, or 0 for no limit")
         for name in self.allow:
@@ -69,40 +67,40 @@ class Limits:
 
     @property
     def clock(self) -> float:
-        """Seconds that a call may take by the clock."""
-        least = 60.0 if "process" in self.allow else 2.0  # other processes have limits of their own
+        """The limit of a call by the clock, in seconds."""
+        least = 60.0 if "process" in self.allow else 2.0  # other processes have their own limits
         return self.wall or max(least, PATIENCE * self.seconds)
 
     def freely(self, seconds: float) -> Limits:
-        """For plain calls: they may reach for anything, and take so many seconds at least, twice as long by the clock."""
+        """Limits for plain calls: all resources, at least `seconds` of processor time, and twice that by the clock."""
         return replace(self, seconds=max(seconds, self.seconds), allow=frozenset(REACHES), wall=max(self.clock, 2 * seconds))
 
 
 @dataclass(frozen=True)
 class Call:
-    """What became of one call. `seconds` are of processor time."""
+    """The result of one call. `seconds`: processor time."""
 
     index: int
     value: Any = None
     seconds: float = 0.0
-    error: str = ""  # what was raised, or how the process ended
+    error: str = ""  # the exception, or how the process ended
     reached: tuple[str, ...] = ()
     late: bool = False  # its process was ended because it took too long
-    final: bool = False  # the rest was not tried
+    final: bool = False  # the remaining calls were given up
 
     @property
     def complaint(self) -> str:
-        """What is wrong with it, or ''."""
+        """The error and the resources used, as text; '' if the call is in order."""
         return "; ".join([*self.reached, *([self.error] if self.error else [])])
 
 
 def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, limits: Limits = Limits(), start: int = 0) -> Iterator[Call]:
     """`call(prepare(i))` for every i from `start` up to `count`, in order.
 
-    Args: call: gives a value that JSON can hold; prepare: makes its argument, neither watched nor timed, and gives the same for the same i.
-    A call that ends its process is told as an error (one that soon took too long is made twice before that). After five of them, or ten
-    seconds spent on such as did not come to an end, the rest is not tried, and the last one says so.
-    Raises: UserError where the system cannot fork.
+    Args: call: returns a value that JSON can hold; prepare: makes the argument, unwatched and untimed, and returns the same for the same i.
+    A call that ends its process yields an error. A call that exceeds a limit below DOUBTED seconds is made twice first. After LOST such
+    calls, or WASTED seconds spent on calls without an end, the remaining calls are given up, and the last Call says so.
+    Raises: UserError if the system cannot fork.
     """
     if not hasattr(os, "fork"):
         raise UserError("contract tests need a system that can fork a process; run them on Linux or macOS")
@@ -116,7 +114,7 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
             yield found
             start = found.index + 1
         if start < count and 0 < end.late < DOUBTED and doubted != start:
-            doubted = start  # a machine that was halted for a moment may have counted that time in
+            doubted = start  # the time may include a moment in which the machine stood still
         elif start < count:
             lost, wasted = lost + 1, wasted + end.late
             given_up = (lost == LOST or wasted >= WASTED) and start + 1 < count
@@ -126,14 +124,14 @@ def watch(call: Callable[[T], Any], prepare: Callable[[int], T], count: int, lim
 
 
 class End(NamedTuple):
-    """How a process ended before it had made all its calls; where time was the reason, after how many seconds."""
+    """How a process ended before it had made all its calls. `late`: the limit in seconds that it exceeded; 0 for another reason."""
 
     text: str
     late: float = 0.0
 
 
 def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, count: int, limits: Limits) -> Iterator[Call | End]:
-    """The calls that one process makes, and at last, where it did not come to the end, how it ended."""
+    """The calls of one process, and an End if it ended before the last call."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -166,7 +164,7 @@ def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, co
 
 
 def _readable(pipe: int, seconds: float) -> bool:
-    """Whether something came within so many seconds, counted in ticks, so that a time in which this process itself was stopped is one."""
+    """Whether data came within so many seconds. They are counted in ticks: a time in which this process itself was stopped is one tick."""
     return any(select.select([pipe], [], [], TICK)[0] for _ in range(round(seconds / TICK)))
 
 
@@ -190,22 +188,22 @@ def _serve(
             for index in range(start, count):
                 answers.write(json.dumps(watched.made(index, call, prepare(index), limits.seconds)).encode() + b"\n")
         code = 0
-    except BaseException:  # whatever it was, this process must not go on as a copy of its parent
+    except BaseException:  # after any error, this process must not go on as a copy of its parent
         code = 1
     os._exit(code)
 
 
 def _alone(limits: Limits) -> None:
-    """Makes a fork a process of its own: no input, no output, signals as at the start, one thread, bounded memory."""
+    """Separates a fork from its parent: no input, no output, default signal handlers, one thread, bounded memory."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     for name in ("SIGPROF", "SIGINT", "SIGTERM", "SIGALRM"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    faulthandler.disable()  # what it would print goes to the parent's terminal
+    faulthandler.disable()  # it would print to the parent's terminal
     gc.freeze()
     if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)  # the threads of the parent are not there any more
+        sys.modules["torch"].set_num_threads(1)  # the parent's threads do not exist in a fork
     held = Path("/proc/self/statm")
     if limits.memory and held.is_file():
         import resource
@@ -216,7 +214,7 @@ def _alone(limits: Limits) -> None:
 
 
 class Watch:
-    """The audit hook of a process, which sees what is reached for while a call runs."""
+    """The audit hook of a process. It records the resources that a call uses."""
 
     def __init__(self, allow: frozenset[str]) -> None:
         self.armed = False
@@ -232,7 +230,7 @@ class Watch:
         self.seen[f"{SAID[kind]} ({event}{_detail(arguments)})"] = None
 
     def made(self, index: int, call: Callable[[T], Any], given: T, seconds: float) -> tuple[int, Any, float, str, list[str]]:
-        """One call: index, value, seconds of processor time, error, what it reached for. The system ends the process where it takes longer."""
+        """Makes one call: index, value, seconds of processor time, error, resources used. The system ends the process after `seconds`."""
         self.seen = {}
         value, wrong = None, None
         signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -240,17 +238,17 @@ class Watch:
         self.armed = True
         try:
             value = call(given)
-        except BaseException as error:  # also SystemExit and what else a verifier might raise
+        except BaseException as error:  # also SystemExit and KeyboardInterrupt
             wrong = error
         self.armed = False
-        # while a timer runs, some kernels count the time of a process in ticks of ten milliseconds; that of a thread is exact
+        # while a timer runs, some kernels count a process's time in ticks of ten milliseconds; a thread's time is exact
         took = max(time.process_time() - began[0], time.thread_time() - began[1])
         signal.setitimer(signal.ITIMER_PROF, 0)
         return index, value, took, f"raised {_short(raised_in(wrong))}" if wrong is not None else "", list(self.seen)[:5]
 
 
 def _short(text: str, most: int = 200) -> str:
-    """The beginning and the end of what was raised: an error may quote all of a text."""
+    """The beginning and the end of an error message: it may quote a long text."""
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
 
 
@@ -264,7 +262,7 @@ def _importing() -> bool:
 
 
 def _named(path: Any) -> bool:
-    """Whether what is opened is a file with a name, and not a descriptor that is open already."""
+    """Whether an `open` event names a file, and not an open descriptor."""
     return not isinstance(path, int)
 
 

@@ -1,4 +1,4 @@
-"""The steps of a run, and its work between them: save, evaluate, go back where numbers went bad, end."""
+"""The steps of a run, and its work between them: save, evaluate, return to a checkpoint after non-finite numbers, end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradus.training.run import Run
 
 
 async def boundaries(run: Run) -> AsyncIterator[int]:
-    """The steps still to do. At each boundary the run saves, then evaluates; it ends at the last step, where the study says so, or is stopped."""
+    """The remaining steps. At each boundary the run saves, then evaluates. It ends after the last step, or by the study, or by a stop."""
     setting = run.recipe.setting
     while True:
         if beyond_bearing(run):
@@ -33,4 +33,3 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
         yield run.step
         run.stop.release()
         run.step += 1
-

@@ -23,7 +23,7 @@ def sound(numbers: Mapping[str, Any], players: Mapping[str, Any]) -> bool:
 
 
 def watched(numbers: Mapping[str, Any], players: Mapping[str, Any]) -> dict[str, Any]:
-    """The health as plain values, with the size and pace that every player has learned about itself."""
+    """The health as plain values, with the sizes of split work and the recent gradient norms of every player."""
     return {**numbers, "players": {name: player.watched() for name, player in players.items()}}
 
 
@@ -37,7 +37,7 @@ def watch(state: Mapping[str, Any], players: Mapping[str, Any], agreement: Agree
 
 
 def splits(players: Mapping[str, Any]) -> dict[str, float]:
-    """The tokens of a micro-batch, for every player whose micro-batches became smaller because memory ran out."""
+    """The tokens per micro-batch, for every player whose micro-batches became smaller because memory ran out."""
     small = {name: p.micro_tokens for name, p in players.items() if p.micro_tokens < p.setting.micro_tokens}
     return {"micro_tokens" if name == "policy" else f"{name}/micro_tokens": float(tokens) for name, tokens in small.items()}
 

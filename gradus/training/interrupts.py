@@ -1,8 +1,8 @@
-"""What ends a run before its last step: a signal, or the time that it was given. The run saves before it goes; a second signal ends it at once.
+"""Early ends of a run: a signal, or the time limit. The run saves before it ends; a second signal ends it at once.
 
-State exists at step boundaries. While a step samples and judges, a stop cuts it short: its work is thrown away, and the run saves the state in
-which the step began. From the moment when weights begin to move, and while a checkpoint is written, a stop waits until that is done. Where a
-run stops changes no byte of it: whoever goes on does the step again.
+State exists at step boundaries. While a step samples and judges, a stop discards its work, and the run saves the state at the step's start.
+While weights change or a checkpoint is written, a stop waits for the end of that work. A stop changes no byte of the result: the resumed
+run repeats the discarded step.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from gradus.types.errors import UserError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TIME_UP = 3
-"""The exit code of a run whose time is up. A signal's is 128 and its number: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
+"""The exit code of a run whose time is up. After a signal it is 128 + its number: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP."""
 
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
 _SHOW_CURSOR = b"\x1b[?25h"
 
 
 class Cut(KeyboardInterrupt):
-    """Raised inside a step whose work is thrown away. Event loops let it through, as they do every KeyboardInterrupt."""
+    """Raised in a step to discard its work. Event loops let it through, like every KeyboardInterrupt."""
 
 
 def seconds_of(text: str) -> float:
-    """The seconds of a duration. Raises UserError for what is none.
+    """The seconds of a duration. Raises UserError for any other text.
 
     >>> seconds_of("90s"), seconds_of("1h30m"), seconds_of("0.5d")
     (90.0, 5400.0, 43200.0)
@@ -41,20 +41,20 @@ def seconds_of(text: str) -> float:
     match = _DURATION.fullmatch(text)
     seconds = sum(float(n) * unit for n, unit in zip(match.groups(), (86400, 3600, 60, 1), strict=True) if n) if match else 0.0
     if not seconds:
-        raise UserError(f'--until is "{text}"; write how long the run may take, more than nothing, as 90s, 30m, 8h, 1h30m or 2d')
+        raise UserError(f'--until is "{text}"; write a duration above zero, such as 90s, 30m, 8h, 1h30m or 2d')
     return seconds
 
 
 def unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """An event loop's handler of errors that nobody waited for: silent about those by which a run is ended, which are told elsewhere."""
+    """An event loop's handler of unawaited errors. It is silent about the errors that end a run, which are reported elsewhere."""
     if not isinstance(context.get("exception"), (KeyboardInterrupt, asyncio.CancelledError)):
         loop.default_exception_handler(context)
 
 
 class Stop:
-    """Whether and why a run stops early.
+    """The early stop of a run, and its cause.
 
-    Args: until: a duration such as "8h", counted from now; None: no end. clock: seconds that never go back, whatever is done to the date.
+    Args: until: a duration such as "8h", counted from now; None: no limit. clock: monotonic seconds, independent of the date.
     """
 
     def __init__(self, until: str | None = None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -62,29 +62,29 @@ class Stop:
         self.limit = None if until is None else seconds_of(until)
         self.deadline = None if self.limit is None else clock() + self.limit
         self.asked: str | None = None  # "SIGINT", "SIGTERM", "SIGHUP", "time"
-        self.boundaries = 0  # that were passed; one more than steps were done
-        self.fault: Exception | None = None  # what went wrong while the run saved on its way out
-        self._holds = 0  # how many reasons there are to finish what is being done
+        self.boundaries = 0  # boundaries passed: the finished steps + 1
+        self.fault: Exception | None = None  # error of the save at the end
+        self._holds = 0  # reasons to finish the current work first
         self._cut = False
         self._ringing = False
-        self._since: float | None = None  # when the last boundary was passed
-        self._longest = 0.0  # seconds between two boundaries, and of a save
+        self._since: float | None = None  # time of the last boundary
+        self._longest = 0.0  # longest seconds between two boundaries; `_save`: of a save
         self._save = 0.0
 
     @property
     def code(self) -> int:
-        """The exit code that says why."""
+        """The exit code of the stop; 0 without one."""
         if self.asked is None:
             return 0
         return TIME_UP if self.asked == "time" else 128 + signal.Signals[self.asked]
 
     @property
     def cut(self) -> bool:
-        """Whether a step was cut short."""
+        """Whether a step was discarded."""
         return self._cut
 
     def boundary(self, *, last: bool) -> bool:
-        """Called between two steps: whether the run stops here. With a time set, it stops where the longest step so far would not fit."""
+        """Whether the run stops at this boundary. With a time limit, it stops if the longest step so far would not fit."""
         now = self.clock()
         self.boundaries += 1
         if self._since is not None:
@@ -95,18 +95,18 @@ class Stop:
         return self.asked is not None
 
     def _latest(self) -> float:
-        """When saving must begin."""
+        """The latest time at which saving must begin."""
         assert self.deadline is not None
         assert self.limit is not None
         return self.deadline - max(2 * self._save, min(0.05 * self.limit, 60.0))
 
     def hold(self) -> None:
-        """From here on what is being done is finished first. Raises Cut as `heed` does."""
+        """From now on a stop waits until `release`. Raises Cut as `heed` does."""
         self.heed()
         self._holds += 1
 
     def heed(self) -> None:
-        """Raises Cut where the run was asked to stop before, again where code that catches everything has caught it: what came then is no result."""
+        """Raises Cut if the run was asked to stop; again if other code swallowed the first Cut, because later results are not valid."""
         if self.asked is not None and not self._holds:
             self._cut = True
             raise Cut
@@ -116,7 +116,7 @@ class Stop:
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """A checkpoint is written whole; how long that takes is remembered. Raises Cut after it where the run was asked to stop meanwhile."""
+        """A context in which a checkpoint is written whole; its time is measured. Raises Cut at its end if a stop was asked meanwhile."""
         self._holds += 1
         began = self.clock()
         try:
@@ -133,14 +133,14 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hears signals until it ends, and the time that is up. Handlers that somebody set are left alone; in a thread nothing is heard."""
+        """A context that reacts to signals and to the time limit. Handlers of other code are kept. Outside the main thread: no effect."""
         theirs: dict[signal.Signals, Any] = {}
         if threading.current_thread() is threading.main_thread():
             default = (signal.SIG_DFL, signal.default_int_handler)
             theirs = {number: now for number in SIGNALS if (now := signal.getsignal(number)) in default}
         over = threading.Event()
         waiting = None
-        try:  # from here on Cut may come, even before the first line of what listens
+        try:  # from here on Cut can be raised, even before the block begins
             for number in theirs:
                 signal.signal(number, self._heard)
             if theirs and self.deadline is not None:
@@ -148,7 +148,7 @@ class Stop:
                 waiting.start()
             yield
         finally:
-            self._holds += 1  # nothing is cut any more
+            self._holds += 1  # no Cut from here on
             over.set()
             if waiting is not None:
                 waiting.join()
@@ -157,7 +157,7 @@ class Stop:
             self._holds -= 1
 
     def _wait(self, over: threading.Event, number: signal.Signals) -> None:
-        """Wakes the main thread when saving must begin. The time of a save is learned meanwhile, so it looks again every second."""
+        """Wakes the main thread when saving must begin. It checks every second, because the measured time of a save can grow."""
         while (left := self._latest() - self.clock()) > 0:
             if over.wait(min(left, 1.0)):
                 return
@@ -173,21 +173,21 @@ class Stop:
             self.asked = self.asked or signal.Signals(number).name
             for each in SIGNALS:
                 if signal.getsignal(each) == self._heard:
-                    signal.signal(each, signal.SIG_DFL)  # the next one ends the process, whatever it is doing: what is on disk stays whole
+                    signal.signal(each, signal.SIG_DFL)  # the next signal ends the process at once; the files on disk stay whole
             _tell(signal.Signals(number), finishing=bool(self._holds))
         self._raise_if_free()
 
 
 def _tell(number: signal.Signals, finishing: bool) -> None:
-    """Says on standard error what happens now. Where the terminal has gone, what is still printed goes nowhere."""
+    """Reports the stop on standard error. After a hang-up of the terminal, later output goes to /dev/null."""
     if number is signal.SIGHUP:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             if os.isatty(stream):
                 os.dup2(nowhere, stream)
         os.close(nowhere)
-    first = "finishing what cannot be cut short, then saving" if finishing else "saving"
+    first = "finishing work that cannot be interrupted, then saving" if finishing else "saving"
     with suppress(OSError):
         if sys.stdout is not None and os.isatty(1):
-            os.write(1, _SHOW_CURSOR)  # a live table hides it, and a second signal would leave it so
-        os.write(2, f"\n{number.name}: {first}; once more stops at once, with what was saved before\n".encode())
+            os.write(1, _SHOW_CURSOR)  # a live table hides it, and a second signal would leave it hidden
+        os.write(2, f"\n{number.name}: {first}; a second signal stops at once and keeps only the last checkpoint\n".encode())

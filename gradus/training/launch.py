@@ -1,4 +1,4 @@
-"""From a plan's parts to a trained run: everything is checked and built, then the loop runs under signals, limits and the watchdog."""
+"""From recipe, task and model to a trained run: checks and builds everything, then runs the loop under signals, limits and the watchdog."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def prepare(
     view: Any = None,
     device: str = "cpu",
 ) -> Run:
-    """A run ready to train: parts checked against task and model, players built. Raises UserError with what to add where they do not fit."""
+    """A run ready to train: parts checked against task and model, players built. Raises UserError with the remedy if they do not fit."""
 
     if recipe.environment is not None:
         task = replace(task, environment=recipe.environment)
@@ -50,14 +50,14 @@ def prepare(
 
 
 def without_engines(recipe: Recipe) -> Recipe:
-    """The recipe, every player sampled from by itself."""
+    """The recipe without sampling engines: every player samples from its own model."""
     return replace(recipe, players=Frozen({name: replace(player, engine=None) for name, player in recipe.players.items()}))
 
 
 def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = None) -> Recipe:
-    """The recipe, its rewards asked whether they can judge the task. Raises the first one's UserError.
+    """The recipe, after a check that its rewards can judge the task. Raises the UserError of the first reward that cannot.
 
-    Where they cannot, but all that is trained on brings its reward with it, it is trained without the evaluations that would ask them.
+    Exception: if the rollout's trajectories bring their own rewards, the recipe is returned without the evaluations that need the reward.
     """
     check_reward(getattr(recipe.study, "reward", None), task)
     try:
@@ -68,29 +68,28 @@ def judgeable(recipe: Recipe, task: Task, say: Callable[[str], None] | None = No
         study = recipe.study
         if study is not None and getattr(study, "reward", None) is None and getattr(study, "judges", lambda _: True)(task):
             if say is not None:
-                say(f"task {task.name} has no answers, so nothing is evaluated while training; --study.reward FILE.py:FUNCTION would")
+                say(f"task {task.name} has no answers, so training runs without evaluations; --study.reward FILE.py:FUNCTION adds them")
             return replace(recipe, study=None)
     return recipe
 
 
 def go(run: Run) -> Run:
-    """Trains the run to its end, its folder held against other processes."""
+    """Trains the run to its end, with its folder locked against other processes."""
     with run.folder.claimed() if run.folder is not None else nullcontext():
         return proceed(run)
 
 
 def proceed(run: Run) -> Run:
-    """Trains the run to its end, or to where it is stopped; whoever calls holds its folder.
+    """Trains the run to its end or to a stop; the caller holds the lock of its folder.
 
-    A run with a folder hears signals: it saves, then raises KeyboardInterrupt for SIGINT, SystemExit with 143 for SIGTERM and 129 for SIGHUP.
-    Where its time is up it saves and is returned; `run.stop.asked` is then "time".
+    A run with a folder reacts to signals: it saves, then raises KeyboardInterrupt for SIGINT, SystemExit with 143 for SIGTERM and 129 for
+    SIGHUP. When its time is up it saves and is returned; `run.stop.asked` is then "time".
     """
     import torch
 
-
     devices = dict.fromkeys(p.device for player in run.players.values() for p in player.policy.network.parameters())
     torch.use_deterministic_algorithms(all(device.type == "cpu" for device in devices))
-    # To fill all that is made with NaN, before it is written, is one more pass over memory, for reads that nothing here makes.
+    # Filling new tensors with NaN costs one more pass over memory, and no code here reads uninitialised tensors.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if run.view is not None:
         run.view.start(run.recipe.setting.steps, run.step)
@@ -106,7 +105,7 @@ def proceed(run: Run) -> Run:
             run.view.stop()
         if run.sinks is not None:
             run.sinks.close()
-    run.rescue()  # once more, for a stop that came before the loop had begun
+    run.rescue()  # again, for a stop before the loop began
     if run.stop.fault is not None:
         raise run.stop.fault
     if run.stop.asked == "SIGINT":
@@ -118,7 +117,7 @@ def proceed(run: Run) -> Run:
 
 @contextmanager
 def _unsearched() -> Iterator[None]:
-    """What is there already is left out of the search for garbage, which would stop a step for a tenth of a second now and then."""
+    """Excludes existing objects from garbage collection, which would otherwise stop some steps for a tenth of a second."""
     gc.freeze()
     try:
         yield
@@ -131,7 +130,7 @@ async def _trained(run: Run) -> None:
     try:
         await train(run)
     except (Cut, asyncio.CancelledError):
-        run.rescue()  # before anything else is waited for: whoever stops a run may not wait long
+        run.rescue()  # before any other wait: the system may kill the process soon after the signal
         raise
     finally:
         for reward in (run.recipe.reward, getattr(run.recipe.study, "reward", None)):

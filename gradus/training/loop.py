@@ -1,4 +1,4 @@
-"""The training loop: every method is a choice at one of these places, and nothing else varies."""
+"""The training loop. A method differs from another only in the parts called here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def train(run: Run) -> None:
-    """Runs the recipe from the run's step to its last. State exists at step boundaries, where the run saves and evaluates."""
+    """Trains from the run's current step to its last. State exists at step boundaries, where the run saves and evaluates."""
     async for step in boundaries(run):
         recipe, world = run.at(step)
         started = time.perf_counter()
@@ -43,7 +43,7 @@ async def train(run: Run) -> None:
 
 
 async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list[Group], dict[str, Batch]]:
-    """The policy's groups with their advantages, and one batch for every player that learns."""
+    """The policy's groups with their advantages, and one batch per learning player."""
     from gradus.objectives.terms import needs_of
     from gradus.types.batch import make_batch
 
@@ -66,13 +66,13 @@ async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list
 
 
 def theirs(groups: Sequence[Group], player: str) -> list[Group]:
-    """The groups less the trajectories of other players; a group left empty goes."""
+    """The groups without the trajectories of other players, and without groups that are then empty."""
     mine = (g.but(trajectories=tuple(t for t in g.trajectories if t.player == player)) for g in groups)
     return [g for g in mine if g.trajectories]
 
 
 def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) -> list[Group]:
-    """The groups with advantages and returns written into their trajectories."""
+    """The groups with advantages and returns in their trajectories."""
     return [
         g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns) for t, c in zip(g.trajectories, row, strict=True)))
         for g, row in zip(groups, credits, strict=True)
@@ -80,7 +80,7 @@ def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) 
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
-    """All groups of the step, failed and dropped trajectories too, with the advantages of those that were credited."""
+    """All groups of the step, with failed and dropped trajectories, and with the advantages of the credited ones."""
     known = {t.id: t for g in credited for t in g.trajectories}
     return [g.but(trajectories=tuple(known.get(t.id, t) for t in g.trajectories)) for g in groups]
 
@@ -88,16 +88,18 @@ def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
 def refuse_nothing(requests: Sequence[Request], groups: Sequence[Group], recipe: Recipe) -> None:
     """Raises UserError for a step without requests and without groups: every further step would pass without training."""
     if not requests and not groups:
-        raise UserError(f"{named(recipe.curriculum, 'choose')} has no more requests, so nothing is left to train on; give it more problems, or set fewer --steps")
+        who = named(recipe.curriculum, "choose")
+        raise UserError(f"{who} has no more requests, so nothing is left to train on; give it more problems, or set fewer --steps")
 
 
 def refuse_failures(groups: Sequence[Group], share: float, refused: Callable[[], str] = str) -> None:
-    """Raises UserError where more than `share` of the step's trajectories failed, with the commonest reason and what `refused` says then."""
+    """Raises UserError if more than `share` of the step's trajectories failed, with the commonest reason and the text of `refused()`."""
     reasons = [t.failed for g in groups for t in g.trajectories]
     failed = [r for r in reasons if r is not None]
     if failed and len(failed) > share * len(reasons):
         common = max(set(failed), key=failed.count)
         raise UserError(
             f"{len(failed)} of {len(reasons)} trajectories of this step have no reward, more than the {share:.0%} allowed; the commonest "
-            f"reason: {common}{refused()}. Mend that and go on with gradus resume RUN (start again where there is no folder), or allow more with --max_failed"
+            f"reason: {common}{refused()}. Correct the cause and continue with gradus resume RUN (start again if there is no folder), "
+            "or allow more with --max_failed"
         )

@@ -1,4 +1,4 @@
-"""What parts remember, kept by their place in the recipe and handed to them last."""
+"""The state of stateful parts, stored by their place in the recipe and passed to them as last argument."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gradus.types.returned import RETURNED, check_learned, check_state, remember
 
 
 class Memory:
-    """The state of every part that has one, by its seam. A part without `start` is called plainly."""
+    """The state of every stateful part, by its place in the recipe. A part without `start` is called without a state."""
 
     def __init__(self, states: dict[str, Any] | None = None) -> None:
         self.states = dict(states or {})
 
     def state(self, place: str, part: Any) -> Any:
-        """The part's state; made by its `start` when first asked for. Replacing a part by one of its class keeps it."""
+        """The part's state; made by its `start` on first use. A part replaced by another of its class keeps the state."""
         entry = self.states.get(place)
         if entry is None or entry["part"] != type(part).__name__:
             with asked(part, "start"):
@@ -40,7 +40,7 @@ class Memory:
         return value
 
     async def peek(self, place: str, part: Any, method: str, *arguments: Any) -> Any:
-        """Like `call`, but nothing that the part learns is kept: for evaluation, which reads the same state."""
+        """Like `call`, but changes of state are discarded: for evaluation, which reads the same state."""
         before = copy.deepcopy(self.states)
         try:
             return await self.call(place, part, method, *arguments)
@@ -48,7 +48,7 @@ class Memory:
             self.states = before
 
     async def learn(self, recipe: Any, groups: Any, dropped: Any, world: Any) -> None:
-        """Lets every part with state that wants to learn do so from the credited groups."""
+        """Calls `learn` of every stateful part that has it, with the credited groups."""
         for place in ("curriculum", "rollout", "selection", "credit", "reward"):
             part = getattr(recipe, place)
             if remembers(part) and hasattr(part, "learn"):

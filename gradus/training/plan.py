@@ -1,4 +1,4 @@
-"""What a run is made of, in words that can be stored: recipe, task, model, seed; and the objects that the words name."""
+"""The plan of a run (recipe, task, model, seed), its stored form, and the objects that it names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gradus.types.parts import Task
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run was asked for, in words that can be stored: enough to build it again."""
+    """The inputs of a run, in a form that can be stored. They are enough to build the run again."""
 
     recipe: Recipe
     task: str
@@ -27,8 +27,8 @@ class Plan:
     seed: int = 0
     task_options: tuple[tuple[str, str], ...] = ()
     device: str = "cpu"
-    log: tuple[str, ...] = ()  # other places that the metrics go to
-    processes: int = 1  # that train together; with the result of one, so not kept with the run
+    log: tuple[str, ...] = ()  # trackers that get the metrics, too
+    processes: int = 1  # processes that train together; they do not change the result, so the number is not stored
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
@@ -46,7 +46,7 @@ class Plan:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Plan:
-        """The inverse of `stored`. Raises UserError where the recipe uses code that is gone or has changed."""
+        """The inverse of `stored`. Raises UserError if the recipe uses code that is missing or has changed."""
         options = tuple((str(name), str(value)) for name, value in stored["task_options"])
         log = tuple(str(name) for name in stored.get("log", ()))
         return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"), log)
@@ -78,7 +78,7 @@ TASKS = _Makers()
 
 
 def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
-    """The task of a name, file, file.py:task, data set or mixture. Options are given to its maker, or set on the task at a dotted field."""
+    """The task of a name, file, file.py:task, data set or mixture. Options go to its maker, or are set on the task at a dotted field."""
     from gradus.tasks.data.loaders import load_task as load
     from gradus.tasks.data.loaders import options_of
 
@@ -89,7 +89,7 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
         )
     options = dict(options or {})
     known = options_of(spec, TASKS)
-    # a field of a source that the maker takes by its own name goes through the maker, which knows what else hangs on it
+    # if the maker has an option for a field of the source, the maker sets it, because other values may depend on it
     options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
     given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
     task = load(spec, TASKS, **given)
@@ -120,9 +120,9 @@ def plan(
     task_options: Mapping[str, str] | None = None,
     log: str | Sequence[str] | None = None,
 ) -> Plan:
-    """A plan from words. Without a task: the default for the kind of policy that the recipe trains.
+    """A plan from names. `task` None: the default for the kind of policy that the recipe trains.
 
-    The profile is `tiny` for built-in models and `small` for others, unless named.
+    `profile` None: the recipe's setting; but `small` instead of `tiny` for a model that is not built in.
     """
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
@@ -133,8 +133,6 @@ def plan(
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
         made = made.but(setting=PROFILES[profile or "small"])
     if reward is not None:
-        from gradus.training.plan import judged_by
-
         made = judged_by(made, _absolute(reward) if isinstance(reward, str) else reward)
     if steps is not None:
         if steps < 0:
@@ -144,38 +142,38 @@ def plan(
 
 
 def check_seed(seed: int) -> None:
-    """Raises UserError for a seed from which no draws can be keyed."""
+    """Raises UserError for a seed that cannot be a key: below 0, or 2^64 or more."""
     if not 0 <= seed < 2**64:
         raise UserError(f"--seed is {seed}; it must be at least 0 and less than 2^64")
 
 
 def _is_path(name: str, value: str) -> bool:
-    """Whether the value of a task's option is a file or folder that is there; a plain word is one only where the option asks for a path."""
+    """Whether the value of a task's option is an existing file or folder. A plain word counts only if the option takes a path."""
     asked = name.rpartition(".")[2] in ("path", "held_out")
     return (asked or "/" in value or "." in value) and Path(value).exists()
 
 
 def _absolute(spec: str) -> str:
-    """FILE.py:NAME with the file's whole path, so that a run can be resumed from any folder."""
+    """FILE.py:NAME with the absolute path, so that a run can be resumed from any folder; other text unchanged."""
     file, colon, name = spec.rpartition(":")
     return f"{Path(file).resolve()}{colon}{name}" if colon and Path(file).is_file() else spec
 
 
 def plan_of(folder: RunFolder) -> Plan:
-    """What a run was asked for. Raises UserError where its recipe is not one, or uses what is gone or has changed."""
+    """The plan of a stored run. Raises UserError if its recipe file is broken, or uses code that is missing or has changed."""
     try:
         return Plan.read(folder.recipe())
     except UserError as error:
         raise UserError(f"{folder.path / RECIPE}: {str(error).removeprefix(f'{folder.path / RECIPE}').lstrip()}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
-            f"{folder.path / RECIPE} is not what this version of gradus wrote ({type(error).__name__}: {error}); put the old file back, "
+            f"{folder.path / RECIPE} does not fit this version of gradus ({type(error).__name__}: {error}); put the old file back, "
             "or use the version named in provenance.json"
         ) from error
 
 
 def model_of(model_or_run: str | Path | None, which: str = "final") -> str | None:
-    """The model folder that a path means: the folder itself, or the final (else the best, else the newest) model of a run."""
+    """The model folder of a path: the folder itself, or a run's `which` model, else its final, best or newest. None: the built-in model."""
     if model_or_run in (None, "tiny"):
         return None
     path = Path(str(model_or_run))
@@ -187,14 +185,15 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
             return str(found)
     checkpoint, _ = opened.latest()
     if checkpoint is None:
-        raise UserError(f"run {path} has no checkpoint yet, so it holds no model; go on with it: gradus resume {path}")
+        raise UserError(f"run {path} has no checkpoint yet, so it holds no model; continue it with: gradus resume {path}")
     return str(checkpoint.path / "model")
 
 
 def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
-    """The recipe with FILE.py:FUNCTION, a function, a reward, or a reward model's folder (that of its run: the best, else the last) as reward.
+    """The recipe with another reward: FILE.py:FUNCTION, a function, a reward, or the folder of a reward model or of its run.
 
-    A reward model becomes the frozen player `judge`, whose value head scores. Raises UserError for a folder that holds none.
+    A reward model becomes the frozen player `judge`, whose value head scores; a run gives its best model, else its final or newest one.
+    Raises UserError for a folder without a reward model.
     """
     from gradus.rewards.functions import reward_from
 
@@ -202,7 +201,6 @@ def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
         return recipe.but(reward=reward_from(reward))
     from gradus.policies.heads import FILE
     from gradus.rewards.reward_model import RewardModel
-    from gradus.training.plan import model_of
     from gradus.types.players import Player
 
     model = Path(str(model_of(reward, "best"))).resolve()

@@ -1,7 +1,7 @@
-"""What a run does when numbers go bad: it skips the update and keeps what went wrong, then goes back to its last good checkpoint, then stops.
+"""Recovery from non-finite numbers: the run skips the update and stores the diagnosis, then goes back to a good checkpoint, then stops.
 
-All of it is a function of the run's state and of facts that are on the disk before they are acted on, so a run that is killed meanwhile comes
-out the same.
+Recovery is a function of the run's state and of facts that are stored before they take effect. So a run that is killed meanwhile has the
+same result.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from gradus.updates.diagnosis import Diagnosis
 
 RESTART = "restart"
+
+
 def whole(groups: Sequence[Group]) -> list[Group]:
-    """The groups less the trajectories whose log-probabilities are not finite: these are no fault of a reward, and `updated` sees to them."""
+    """The groups without trajectories with non-finite log-probabilities: no reward caused these, and `updated` handles them."""
     return [g.but(trajectories=tuple(t for t in g.trajectories if all(c.finite for c in t.contexts))) for g in groups]
 
 
 def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequence[Group], world: RunWorld) -> dict[str, float]:
-    """The update of a step and its metrics. Nobody moves where what the update is given is not finite.
+    """The update of a step and its metrics. No player is updated if an input is NaN or infinite.
 
-    `groups`: all that the step sampled. Where the log-probability of any action is not finite, the weights that chose it are broken.
+    `groups`: all groups of the step. A non-finite log-probability of an action means that the weights that chose it are broken.
     """
     from gradus.updates.diagnosis import of_batch, of_samples, of_weights
 
@@ -68,7 +70,7 @@ def _note_spike(run: Run, step: int, spike: Mapping[str, Any]) -> None:
         run.folder.append_spike(step, spike)
     _say(
         run,
-        f"step {step}: the gradient of {spike['player']} has norm {spike['norm']:.3g}, the last ones {spike['median']:.3g}; its move is skipped",
+        f"step {step}: the gradient norm of {spike['player']} is {spike['norm']:.3g}, its median {spike['median']:.3g}; the update is skipped",
     )
 
 
@@ -76,7 +78,7 @@ def _note(run: Run, step: int, found: list[Diagnosis]) -> None:
     numbers = run.numbers
     run.numbers = {**numbers, "streak": numbers["streak"] + 1, "cause": numbers["cause"] or str(found[0])}
     kept = "" if run.folder is None else f"; see {bad.keep(run.folder.path, step, numbers['restarts'], found)}"
-    done = "no move mends that" if numbers["broken"] else "the update is skipped"
+    done = "no update can repair that" if numbers["broken"] else "the update is skipped"
     _say(run, f"step {step}: {found[0]}; {done}{kept}")
 
 
@@ -86,14 +88,14 @@ def _say(run: Run, text: str) -> None:
 
 
 def beyond_bearing(run: Run) -> bool:
-    """Whether the run must go back: so many updates in a row were skipped, or weights are broken, which no step mends."""
+    """Whether the run must go back: `guard.in_a_row` consecutive updates were skipped, or weights are broken, which no step can repair."""
     return bool(run.numbers["broken"] or run.numbers["streak"] >= run.recipe.setting.guard.in_a_row)
 
 
 def go_back(run: Run) -> None:
-    """Puts the run at its last good checkpoint, or its start, from where it draws other data. Raises UserError where it may not any more.
+    """Puts the run back to its last good checkpoint, or its start; it then draws other data. Raises UserError if no return is left.
 
-    The steps given up leave their metrics in `bad/`; that the run went back is a fact of the step to which it went.
+    The metrics of the discarded steps are kept in `bad/`. The return is stored as a fact of the step to which the run goes back.
     """
     guard, numbers = run.recipe.setting.guard, run.numbers
     if run.folder is None or numbers["restarts"] >= guard.returns:
@@ -127,9 +129,9 @@ def _put_back(run: Run, checkpoint: Checkpoint | None) -> None:
 
 
 def _begin_again(run: Run) -> None:
-    """The state before the first step: weights as they were given, nothing remembered."""
+    """Restores the state before the first step: the initial weights, no memory."""
     if run.anew is None:
-        raise UserError("numbers went bad before the first checkpoint of a run that was not made by `prepare`; start it again")
+        raise UserError("non-finite numbers before the first checkpoint, and this run was not made by `prepare`; start it again")
     for name, player in run.anew().items():
         run.players[name].load(player.tensors(), 0)
     run.step, run.best, run.history, run.memory, run.saved = 0, {}, {}, Memory(), None
@@ -137,7 +139,7 @@ def _begin_again(run: Run) -> None:
 
 
 def obey(run: Run) -> None:
-    """Takes up what was decided at this boundary when it was passed before: that the run went back to it."""
+    """Applies the stored fact of a return to this boundary, if the run passed it before."""
     number = 0 if run.folder is None else int(run.folder.facts(run.step).get(RESTART, 0))
     if number > run.numbers["restarts"]:
         run.numbers = {**run.numbers, "restarts": number, "streak": 0, "cause": "", "broken": False}
@@ -145,7 +147,7 @@ def obey(run: Run) -> None:
 
 def _what(numbers: Mapping[str, Any]) -> str:
     if numbers["broken"]:
-        return "a move has broken the weights"
+        return "an update has broken the weights"
     count = numbers["streak"]
     return "an update was skipped" if count == 1 else f"{count} updates in a row were skipped"
 
@@ -154,8 +156,8 @@ def _cause(run: Run) -> str:
     numbers = run.numbers
     count = numbers["restarts"]
     tried = f" after {count} return{'s' * (count > 1)} to a checkpoint" if count else ""
-    kept = f"; {run.folder.path / bad.BAD} holds what went wrong" if run.folder is not None else ""
+    kept = f"; {run.folder.path / bad.BAD} holds the details" if run.folder is not None else ""
     return (
-        f"{_what(numbers)}{tried}: {numbers['cause']}{kept}. Lower --learning_rate or --optimizer.clip, take "
-        "--precision float32, or mend the reward or credit rule that gives such numbers; --guard.in_a_row and --guard.returns allow more"
+        f"{_what(numbers)}{tried}: {numbers['cause']}{kept}. Lower --learning_rate or --optimizer.clip, use --precision float32, "
+        "or correct the reward or credit rule that returns such numbers; --guard.in_a_row and --guard.returns allow more"
     )

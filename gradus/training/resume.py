@@ -1,4 +1,4 @@
-"""Going on with a run: what may be changed of it, and how it is put back to its last whole checkpoint."""
+"""Resuming a run: the fields that may change, and the return to its last whole checkpoint."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from gradus.training.run import Run
 
 MAY_CHANGE = ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
-"""Fields of the setting that say what the machine gives and when a run gives up, not what it computes."""
+"""Fields of the setting about the machine and about when a run gives up, not about its computations."""
 
 OPTIONS = ("steps", "until", "device", "processes", "log")
-"""What `gradus resume` takes besides."""
+"""The other options of `gradus resume`."""
 
 PLANNED = ("task", "model", "profile", "seed", "run", "reward")
-"""What a run was started with for good."""
+"""Options that are fixed at the start of a run."""
 
 MISFIT = (KeyError, FileNotFoundError, TypeError, ValueError, RuntimeError)
-"""What a state raises that is whole, but that of other players or parts."""
+"""The exceptions of a whole state that belongs to other players or parts."""
 
 
 def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Recipe:
-    """The recipe for the steps to come.
+    """The recipe for the remaining steps.
 
-    Args: steps: in all; None: as planned; given: path with two underscores for a dot -> value, as for `Recipe.but`.
-    Raises: UserError for a field that says what the run computes.
+    Args: steps: total number; None: as planned; given: path with two underscores for a dot -> value, as for `Recipe.but`.
+    Raises: UserError for a field that is not in `MAY_CHANGE`.
     """
     _refuse_fixed(given)
     changed = recipe.but(**{f"setting__{name.removeprefix('setting__')}": value for name, value in given.items()})
@@ -39,10 +39,10 @@ def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Re
 
 
 def read_fields(recipe: Recipe, fields: Sequence[tuple[str, str]], more: Sequence[str] = OPTIONS) -> dict[str, Any]:
-    """(path, text) as typed, read as `given` of `replanned`; those that are so already are left out.
+    """The typed (path, text) pairs as the argument `given` of `replanned`, without unchanged values.
 
-    Args: more: options that stand beside the fields.
-    Raises: UserError for what is no field, or what a run was started with for good.
+    Args: more: other option names, as suggestions for a misspelt path.
+    Raises: UserError for an unknown field, or one that is fixed at the start of a run.
     """
     if fixed := next((path for path, _ in fields if path.partition(".")[0] in PLANNED), None):
         raise _refused(fixed)
@@ -67,9 +67,9 @@ def _refused(path: str) -> UserError:
 
 
 def put_back(run: Run, folder: RunFolder) -> list[str]:
-    """Puts a run at the folder's newest whole checkpoint, or its start, and drops from the folder what came after it.
+    """Puts a run back to the folder's newest whole checkpoint, or its start, and removes later data from the folder.
 
-    Returns: a sentence for everything that was found broken, changed or missing.
+    Returns: one message for everything that is broken, changed or missing.
     """
     checkpoint, passed = folder.latest()
     if checkpoint is not None:
@@ -80,8 +80,8 @@ def put_back(run: Run, folder: RunFolder) -> list[str]:
                 raise
             what = " ".join(str(error).split())[:200]
             raise UserError(
-                f"{checkpoint.path} does not fit {folder.path / 'recipe.json'} ({type(error).__name__}: {what}): put the recipe back as it was, "
-                "or use the version of gradus that is named in provenance.json"
+                f"{checkpoint.path} does not fit {folder.path / 'recipe.json'} ({type(error).__name__}: {what}): put the old file back, "
+                "or use the version of gradus named in provenance.json"
             ) from error
     aside = folder.cut_back(run.step)
     run.metrics = folder.metrics()

@@ -1,4 +1,4 @@
-"""Whether what samples and what learns are one model: log-probabilities of fresh samples, as sampled and as the update computes them."""
+"""The mismatch between rollout and update: log-probabilities of fresh samples, as sampled and as the update computes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def differences(sampled: np.ndarray, computed: np.ndarray) -> dict[str, float]:
-    """{mean, max, kl} of how far log-probabilities lie apart, nats a token. Args: float [A] each, A >= 1. Returns: float64.
+    """{mean, max, kl} of the difference of log-probabilities, nats per token. Args: float [A] each, A >= 1. Returns: float64.
 
     mean |d|, max |d|, and the mean of exp(d) - 1 - d, d = computed - sampled: an estimate of KL(sampled || computed) that is never negative
     (Schulman, Approximating KL Divergence, 2020, k3).
@@ -28,7 +28,7 @@ def differences(sampled: np.ndarray, computed: np.ndarray) -> dict[str, float]:
 
 
 def fresh(groups: Sequence[Group], players: Mapping[str, Any], most: int) -> dict[str, list[Context]]:
-    """By player, contexts that it sampled with the weights that it has now, at most so many of each and each once, in the order of the groups."""
+    """Per player, the contexts that it sampled with its current weights: at most `most`, each once, in the order of the groups."""
     found: dict[str, dict[int, Context]] = {}
     for trajectory in (t for g in groups for t in g.trajectories if t.source == "policy" and t.player in players):
         mine = found.setdefault(trajectory.player, {})
@@ -40,7 +40,7 @@ def fresh(groups: Sequence[Group], players: Mapping[str, Any], most: int) -> dic
 
 
 async def agree(run: Run, groups: Sequence[Group], world: RunWorld) -> None:
-    """Compares where it is due, and does what the run's setting says where the two lie too far apart. Raises UserError where that is to stop."""
+    """Compares at the due steps. Above the limit it does what `setting.agreement.above` says: warn, correct, or raise UserError."""
     spec: Agreement = run.recipe.setting.agreement
     if not spec.every or world.step % spec.every:
         return
@@ -53,7 +53,7 @@ async def agree(run: Run, groups: Sequence[Group], world: RunWorld) -> None:
     apart = differences(np.concatenate([s for s, _ in rows]), np.concatenate([c for _, c in rows]))
     for metric, value in apart.items():
         world.note(f"agreement/{metric}", value)
-    above = not apart[spec.metric] <= spec.limit  # also where it is NaN
+    above = not apart[spec.metric] <= spec.limit  # True for NaN, too
     run.numbers = {**run.numbers, "correcting": above and spec.above in ("truncate", "mask")}
     weigh(run.players, spec, correcting=run.numbers["correcting"])
     if above:
@@ -63,14 +63,14 @@ async def agree(run: Run, groups: Sequence[Group], world: RunWorld) -> None:
 def _tell(run: Run, step: int, value: float) -> None:
     spec = run.recipe.setting.agreement
     what = (
-        f"step {step}: the log-probabilities of samples lie {value:.2g} nats a token ({spec.metric}) from those that the update computes, "
-        f"more than the {spec.limit:g} of agreement.limit"
+        f"step {step}: the log-probabilities of samples differ by {value:.2g} nats per token ({spec.metric}) from those of the update, "
+        f"more than agreement.limit ({spec.limit:g})"
     )
     if spec.above == "stop":
         raise UserError(
-            f"{what}. Take --precision float32, or an engine that holds the same weights in the same precision; or go on and correct for it "
-            "with --agreement.above truncate"
+            f"{what}. Use --precision float32, or an engine with the same weights in the same precision; or correct the losses with "
+            "--agreement.above truncate"
         )
-    doing = {"truncate": "; losses are weighted by truncated ratios", "mask": "; actions beyond agreement.cap are not learned from"}
+    doing = {"truncate": "; losses are weighted by truncated ratios", "mask": "; actions beyond agreement.cap have weight 0"}
     if run.view is not None:
         run.view.message(what + doing.get(spec.above, ""))

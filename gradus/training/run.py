@@ -1,4 +1,4 @@
-"""A run: recipe, task, players and memory brought together, trained by the loop, kept on disk."""
+"""A run: recipe, task, players and memory, trained by the loop and stored on disk."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OnStep = Callable[["Run", Mapping[str, Any], Sequence[Group]], None]
 
 @dataclass(eq=False)
 class Run:
-    """Everything that a run is. Its state at a step boundary: players, memory, the best evaluation so far, the step, what lagged players wait for."""
+    """A run. Its state at a step boundary: players, memory, step, best evaluation, health, and the weights queued for lagged players."""
 
     recipe: Recipe
     task: Task
@@ -46,48 +46,50 @@ class Run:
     folder: RunFolder | None = None
     on_step: OnStep | None = None
     view: Any = None  # a live table, or None
-    sinks: Any = None  # other places that get every row of the metrics, or None
+    sinks: Any = None  # trackers that get every row of the metrics, or None
     memory: Memory = field(default_factory=Memory)
     step: int = 0
     metrics: list[dict[str, Any]] = field(default_factory=list)
-    best: dict[str, Any] = field(default_factory=dict)  # {"step", "accuracy", "since"}
-    history: dict[str, list[Any]] = field(default_factory=dict)  # weights that lagged players wait for
+    best: dict[str, Any] = field(default_factory=dict)  # {"step", "score", "since"}
+    history: dict[str, list[Any]] = field(default_factory=dict)  # weights queued for lagged players, float32 averages
     saved: int | None = None  # step of the newest checkpoint
-    measured: dict[str, Any] = field(default_factory=dict)  # the evaluation of the coming step
+    measured: dict[str, Any] = field(default_factory=dict)  # the evaluation before the next step
     moved: dict[str, int] = field(default_factory=dict)
-    stop: Stop = field(default_factory=Stop)  # what may end the run before its last step
-    begun: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None  # memory, best, numbers at the boundary, before its evaluation
-    numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # what has gone bad
-    anew: Callable[[], dict[str, Any]] | None = None  # makes the players as they were at the start
-    watchdog: Watchdog = field(default_factory=Watchdog)  # names what is waited for, while the run trains
+    stop: Stop = field(default_factory=Stop)  # early ends: signals, the time limit
+    begun: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = (
+        None  # memory, best, numbers at the boundary, before its evaluation
+    )
+    numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # the health of the run
+    anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start
+    watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
 
     @property
     def key(self) -> Key:
-        """The seed's, or another one after a return to a checkpoint: the run then draws other data."""
+        """The key of the seed; another key after a return to a checkpoint, so that the run draws other data."""
         restarts = self.numbers["restarts"]
         return Key(self.seed).fold("restart", restarts) if restarts else Key(self.seed)
 
     def mark(self) -> None:
-        """Keeps what parts remember as it is at this boundary, for a step that is cut short."""
+        """Copies memory, best evaluation and health at this boundary, in case the step is discarded."""
         self.begun = copy.deepcopy((self.memory.states, self.best, watched(self.numbers, self.players)))
 
     def must_finish(self) -> None:
-        """From here on the step changes weights: a stop waits for its end."""
+        """Called before the step changes weights: a stop now waits for its end."""
         self.stop.hold()
 
     def rescue(self) -> None:
-        """Saves the state in which the step began that was cut short; nothing has moved since but what parts remember."""
+        """After a discarded step, saves the state of its start. Only memory, best evaluation and health can have changed since."""
         if self.stop.cut:
             if self.begun is not None:
                 self.memory, self.best = Memory(self.begun[0]), self.begun[1]
                 self.numbers = watch(self.begun[2], self.players, self.recipe.setting.agreement)
             try:
                 self.save()
-            except Exception as error:  # an event loop that closes would only print it
+            except Exception as error:  # a closing event loop would only print it
                 self.stop.fault = error
 
     def at(self, step: int) -> tuple[Recipe, RunWorld]:
-        """The recipe as the schedule has it at this step, and the step's world."""
+        """The recipe of this step by its schedule, and the step's world."""
         self.moved = {name: player.updates for name, player in self.players.items()}
         recipe = scheduled(self.recipe, step)
         world = self.world(recipe, "train")
@@ -99,7 +101,7 @@ class Run:
         return RunWorld(
             step=self.step,
             purpose=purpose,
-            seed=self.key if purpose == "train" else Key(self.seed),  # evaluations ask the same, whatever has gone bad
+            seed=self.key if purpose == "train" else Key(self.seed),  # evaluations draw the same after a return
             task=self.task,
             players=self.players,
             reward=reward or recipe.reward,
@@ -115,7 +117,7 @@ class Run:
         return await self.memory.call("curriculum", recipe.curriculum, "choose", self.task.source, count, world)
 
     async def evaluate(self) -> bool:
-        """Measures on held-out problems, tokens included, keeps the best weights; whether the run should stop here."""
+        """Measures on held-out problems, counts their tokens and saves the best weights; whether the run should stop here."""
         recipe, study = self.recipe, self.recipe.study
         started = time.perf_counter()
         world = self.world(recipe, "evaluate", getattr(study, "reward", None))
@@ -128,7 +130,7 @@ class Run:
         score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
         if score is not None and not self.numbers["streak"] and (not self.best or score > self.best["score"]):
             if self.folder is not None and self.step > 0:
-                self.folder.point("best", self.save() / "model")  # before `best` changes: whoever resumes from it measures again
+                self.folder.point("best", self.save() / "model")  # before `best` changes: a run resumed from it measures again
             self.best = {"step": self.step, "score": score, "since": 0}
         elif self.best:
             self.best["since"] += 1
@@ -139,7 +141,7 @@ class Run:
         return enough or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
-        """Players that follow others catch up."""
+        """Updates the moving averages and lagged copies of other players."""
         from gradus.players.build import follow
 
         follow(self.players, self.moved, self.history)
@@ -147,7 +149,7 @@ class Run:
     def record(
         self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]
     ) -> None:
-        """Writes the step down and tells whoever watches."""
+        """Writes the step to the folder, and passes it to trackers, view and callback."""
         row = {**summarise(step, groups, {**update, **splits(self.players)}, spent), **self.measured}
         self.metrics.append(row)
         if self.folder is not None:
@@ -163,7 +165,7 @@ class Run:
             self.on_step(self, row, groups)
 
     def finish(self) -> None:
-        """The last weights are the final model; the last evaluation is a row of the step that would come next."""
+        """Saves the last weights as the final model, and the last evaluation as a row of the next step."""
         if self.measured:
             self.metrics.append({"step": self.step, **self.measured})
         if self.folder is not None:
@@ -174,15 +176,15 @@ class Run:
             self.sinks.row(self.metrics[-1])
 
     def rollouts(self, steps: Collection[int] | None = None) -> pa.Table:
-        """The stored trajectories of the steps wanted (None: all) as an Arrow table, one row each. Raises UserError for a run without folder."""
+        """The stored trajectories of `steps` (None: all) as an Arrow table, one row each. Raises UserError for a run without folder."""
         from gradus.lab.open_run import stored_trajectories
 
         if self.folder is None:
-            raise UserError("this run keeps no rollouts, for it has no folder; give it one with run=")
+            raise UserError("this run has no folder, so it stores no rollouts; name a folder with run=")
         return stored_trajectories(self.folder, steps)
 
     def save(self, *, planned: bool = False) -> Path:
-        """A checkpoint of everything at this boundary, with the policy as a model folder that loads as it is; its path.
+        """Writes a checkpoint of the whole state, with the policy as a loadable model folder. Returns its path.
 
         `planned`: whether `save_every` asks for it; see `gradus.lab.checkpoints`.
         """
@@ -237,11 +239,11 @@ class Run:
 READ_EVERY_STEP = re.compile(
     r"(curriculum|rollout|reward|selection|update)(\..*)?|setting\.(prompts|group|max_tokens|temperature|max_failed)"
 )
-"""The fields of a recipe that a schedule may change; the others are built into players and plans when a run starts."""
+"""The fields of a recipe that a schedule may change. The other fields are read only when a run starts."""
 
 
 def scheduled(recipe: Recipe, step: int) -> Recipe:
-    """The recipe as its schedule has it at a step. Raises UserError where the schedule changes what would not be looked at again."""
+    """The recipe of a step by its schedule. Raises UserError if the schedule changes a field that is read only at the start."""
     with asked(recipe.schedule, "at"):
         found = recipe.schedule.at(step, recipe)
     if not isinstance(found, Recipe):
@@ -252,7 +254,7 @@ def scheduled(recipe: Recipe, step: int) -> Recipe:
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
                 f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
-                "reward, selection, update, and of the setting prompts, group, max_tokens, temperature and max_failed"
+                "reward, selection and update, and the fields prompts, group, max_tokens, temperature and max_failed of the setting"
             )
     check_parts(found)
     check_asks(found)
@@ -260,7 +262,7 @@ def scheduled(recipe: Recipe, step: int) -> Recipe:
 
 
 def sampling_of(recipe: Recipe, task: Task) -> Sampling:
-    """The task's sampling with what the setting overrides."""
+    """The task's sampling, with the overrides of the setting."""
     setting = recipe.setting
     given: dict[str, Any] = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
     return replace(task.sampling, **{k: v for k, v in given.items() if v is not None})

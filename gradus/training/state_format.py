@@ -1,4 +1,4 @@
-"""State as plain JSON with its arrays apart: what parts remember, in a form that holds no code."""
+"""The stored form of state: plain JSON with separate arrays, without code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def split(value: Any) -> tuple[Any, dict[str, Any]]:
-    """(JSON, tensors by path): arrays and tensors are replaced by {"array": path}. Raises TypeError for anything that is not plain."""
+    """(JSON, tensors by path): arrays and tensors are replaced by {"array": path}. Raises TypeError for other types."""
     import torch
 
     arrays: dict[str, Any] = {}
@@ -20,7 +20,7 @@ def split(value: Any) -> tuple[Any, dict[str, Any]]:
         if isinstance(node, np.generic):
             return node.item()
         if isinstance(node, (np.ndarray, torch.Tensor)):
-            path = path if path not in arrays else f"{path}#{len(arrays)}"  # "a.b" then "c" spells like "a" then "b.c"
+            path = path if path not in arrays else f"{path}#{len(arrays)}"  # keys "a.b", "c" and keys "a", "b.c" make the same path
             arrays[path] = torch.from_numpy(node.copy()) if isinstance(node, np.ndarray) else node.detach().clone()
             return {"array": path, "numpy": isinstance(node, np.ndarray)}
         if isinstance(node, (list, tuple)):

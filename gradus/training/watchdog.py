@@ -1,9 +1,8 @@
-"""What a run waits for, named where it takes long; and an end with a report where it takes for ever.
+"""The watchdog of a run: it reports long waits, and ends a run that waits for ever.
 
-Whatever waits enters `waiting`. A thread looks at it now and then: it tells what has waited for `after` seconds, again at twice that, and so
-on; after `limit` seconds without any wait beginning or ending, it ends the run: it raises `Stuck` where the main thread stands. Code that
-keeps all threads of Python from running, inside one operation of C, keeps this one, too. What never came is abandoned, so that whoever goes
-on with the run does not wait for it again.
+Code that waits enters `waiting`. A thread checks the waits: it reports each wait after `after` seconds, at twice that time, and so on.
+After `limit` seconds in which no wait begins or ends, it ends the run by raising `Stuck` in the main thread. A C operation that holds the
+interpreter lock also blocks this thread. Unfinished waits are abandoned, so that a resumed run does not wait for them again.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ from typing import Any
 
 from gradus.types import UserError
 
-_SIGNAL = getattr(signal, "SIGVTALRM", None)  # hardly anybody's; its handler runs even where the main thread sleeps or waits for a lock
-_GRACE = 5.0  # seconds between attempts to end a run that does not end
+_SIGNAL = getattr(signal, "SIGVTALRM", None)  # rarely used elsewhere; its handler runs even if the main thread sleeps or waits for a lock
+_GRACE = 5.0  # seconds between attempts to end the run
 _ATTEMPTS = 6
-_GAP = 60.0  # seconds between two looks from which the process was stopped meanwhile, so that nothing could come
+_GAP = 60.0  # seconds between two checks above which the process itself was stopped; the gap then does not count
 
 
 class Hung(UserError):
-    """What a run was ended for that waited for what did not come."""
+    """The error of a run that the watchdog ended; its message is the report."""
 
     code = 4  # the exit code
 
 
 class Stuck(KeyboardInterrupt):
-    """The run waits for what does not come. Event loops let it through, and code that catches every Exception, too."""
+    """Raised in the main thread of a stuck run. Event loops let it through, and so does `except Exception`."""
 
 
 @dataclass(eq=False)
 class Wait:
-    """Something that is waited for."""
+    """One wait: `what` is waited for, because of `about`, since `since` (clock seconds)."""
 
     what: str
     about: str | Callable[[], str]
     since: float
-    told: int = 0  # how often
-    task: asyncio.Task[Any] | None = None  # that waits
-    abandon: Callable[[float], None] | None = None  # sees to it that this is not waited for again; told the seconds
+    told: int = 0  # number of reports
+    task: asyncio.Task[Any] | None = None  # the task that waits
+    abandon: Callable[[float], None] | None = None  # called with the seconds waited; a resumed run then does not wait for this again
 
     def line(self, now: float) -> str:
         """'reward function score, for 32s (problem p/3)'."""
@@ -57,16 +56,16 @@ class Wait:
 
 @dataclass(eq=False)
 class Watchdog:
-    """Names what waits. `say` shows a sentence; `clock` counts seconds."""
+    """Reports long waits and ends a stuck run. `say` shows a message; `clock` gives seconds."""
 
     say: Callable[[str], None] = print
-    after: float = 30.0  # seconds after which a wait is told for the first time
-    limit: float = 3600.0  # seconds in which nothing comes and nothing new is asked for, until the run is ended; 0: never
+    after: float = 30.0  # seconds before the first report of a wait
+    limit: float = 3600.0  # seconds without a wait that begins or ends, before the run is ended; 0: no limit
     clock: Callable[[], float] = time.monotonic
     waits: dict[int, Wait] = field(default_factory=dict)
-    moved: float = 0.0  # when a wait last began or ended
-    looked: float | None = None  # when it was looked last
-    report: str = ""  # what the run was ended for
+    moved: float = 0.0  # time at which a wait last began or ended
+    looked: float | None = None  # time of the last check
+    report: str = ""  # the reason for the end of the run
     _number: Iterator[int] = field(default_factory=itertools.count)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -74,9 +73,9 @@ class Watchdog:
 
     @contextmanager
     def waiting(self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None) -> Iterator[None]:
-        """While this is entered, `what` is waited for, because of `about`. From any thread.
+        """A context, for any thread, in which the caller waits for `what`, because of `about`.
 
-        `abandon` is called where the run ends for this: with the seconds, from another thread, while the main thread still waits.
+        `abandon` is called if the run ends because of this wait: with the seconds, from another thread, while the main thread still waits.
         """
         number, now = next(self._number), self.clock()
         self.waits[number] = Wait(what, about, now, task=_task(), abandon=abandon)
@@ -87,22 +86,22 @@ class Watchdog:
             del self.waits[number]
             self.moved = self.clock()
         if self._before is not None and threading.current_thread() is threading.main_thread():
-            self._raise()  # again, where what was waited for has caught it: what came then is no answer
+            self._raise()  # again: code that swallows the watchdog's exception counts as not answering
 
     @contextmanager
     def watching(self, say: Callable[[str], None], limit: float) -> Iterator[None]:
-        """Looks while this is entered. Raises Hung with the report where it ends the run."""
+        """A context in which the watchdog runs. Raises Hung with the report if it ends the run."""
         self.say, self.limit = say, limit
         self.start()
         try:
             yield
         except Stuck as error:
-            raise Hung(f"{self.report}. Mend what hangs and go on with gradus resume; --max_wait says how long is too long") from error
+            raise Hung(f"{self.report}. Correct the cause and continue with gradus resume; --max_wait sets the limit") from error
         finally:
             self.stop()
 
     def look(self) -> bool:
-        """Tells what has waited long; whether the run is stuck. What one look finds is told in one sentence, the longest wait first."""
+        """Reports the long waits; whether the run is stuck. All waits of one check make one message, the longest wait first."""
         now = self.clock()
         gap, self.looked = now - (now if self.looked is None else self.looked), now
         self.moved += gap if gap > _GAP else 0.0
@@ -117,23 +116,23 @@ class Watchdog:
         if not (self.limit and waits and now - self.moved >= self.limit):
             return False
         listed = "; ".join(w.line(now) for w in waits[:3]) + (f"; and {len(waits) - 3} more" if len(waits) > 3 else "")
-        self.report = f"nothing has come for {now - self.moved:.0f}s, so the run ends; it waited for: {listed}"
+        self.report = f"no progress for {now - self.moved:.0f}s, so the run ends; it waited for: {listed}"
         return True
 
     def give_up(self) -> None:
-        """Abandons what is being computed; where nothing is, for the event loop waits too, all that is waited for."""
+        """Abandons the wait whose task is running; if no task runs, because the event loop waits too, all waits."""
         now = self.clock()
         given_up = 0
         for wait in list(self.waits.values()):
             if wait.abandon is not None and wait.task is not None and asyncio.current_task(wait.task.get_loop()) in (None, wait.task):
-                with suppress(Exception):  # the disk may be what does not come
+                with suppress(Exception):  # the disk itself may hang
                     wait.abandon(now - wait.since)
                     given_up += 1
         if given_up:
-            self.report += f". {given_up} of these count{'s' * (given_up == 1)} as failed when the run goes on"
+            self.report += f". {given_up} of these count{'s' * (given_up == 1)} as failed when the run is resumed"
 
     def start(self) -> None:
-        """Begins to look, in a thread of its own. In the main thread: what is stuck there can be ended."""
+        """Starts the checking thread. Only a start in the main thread lets the watchdog interrupt that thread."""
         self.moved, self.looked, self.report = self.clock(), None, ""
         self._over.clear()
         if threading.current_thread() is threading.main_thread() and _SIGNAL is not None:
@@ -142,7 +141,7 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the looking."""
+        """Ends the checking thread."""
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=_GRACE)
@@ -158,7 +157,7 @@ class Watchdog:
     def _watch(self) -> None:
         often = max(0.05, min(self.after, self.limit or self.after) / 8)
         while not self._over.wait(often):
-            with suppress(RuntimeError):  # something began to wait while the waits were listed
+            with suppress(RuntimeError):  # a wait began while the waits were listed
                 if self.look():
                     break
         else:
@@ -176,10 +175,10 @@ class Watchdog:
         self._give_up()
 
     def _give_up(self) -> None:
-        """The main thread is inside code that no signal interrupts: where it stands is shown, and the process ends, as if it were killed."""
+        """The last resort, if no signal interrupts the main thread: shows the tracebacks and ends the process, as if it were killed."""
         import faulthandler
 
-        self.say(f"{self.report}. It cannot be interrupted; mend it, and go on with gradus resume")
+        self.say(f"{self.report}. The code cannot be interrupted; correct the cause and continue with gradus resume")
         with suppress(Exception):
             faulthandler.dump_traceback(all_threads=True)
         if self._before is not None and not hasattr(sys, "ps1"):

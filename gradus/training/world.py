@@ -1,4 +1,4 @@
-"""The world at run time: what a rollout, an environment, a reward or a search may do, batched over all that waits, and counted."""
+"""The world at run time: the operations open to a rollout, environment, reward or search. Requests are batched, tokens are counted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """One sample wanted: go on from `at` tokens of `parent`, drawing by `key`; `version` counts the updates behind the weights."""
+    """One sample to draw: a continuation of the first `at` tokens of `parent`, with `key`; `version`: number of updates of the weights."""
 
     parent: Context
     at: int
@@ -46,7 +46,7 @@ class Ask:
 
 
 class RunWorld:
-    """One step's world. Requests that wait at the same time are sampled in one batch; no draw depends on what shares it."""
+    """The world of one step. Requests that wait at the same time are sampled in one batch; no draw depends on the other requests."""
 
     def __init__(
         self,
@@ -75,30 +75,30 @@ class RunWorld:
         self._calls: dict[str, int] = {}
         self._facts, self._decided = {call: reason for call, reason in (facts or {}).items() if reason}, decided
         self._failed, self._quarantine, self._watchdog = failed, quarantine, watchdog
-        self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum has given a problem in this step
+        self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum gave each problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
-        self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by the context's identity, which the context itself keeps
+        self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry keeps the context alive
 
     def note(self, name: str, value: float) -> None:
-        """A number for the step's metrics."""
+        """Adds a number to the step's metrics."""
         self._noted.setdefault(name, []).append(float(value))
 
     @property
     def notes(self) -> dict[str, float]:
-        """The mean of what was noted, by name."""
+        """The mean of the noted numbers, by name."""
         return {name: float(np.mean(values)) for name, values in self._noted.items()}
 
     def call(self, name: str) -> str:
-        """A name for one more call of `name` in this step: the same when the step is done again."""
+        """The name of the next call of `name` in this step. A repeated step gets the same names."""
         self._calls[name] = self._calls.get(name, 0) + 1
         return f"{self.purpose}/{name}/{self._calls[name]}"
 
     def fact(self, call: str) -> str | None:
-        """How the clock ended this call when the step was done before; None where it did not."""
+        """The decision recorded for this call when the step was done before; None: no decision."""
         return self._facts.get(call)
 
     def decide(self, call: str, reason: str) -> None:
-        """The clock ended this call. Kept, so that the step comes out the same when it is done again."""
+        """Records a decision of clock or machine about this call, so that a repeated step has the same result."""
         self._facts[call] = reason
         if self._decided is not None:
             self._decided(call, reason)
@@ -106,16 +106,16 @@ class RunWorld:
     def waiting(
         self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
     ) -> AbstractContextManager[None]:
-        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long.
+        """A context in which the run waits for `what`, because of `about`. The watchdog reports a long wait by these names.
 
-        `abandon`: called with the seconds where the run is ended because this did not come.
+        `abandon`: called with the seconds waited if the run ends because of this wait.
         """
         return nullcontext() if self._watchdog is None else self._watchdog.waiting(what, about, abandon)
 
     def refused(self) -> str:
-        """Called where the run ends because too much failed: forgets what clock and machine decided, and says where the failed answers are.
+        """Called if the run ends because too many rewards failed: names the file of failed answers, and forgets failures by clock or machine.
 
-        For whoever goes on mends the cause first, and would else get the same failures as facts.
+        Otherwise a resumed run replays failures whose cause was fixed.
         """
         for call, reason in list(self._facts.items()):
             if Failed.read(reason).kind.chance:
@@ -123,9 +123,9 @@ class RunWorld:
         return f"; each is in {self._quarantine}" if self._quarantine else ""
 
     async def more(self, count: int) -> list[Request]:
-        """The curriculum's next `count` requests, or fewer; none where there is no curriculum (evaluation).
+        """The curriculum's next `count` requests, or fewer; none without a curriculum (evaluation).
 
-        A problem that comes again within the step carries the tags "again" and a number: its ids and its draws are its own.
+        A repeated problem within the step gets the tags "again" and a number, so that its ids and draws differ.
         """
         return [] if self._choose is None else [self._told_apart(r) for r in await self._choose(count, self)]
 
@@ -136,7 +136,7 @@ class RunWorld:
         return replace(request, tags=(*request.tags, "again", before)) if before else request
 
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
-        """`count` contexts for each request, in order."""
+        """`count` contexts per request, in order."""
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[Context]] = []
         for request in requests:
@@ -152,11 +152,11 @@ class RunWorld:
                     loop.call_soon(self._flush)
                 self._waiting.append((Ask(parent, at, request.sampling or self.sampling, key, version, request), future))
                 futures.append(future)
-        done = iter(await asyncio.gather(*futures))  # all at once: an error that nobody waits for would be told when the program ends
+        done = iter(await asyncio.gather(*futures))  # all at once: Python would report an unawaited error at exit
         return [[next(done) for _ in range(request.count)] for request in requests]
 
     def prompt(self, request: Request) -> Context:
-        """What the request is sampled from: its own context, or its messages under the player's template. Raises UserError if too long."""
+        """The context to sample from: the request's own, or its messages under the player's template. Raises UserError if too long."""
         if isinstance(request.prompt, Context):
             return request.prompt
         policy = self.players[request.player].policy
@@ -192,7 +192,7 @@ class RunWorld:
                     future.set_result(context)
 
     def _acted(self, player: str, asks: Sequence[Ask]) -> list[Context]:
-        """A sample for every ask; fewer at a time from where memory runs out, which is a fact of the step."""
+        """One sample per ask. After memory runs out, fewer are drawn at a time; that number becomes a fact of the step."""
         from gradus.runtime.memory import in_parts
 
         learner, call = self.players[player], self.call(f"act/{player}")
@@ -220,14 +220,12 @@ class RunWorld:
         player: str = "policy",
         trained: bool = True,
     ) -> list[Context]:
-        """`count` continuations of the first `at` tokens of the context's sequence; with equal tags forks at one token draw alike."""
+        """`count` continuations of the first `at` tokens of the context's sequence. Forks at one token with equal tags draw alike."""
         request = Request(problem, count, player, context, at, sampling, ("fork", at, *tags), trained=trained)
         return (await self.sample([request]))[0]
 
-    async def score(
-        self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score"
-    ) -> list[np.ndarray]:
-        """Rows of `want` for every action of each context, without gradient, float32; its tokens are counted under `purpose`."""
+    async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
+        """Rows of `want` for every action of each context, without gradient, float32. The tokens are counted under `purpose`."""
         from gradus.runtime.memory import fitting
         from gradus.updates.forward_backward import passes
 
@@ -246,7 +244,7 @@ class RunWorld:
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
-        """Every signal for every trajectory, each read once a step; a player's own log-probabilities as sampled are already there."""
+        """Every signal for every trajectory, each read once per step. A player's own log-probabilities are taken as sampled."""
         trajectories = [t for g in groups for t in g.trajectories]
         out: dict[Signal, dict[str, np.ndarray]] = {}
         for signal in dict.fromkeys(needs):
@@ -291,14 +289,14 @@ class RunWorld:
 
 
 def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
-    """The trajectory with its judgement; rewards at single actions are added to those that its environment gave."""
+    """The trajectory with its judgement. Rewards of single actions are added to those of its environment."""
     contexts = trajectory.contexts
     if judgement.steps:
         contexts = tuple(
             replace(c, rewards=(*c.rewards, *((a, name, value) for i, a, name, value in judgement.steps if i == n)))
             for n, c in enumerate(contexts)
         )
-    # what broke while it was made stays broken, whatever the reward makes of it
+    # a failure of the rollout stays, independent of the reward
     reward = trajectory.reward if isinstance(trajectory.reward, Failed) else judgement.reward
     if any(c.logprobs is not None and not np.isfinite(c.logprobs).all() for c in contexts):
         reward = Failed("the log-probabilities of its actions are not finite, so the policy's weights have diverged or were broken")
@@ -308,7 +306,7 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
 
 
 def _as_sampled(signal: Signal, trajectory: Trajectory) -> bool:
-    """Whether the rows are the log-probabilities under which the trajectory was sampled; those of given answers must be scored."""
+    """Whether the rows are the trajectory's behaviour log-probabilities; given answers have none and must be scored."""
     sampled = trajectory.source == "policy" and trajectory.player == signal.player
     return isinstance(signal, LogProbs) and not signal.fresh and sampled
 

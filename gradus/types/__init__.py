@@ -1,4 +1,4 @@
-"""The records that flow, signals and wants, the parts' protocols, and keyed draws. Imports nothing else of the package, and no torch."""
+"""Records, signals and wants, protocols of the parts, keyed draws. Imports no other folder of gradus, and no torch."""
 
 from gradus.types.errors import UserError, nearest, unknown
 from gradus.types.frozen import Frozen
@@ -18,6 +18,7 @@ from gradus.types.records import (
     Sampling,
     Trajectory,
     prompt_context,
+    without_aside,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "prompt_context",
     "uniforms",
     "unknown",
+    "without_aside",
 ]

@@ -1,4 +1,4 @@
-"""The batch that an objective reads: flat rows, one an action, with the ids of what each belongs to and the counts of the whole mini-batch."""
+"""The batch of an objective: flat rows, one per action, with the ids of context, trajectory and group and the counts of the mini-batch."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gradus.types.signals import LogProb, Signal, Want
 
 @dataclass(frozen=True)
 class Counts:
-    """How much of one source the WHOLE mini-batch holds; a slice keeps these numbers, so no mean depends on the cut."""
+    """The counts of one source in the WHOLE mini-batch. A slice keeps these numbers, so no mean depends on micro-batches."""
 
     actions: int
     trajectories: int
     groups: int
-    contexts: int  # those with actions
+    contexts: int  # with at least one action
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """A actions of the contexts, in their order. Float rows have the dtype of the update; ids are int64.
+    """The A actions of the contexts, in their order. Float rows have the dtype of the update; ids are int64.
 
-    `in_trajectory` and `in_group` hold, for every action, how many actions its trajectory and its group (same source) have in the whole mini-batch.
+    `in_trajectory` and `in_group`: per action, the number of actions of its trajectory and of its group (same source) in the mini-batch.
     """
 
     contexts: tuple[Context, ...]
@@ -36,15 +36,15 @@ class Batch:
     trajectory: Tensor  # [A] ids 0..N-1, the same in every slice
     group: Tensor  # [A]
     position: Tensor  # [A] index of the action within its trajectory
-    trajectories: tuple[Trajectory, ...]  # the whole mini-batch's, by id
-    weight: Tensor  # [A] factor on the loss; counts are not changed by it
+    trajectories: tuple[Trajectory, ...]  # of the whole mini-batch, by id
+    weight: Tensor  # [A] factor on the loss; it does not change the counts
     advantages: Tensor  # [A]
-    returns: Tensor  # [A]; NaN where no return was assigned
-    behaviour_logprobs: Tensor  # [A] nats, as sampled; NaN where the policy has none
+    returns: Tensor  # [A]; NaN if no return was assigned
+    behaviour_logprobs: Tensor  # [A] nats, as sampled; NaN if the policy has none
     in_trajectory: Tensor  # [A]
     in_group: Tensor  # [A]
     counts: Mapping[str, Counts]  # by source
-    old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] under the weights at the start of the update; absent: unmoved
+    old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] under the weights at the start of the update; absent: unchanged
     signals: Mapping[Signal, Tensor] = field(default_factory=dict)  # [A, ...]
 
     @property
@@ -53,11 +53,11 @@ class Batch:
 
     @property
     def old_logprobs(self) -> Tensor | None:
-        """[A] nats under the weights at the start of the update; None: the weights have not moved since."""
+        """[A] nats under the weights at the start of the update; None: the weights have not changed since."""
         return self.old.get(LogProb())
 
     def stream(self, name: str) -> Tensor:
-        """A stream of the contexts, [A, ...]; numbers with a fraction have the dtype of the update."""
+        """A stream of the contexts, [A, ...]; floating-point numbers have the dtype of the update."""
         mine = torch.unique_consecutive(self.context).tolist()  # a batch holds whole contexts
         rows = torch.from_numpy(np.concatenate([self.contexts[i].streams[name] for i in mine]))
         return rows.to(self.weight.dtype) if rows.is_floating_point() else rows
@@ -69,7 +69,7 @@ class Batch:
         return replace(self, **take, old=old, signals=signals, contexts=self.contexts if contexts is None else contexts)
 
     def slice(self, contexts: Sequence[int]) -> tuple[Batch, Tensor]:
-        """The batch of some contexts, in that order, and the rows of this batch that it holds."""
+        """The batch of some contexts, in that order, and the index of its rows in this batch."""
         starts = np.concatenate([[0], np.cumsum([c.actions for c in self.contexts])])
         index = torch.from_numpy(np.concatenate([np.arange(starts[i], starts[i + 1]) for i in contexts]))
         piece = self.rows(index, tuple(self.contexts[i] for i in contexts))
@@ -77,7 +77,7 @@ class Batch:
         return replace(piece, context=torch.from_numpy(renumbered)), index
 
     def subset(self, ids: Sequence[int]) -> Batch:
-        """A mini-batch of its own: whole trajectories by id, counted anew."""
+        """A new mini-batch of whole trajectories by id, with its own counts."""
         owners, places = self.owners(), self._places()
         members: dict[int, list[int]] = {}
         for i in ids:
@@ -89,7 +89,7 @@ class Batch:
         return replace(made, old=old, signals=signals)
 
     def owners(self) -> np.ndarray:
-        """The group of every trajectory, int64 [N], of a batch that holds them all."""
+        """The group of every trajectory, int64 [N]. The batch must hold all trajectories."""
         return self.group.numpy()[[rows[0] for rows in self._places()]]
 
     def _places(self) -> list[np.ndarray]:
@@ -99,7 +99,7 @@ class Batch:
         return np.split(np.argsort(ids, kind="stable"), np.cumsum(lengths)[:-1])
 
     def of(self, source: str) -> tuple[Batch, Tensor | None]:
-        """The actions whose trajectory comes from `source`, and their rows; (self, None) where that is all of them."""
+        """The actions whose trajectory comes from `source`, and their rows; (self, None) if all do."""
         mine = np.array([t.source == source for t in self.trajectories])
         if mine.all():
             return self, None
@@ -111,7 +111,7 @@ _ROWS = ("context", "trajectory", "group", "position", "weight", "advantages", "
 
 
 def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype: torch.dtype = torch.float32) -> Batch:
-    """A batch of every trained trajectory of the groups, in order. Raises ValueError where a trajectory has no advantage."""
+    """A batch of every trained trajectory of the groups, in order. Raises ValueError if a trajectory lacks advantages."""
     rows = [(g, t) for g, group in enumerate(groups) for t in group.trajectories if t.trained and t.actions]
     trajectories = tuple(t for _, t in rows)
     lengths = np.array([t.actions for t in trajectories], dtype=np.int64)
@@ -165,5 +165,5 @@ def _behaviour(context: Context) -> np.ndarray:
 
 
 def segment_sum(values: Tensor, ids: Tensor, count: int) -> Tensor:
-    """Sums of rows with equal id, [count, ...]; index_add forward and index_select backward are deterministic."""
+    """Sums of the rows with equal id, [count, ...]. The forward index_add and the backward index_select are deterministic."""
     return torch.zeros((count, *values.shape[1:]), dtype=values.dtype).index_add(0, ids, values)

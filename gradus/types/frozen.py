@@ -1,4 +1,4 @@
-"""Frozen values: a mapping that cannot change (hashable by content, ordered as written), and the fields that make up a part."""
+"""An immutable mapping (hashable, in the order of insertion), and the fields that make up the value of a part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Frozen(Mapping[str, V]):
-    """`Frozen(policy=..., kl=...)` or `Frozen({"a": 1})`. `replace(kl=None)` removes, other values set."""
+    """An immutable mapping: `Frozen(policy=..., kl=...)` or `Frozen({"a": 1})`. `replace(kl=None)` removes, other values set."""
 
     __slots__ = ("_items",)
     _items: dict[str, V]
@@ -45,5 +45,5 @@ class Frozen(Mapping[str, V]):
 
 
 def value_fields(part: Any) -> list[Field[Any]]:
-    """The fields of a dataclass, or an instance, that make up its value. A field that takes no part in comparison is not one of them."""
+    """The fields that make up the value of a dataclass or an instance: all fields that take part in comparison."""
     return [field for field in fields(part) if field.compare]

@@ -1,4 +1,4 @@
-"""What a run watches over in itself: numbers that go bad, and whether what samples and what learns are one model."""
+"""Settings of a run's self-checks: non-finite numbers, and the mismatch between rollout and update."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def bytes_of(text: str) -> int:
 
 @dataclass(frozen=True)
 class Guard:
-    """When numbers go bad. An update in which a loss, a gradient, an advantage or a log-probability is not finite never moves a weight.
+    """The reaction to non-finite numbers. An update with a non-finite loss, gradient, advantage or log-probability changes no weight.
 
-    After `in_a_row` such steps the run goes back to its last good checkpoint and draws other data from there; after `returns` of these it stops.
+    After `in_a_row` such steps the run goes back to its last good checkpoint and draws other data. After `returns` of these it stops.
     """
 
-    in_a_row: int = 3  # steps one after another with an update skipped
-    returns: int = 2  # to a checkpoint, in the whole run; 0: it stops at once
-    spike: float | None = None  # skips a move whose gradient's norm is above so many times the median of the last ones; None: none
-    window: int = 64  # norms that the median is of
-    least: int = 16  # norms before the median is believed
+    in_a_row: int = 3  # consecutive steps with a skipped update before a return
+    returns: int = 2  # returns to a checkpoint in the whole run; 0: the run stops at once
+    spike: float | None = None  # skips an update if its gradient norm is above spike * median of the last norms; None: off
+    window: int = 64  # norms in the median
+    least: int = 16  # norms needed before the median is used
 
     def __post_init__(self) -> None:
         check_ranges(self, in_a_row="[1, inf)", returns="[0, inf)", spike="(1, inf)", window="[1, inf)", least="[1, inf)")
@@ -42,19 +42,20 @@ class Guard:
 
 @dataclass(frozen=True)
 class Agreement:
-    """The log-probabilities of fresh samples, as sampled and as the update computes them: compared at the start and every `every` steps.
+    """The mismatch between rollout and update: log-probabilities of fresh samples, as sampled and as the update computes them.
 
-    `mean` is mean |difference|, `max` the largest, `kl` the mean of r - 1 - log r with r = update / sampled: all in nats a token.
+    They are compared at the start and every `every` steps. `mean`: mean |difference|; `max`: the largest; `kl`: the mean of r - 1 - log r
+    with r = update / sampled. All are in nats per token.
     """
 
     every: int = 50  # steps; 0: never
     metric: Literal["mean", "max", "kl"] = "mean"
-    limit: float = 0.05  # nats a token
+    limit: float = 0.05  # nats per token
     above: Literal["warn", "truncate", "mask", "stop"] = "warn"
-    """What happens above the limit. truncate and mask: the policy's loss is weighted by r = start of the update / as sampled, min(r, cap) or r
-    within [1 / cap, cap] and 0 elsewhere, until it is found below again."""
+    """The reaction above the limit. truncate and mask weight the policy's loss by a ratio until a comparison is below the limit again:
+    with r = start of the update / as sampled, truncate takes min(r, cap); mask takes r within [1 / cap, cap] and 0 elsewhere."""
     cap: float = 2.0  # largest weight
-    sequences: int = 64  # compared at most, those that were sampled first
+    sequences: int = 64  # most sequences compared, in the order of sampling
 
     def __post_init__(self) -> None:
         check_ranges(self, every="[0, inf)", limit="[0, inf)", cap="(1, inf)", sequences="[1, inf)")

@@ -1,6 +1,6 @@
 """Keyed draws: every random number is a function of a path such as (seed, purpose, step, problem, sample) and a position.
 
-No generator is advanced in sequence, so no draw depends on batch, order or on where a run was interrupted, and nothing has to be saved.
+No generator has a state, so no draw depends on the batch, the order or an interruption of the run, and no state is saved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def mix(x: np.ndarray) -> np.ndarray:
-    """splitmix64's finaliser, elementwise on uint64: a bijection whose output bits pass as random (Steele et al., OOPSLA 2014)."""
+    """The finaliser of splitmix64, elementwise on uint64: a bijection whose output bits look random (Steele et al., OOPSLA 2014)."""
     x = x.astype(np.uint64, copy=True)
     with np.errstate(over="ignore"):
         x += _GOLDEN
@@ -28,19 +28,19 @@ def mix(x: np.ndarray) -> np.ndarray:
 
 
 def uniforms(keys: np.ndarray | np.uint64, positions: np.ndarray) -> np.ndarray:
-    """One number in [0, 1) for each pair of a key (uint64) and a position (integer); float64 with 53 random bits; shapes broadcast."""
+    """One number in [0, 1) per pair of a key (uint64) and a position (integer); float64 with 53 random bits; shapes broadcast."""
     bits = mix(mix(np.asarray(keys, dtype=np.uint64)) ^ mix(np.asarray(positions).astype(np.uint64)))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 @dataclass(frozen=True)
 class Key:
-    """A point in the tree of draws. `fold` goes down; the other methods draw. Equal paths give equal draws on every machine."""
+    """A key of random draws. `fold` gives the key of a sub-path; the other methods draw. Equal paths give equal draws on every machine."""
 
     value: int = 0
 
     def fold(self, *path: str | int) -> Key:
-        """The key of a sub-path; the order and the type of its elements count, a NumPy scalar being the Python value that it holds."""
+        """The key of a sub-path. Order and type of its elements count; a NumPy scalar counts as its Python value."""
         digest = hashlib.blake2b(self.value.to_bytes(8, "little"), digest_size=8)
         for part in path:
             part = part.item() if isinstance(part, np.generic) else part
@@ -49,7 +49,7 @@ class Key:
         return Key(int.from_bytes(digest.digest(), "little"))
 
     def uniform(self, *shape: int) -> np.ndarray:
-        """Numbers in [0, 1), float64, of the shape given."""
+        """Numbers in [0, 1), float64, of the given shape."""
         count = int(np.prod(shape)) if shape else 1
         return uniforms(np.uint64(self.value), np.arange(count)).reshape(shape)
 
@@ -63,7 +63,7 @@ class Key:
         return np.argsort(mix(np.arange(n).astype(np.uint64) ^ mix(np.array([self.value], dtype=np.uint64))), kind="stable")
 
     def random(self) -> random.Random:
-        """A fresh local generator for code that wants one (problem generators); it is never shared or stored."""
+        """A new generator for code that needs one (problem generators); it is never shared or stored."""
         return random.Random(self.value)
 
     def choice(self, items: Sequence[T]) -> T:

@@ -1,4 +1,4 @@
-"""Values as JSON that can be read back as they were: tuples stay tuples, mappings come back frozen."""
+"""Values as JSON and back: tuples stay tuples, mappings come back frozen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gradus.types.frozen import Frozen
 
 
 def packed(value: Any) -> Any:
-    """A value in lists and dictionaries that says of each whether it was a tuple: a verifier may compare answers by their type."""
+    """A value as lists and dictionaries that record which were tuples, because a verifier may compare answers by type."""
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
             return {"map": {key: packed(v) for key, v in value.items()}}

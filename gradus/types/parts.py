@@ -1,7 +1,7 @@
-"""The protocols of the parts, and what they meet: a task, an environment, the world.
+"""The protocols of the parts, the task, the environment and the world.
 
-A part is a frozen dataclass of typed, documented fields with one method. A part that remembers has `start() -> state`; its method then
-takes the state last and returns it last. State is plain: numbers, strings, lists, dictionaries, NumPy arrays or tensors.
+A part is a frozen dataclass of typed, documented fields with one method. A stateful part has `start() -> state`; its method then takes the
+state as last argument and returns it as last value. State is plain: numbers, strings, lists, dictionaries, NumPy arrays or tensors.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from gradus.types.records import Context, Group, Message, Outcome, Problem, Requ
 from gradus.types.signals import Signal, Want
 
 Signals = Mapping[Signal, Mapping[str, np.ndarray]]
-"""signal -> trajectory id -> rows, one an action of the trajectory (float32 [A, ...])."""
+"""signal -> trajectory id -> rows, one per action of the trajectory (float32 [A, ...])."""
 
 
 @runtime_checkable
 class Source(Protocol):
-    """Where problems come from. `size` is None for a generator without end."""
+    """A source of problems. `size` is None for a generator without end."""
 
     @property
     def size(self) -> int | None: ...
@@ -36,7 +36,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Turn:
-    """What an environment answers. Terminated or truncated, never both."""
+    """The answer of an environment to an action. Terminated or truncated, never both."""
 
     observation: str | tuple[Message, ...]
     reward: float = 0.0
@@ -44,12 +44,12 @@ class Turn:
     truncated: bool = False
     player: str = "policy"
     state: str | None = None  # a key of the state in which the next action is taken; equal keys mean equal states
-    valid: bool = True  # False: the action just taken was not a legal one
-    info: Mapping[str, Any] = field(default_factory=Frozen)  # for people only; steers nothing
+    valid: bool = True  # False: the action just taken was not legal
+    info: Mapping[str, Any] = field(default_factory=Frozen)  # for people only; it has no effect
 
 
 class Episode(Protocol):
-    """One running episode. `first` is what the player sees before its first action."""
+    """One running episode. `first`: the observation before the first action."""
 
     first: Turn
 
@@ -58,25 +58,25 @@ class Episode(Protocol):
 
 @runtime_checkable
 class Environment(Protocol):
-    """Settings only; each `start` makes an episode of its own whose randomness comes from `key`."""
+    """The settings of an environment. Each `start` makes a new episode, whose randomness comes from `key`."""
 
     def start(self, problem: Problem, key: Key, world: World) -> Episode: ...
 
 
 Verify = Callable[[Problem, str], Outcome]
-"""The task's verifier: problem and completion to a reward (1.0 right, 0.0 wrong, partial credit between), or Failed / NOT_APPLICABLE."""
+"""A verifier: maps problem and completion to a reward (1.0 right, 0.0 wrong, partial credit between), or to Failed / NOT_APPLICABLE."""
 
 
 @runtime_checkable
 class Together(Protocol):
-    """A verifier that judges many completions at a time, and whose verdicts are no function of the run's seed, since it runs what was written."""
+    """A verifier that judges many completions at a time. It runs them, so its verdicts are not a function of the run's seed."""
 
     def check(self) -> None:
-        """Raises UserError where this machine lacks what it needs."""
+        """Raises UserError if this machine cannot run the verifier."""
         ...
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
-        """One outcome for each; what it decides is a fact of the step."""
+        """One outcome per trajectory. Outcomes that depend on the machine become facts of the step."""
         ...
 
 
@@ -85,19 +85,19 @@ class OfSeveral(Protocol):
     """The verifier of several tasks."""
 
     def all(self) -> Sequence[Verify | None]:
-        """Those of all its tasks."""
+        """The verifiers of all its tasks."""
         ...
 
     def of(self, problem: Problem) -> Verify | None:
-        """The verifier of the task that a problem is of."""
+        """The verifier of the problem's task."""
         ...
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned. `source` gives training problems, `held_out` those of evaluation (never the same), `verify` judges a completion.
+    """A task. `source` gives training problems, `held_out` evaluation problems (never the same), `verify` judges a completion.
 
-    `provides` names what its problems carry (hints, solution, demonstrations, pairs, difficulty, tests); recipes may require some.
+    `provides`: the extra data of its problems (hints, solution, demonstrations, pairs, difficulty, tests), which a recipe may require.
     """
 
     name: str
@@ -108,59 +108,59 @@ class Task:
     environment: Environment | None = None
     provides: frozenset[str] = frozenset()
     about: str = ""
-    system: str | None = None  # system message put in front
+    system: str | None = None  # system message before the problem's messages
     sampling: Sampling = Sampling()
-    level: int | None = None  # the named level of difficulty that is drawn
-    policy: str = "lm"  # what kind of policy acts: lm, flow
+    level: int | None = None  # difficulty level of the drawn problems; None: no level is named
+    policy: str = "lm"  # kind of policy that acts: lm, flow
     chance: float = 0.0  # accuracy of guessing
 
 
 class World(Protocol):
-    """All that a rollout, environment, reward or search may do. It counts every token by purpose and player."""
+    """The operations open to a rollout, environment, reward or search. The world counts every token by purpose and player."""
 
     step: int
-    progress: float  # share of the training that is over, in [0, 1]
-    key: Key  # folds seed, purpose and step
-    seed: Key  # the run's own, the same at every step
+    progress: float  # share of the training steps that are done, in [0, 1]
+    key: Key  # the key of seed, purpose and step
+    seed: Key  # the run's key, the same at every step
     task: Task
     sampling: Sampling
-    group: int  # samples a problem, of the setting
+    group: int  # samples per problem, from the setting
 
     def note(self, name: str, value: float) -> None:
-        """A number for the step's metrics, which show the mean of all that were noted under a name."""
+        """Adds a number to the step's metrics. A metric is the mean of the numbers noted under its name."""
         ...
 
     def call(self, name: str) -> str:
-        """A name for one more call of `name` in this step: the same when the step is done again."""
+        """The name of the next call of `name` in this step. A repeated step gets the same names."""
         ...
 
     def fact(self, call: str) -> str | None:
-        """How the clock ended this call when the step was done before; None where it did not."""
+        """The decision recorded for this call when the step was done before (a time-out, a smaller batch); None: no decision."""
         ...
 
     def decide(self, call: str, reason: str) -> None:
-        """The clock ended this call: a fact of the step, obeyed when it is done again."""
+        """Records a decision of clock or machine about this call. A repeated step obeys it."""
         ...
 
     def waiting(
         self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
     ) -> AbstractContextManager[None]:
-        """While this is entered, the world waits for `what`, because of `about`: it is named where that takes long.
+        """A context in which the run waits for `what`, because of `about`. A long wait is reported by these names.
 
-        `abandon`: called with the seconds where the run is ended because this did not come.
+        `abandon`: called with the seconds waited if the run ends because of this wait.
         """
         ...
 
     async def more(self, count: int) -> list[Request]:
-        """The curriculum's next `count` requests, or fewer where it has no more; none in evaluation."""
+        """The curriculum's next `count` requests, or fewer if it has no more; none in evaluation."""
         ...
 
     def prompt(self, request: Request) -> Context:
-        """What the request is sampled from: a context in which nothing is chosen, or the one that it goes on from."""
+        """The context that the request is sampled from: a prompt without chosen tokens, or the context to continue."""
         ...
 
     async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
-        """`count` contexts for each request; batched over everything that is waiting."""
+        """`count` contexts per request. Requests that wait at the same time are sampled in one batch."""
         ...
 
     async def fork(
@@ -177,7 +177,7 @@ class World(Protocol):
     ) -> list[Context]:
         """`count` continuations of the first `at` tokens of the context's sequence.
 
-        The tags tell apart the samples of one problem that are forked at the same token: with equal tags they draw alike.
+        The tags distinguish forks of one problem at the same token. Forks with equal tags draw alike.
         """
         ...
 
@@ -194,19 +194,19 @@ class World(Protocol):
         ...
 
     def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        """int32 tokens that close the assistant's turn just sampled, give the observation and open the next assistant's turn."""
+        """int32 tokens that close the assistant's last turn, give the observation and open the assistant's next turn."""
         ...
 
     def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
-        """int32 tokens of an answer that is given, as the player would have sampled it: its text and the end token."""
+        """int32 tokens of a given answer, as if the player had sampled it: its text and the end token."""
         ...
 
     def text(self, tokens: np.ndarray, player: str = "policy") -> str:
-        """The text of tokens, special tokens left out."""
+        """The text of tokens, without special tokens."""
         ...
 
     def context_length(self, player: str = "policy") -> int:
-        """The longest sequence that the player can hold, in tokens: a rollout whose context is full ends instead of asking for more."""
+        """The longest sequence of the player, in tokens. A rollout ends when its context is full."""
         ...
 
 
@@ -216,16 +216,16 @@ class Curriculum(Protocol):
 
 
 class Rollout(Protocol):
-    """How trajectories are made. A rollout that does more while training than at test time has a property `test`: the rollout used there."""
+    """A procedure that makes trajectories. If training needs more than test time does, the property `test` is the rollout for test time."""
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """Judged groups. With state: takes it last and returns (groups, state)."""
+        """Judged groups. A stateful rollout takes its state last and returns (groups, state)."""
         ...
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The combined reward of a trajectory, its components, and rewards that fall at single actions: (context, action, component, value)."""
+    """The combined reward of a trajectory, its components, and rewards of single actions: (context, action, component, value)."""
 
     reward: Outcome
     components: Mapping[str, Outcome] = field(default_factory=Frozen)
@@ -237,7 +237,7 @@ class Reward(Protocol):
     def needs(self) -> tuple[Signal, ...]: ...
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        """One judgement a trajectory, in the order of the groups."""
+        """One judgement per trajectory, in the order of the groups."""
         ...
 
 
@@ -249,21 +249,21 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class Credited:
-    """Advantages and returns of one trajectory, float64 [A] over its contexts in order. returns None: nothing regresses on them."""
+    """Advantages and returns of one trajectory, float64 [A] over its contexts in order. `returns` is None if no value is fitted to them."""
 
     advantages: np.ndarray
     returns: np.ndarray | None = None
 
 
 class Search(Protocol):
-    """How a trained policy is used at test time. With `run` it stands wherever a rollout can."""
+    """A procedure that answers problems with a trained policy at test time. Its `run` makes it usable as a rollout."""
 
     async def solve(self, problem: Problem, world: World) -> Trajectory:
         """One judged answer to one problem."""
         ...
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """`request.count` judged answers to each problem."""
+        """`request.count` judged answers per problem."""
         ...
 
 
@@ -272,7 +272,7 @@ class Credit(Protocol):
     def needs(self) -> tuple[Signal, ...]: ...
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        """One for every trajectory, in the order of the groups. Trajectories that failed never reach a credit rule."""
+        """One `Credited` per trajectory, in the order of the groups. Failed trajectories never reach a credit rule."""
         ...
 
 

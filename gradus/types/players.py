@@ -1,4 +1,4 @@
-"""Players and the relations between their models, as a recipe writes them."""
+"""Players and the relations between their models, as fields of a recipe."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class Copy:
-    """Weights copied from another player's when the run starts."""
+    """A copy of another player's weights, made when the run starts."""
 
     of: str = "policy"
 
 
 @dataclass(frozen=True)
 class Head:
-    """A scalar value head. `of` a player: its trunk is shared and receives no gradient from the head; `of` a Copy: a network of its own."""
+    """A scalar value head. `of` a player: the trunk is shared and gets no gradient from the head. `of` a Copy: a network of its own."""
 
     of: str | Copy = "policy"
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """LoRA on frozen weights: W + (alpha / rank) B A. As the model of the policy it trains an adapter of the model that the run was given."""
+    """LoRA on frozen weights: W + (alpha / rank) B A. As the model of the policy it adapts the run's model."""
 
-    of: str | None = None  # another player, whose weights are shared and not copied; None: the model that the run was given
+    of: str | None = None  # another player, whose weights are shared and not copied; None: the run's model
     rank: int = 8
     alpha: float = 16.0
-    bits: Literal[8, 4] | None = None  # the frozen weights are kept in so many bits (the extra `quantised`); None: as they were loaded
+    bits: Literal[8, 4] | None = None  # bits per frozen weight (needs the extra `quantised`); None: as loaded
 
     def __post_init__(self) -> None:
         check_ranges(self, rank="[1, inf)", alpha="(0, inf)")
@@ -42,9 +42,9 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Lagged:
-    """Another player's weights as they were `updates` updates ago (those of the start before that).
+    """Another player's weights of `updates` updates ago; its first weights until then.
 
-    Weights are seen after whole steps: where a step has several updates these are the newest that are at least so old.
+    Weights are read after whole steps. If a step has several updates, these are the newest weights of at least that age.
     """
 
     of: str = "policy"
@@ -58,19 +58,19 @@ class Lagged:
 class MovingAverage:
     """An exponential moving average of another player's weights: every `every` updates w <- decay w + (1 - decay) w_of.
 
-    Weights are seen after whole steps: where a step has several updates, w_of is for all of them what the step has left.
+    Weights are read after whole steps. If a step has several updates, w_of is for all of them the weights at its end.
     """
 
     of: str = "policy"
     decay: float = 0.99
     every: int = 1
-    rise: float | None = None  # after n updates the decay is min(decay, rise * n); None: it is `decay` from the start
+    rise: float | None = None  # after n updates the decay is min(decay, rise * n); None: `decay` from the start
 
     def __post_init__(self) -> None:
         check_ranges(self, decay="[0, 1]", every="[1, inf)", rise="(0, inf)")
 
     def decay_at(self, updates: int) -> float:
-        """The decay of the move after that many updates of the other player, counted from 1."""
+        """The decay after that many updates of the other player, counted from 1."""
         return self.decay if self.rise is None else min(self.decay, self.rise * updates)
 
 
@@ -79,11 +79,11 @@ Model = str | Copy | Head | Adapter | Lagged | MovingAverage
 
 @dataclass(frozen=True)
 class VLLM:
-    """Samples come from vLLM in this process (the extra `vllm`, a GPU); updates and scores stay with the model itself."""
+    """Sampling with vLLM in this process (needs the extra `vllm` and a GPU). Updates and scores use the model itself."""
 
-    memory: float = 0.4  # share of the GPU's memory for it; the rest is left to the update
+    memory: float = 0.4  # share of the GPU's memory for vLLM; the rest is left to the update
     gpus: int = 1  # GPUs that share every layer (tensor parallel)
-    tolerance: float = 0.25  # nats a token by which its log-probabilities may differ from the model's own, on average over a sample
+    tolerance: float = 0.25  # nats per token: largest mean difference over a sample between the log-probabilities of vLLM and of the model
 
     def __post_init__(self) -> None:
         check_ranges(self, memory="(0, 1]", gpus="[1, inf)", tolerance="(0, inf)")
@@ -91,18 +91,18 @@ class VLLM:
 
 @dataclass(frozen=True)
 class VLLMServer:
-    """Samples come from a vLLM server. A player that learns needs one started with VLLM_SERVER_DEV_MODE=1, so that it can be given weights.
+    """Sampling with a vLLM server. For a learning player, start it with VLLM_SERVER_DEV_MODE=1: only then it accepts new weights.
 
-    An API key is taken from the environment variable VLLM_API_KEY.
+    The API key is read from the environment variable VLLM_API_KEY.
     """
 
     url: str = "http://127.0.0.1:8000"
-    name: str | None = None  # of the model, where the server offers several
-    folder: str | None = None  # where updated weights are written; the server must see it under the same path. None: a temporary folder
-    requests: int = 128  # at most so many at a time
-    timeout: float = 600.0  # seconds that one request, or one reload, may take
-    retries: int = 3  # of a request that found no server, or a broken answer
-    tolerance: float = 0.25  # nats a token by which its log-probabilities may differ from the model's own, on average over a sample
+    name: str | None = None  # model name, if the server offers several
+    folder: str | None = None  # folder for updated weights; the server must see it under the same path. None: a temporary folder
+    requests: int = 128  # most requests at a time
+    timeout: float = 600.0  # seconds for one request, or one reload
+    retries: int = 3  # of a request without connection or with a broken answer
+    tolerance: float = 0.25  # nats per token: largest mean difference over a sample between the log-probabilities of vLLM and of the model
 
     def __post_init__(self) -> None:
         check_ranges(self, requests="[1, inf)", timeout="(0, inf)", retries="[0, inf)", tolerance="(0, inf)")
@@ -110,15 +110,15 @@ class VLLMServer:
 
 @dataclass(frozen=True)
 class Player:
-    """Whatever has weights. Without objective it is frozen. None for credit or optimizer: the recipe's own."""
+    """A model with its role in the recipe. Without objective it is frozen. None for credit or optimizer: the recipe's."""
 
-    model: Model | None = None  # None: the model that the run was given; a string: a folder
+    model: Model | None = None  # None: the run's model; a string: a folder
     objective: Any = None
     credit: Any = None
     optimizer: Any = None
     learns_from: str = "own"  # "own": trajectories of this player; "policy" or another name: those of that player
-    every: int = 1  # moves at every n-th step
-    engine: VLLM | VLLMServer | None = None  # what samples in its name; None: the model itself
+    every: int = 1  # updated at every n-th step
+    engine: VLLM | VLLMServer | None = None  # engine that samples for it; None: the model itself
 
     def __post_init__(self) -> None:
         check_ranges(self, every="[1, inf)")

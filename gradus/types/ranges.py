@@ -8,18 +8,18 @@ from typing import Any
 from gradus.types.errors import UserError
 
 _DECLARED: dict[type, dict[str, str]] = {}
-"""The intervals that were checked, by class: what a part of the class was made with says what its fields may be."""
+"""The checked intervals, by class and field; filled when a part of the class is made."""
 
 
 def declared_range(cls: type, name: str) -> str | None:
-    """The interval of a field, such as "[0, 1)"; None where the class checks none, or was never made."""
+    """The interval of a field, such as "[0, 1)"; None if the class checks none, or no part of it was made."""
     return _DECLARED.get(cls, {}).get(name)
 
 
 def check_ranges(part: Any, **ranges: str) -> None:
-    """Raises UserError for the first field of `part` that lies outside its interval: `check_ranges(self, clip="(0, inf)", betas="[0, 1)")`.
+    """Raises UserError for the first field of `part` outside its interval: `check_ranges(self, clip="(0, inf)", betas="[0, 1)")`.
 
-    Every number of a tuple must lie in the interval. None is passed over, NaN lies nowhere.
+    Every number of a tuple must lie in the interval. None is always allowed, NaN never.
     """
     _DECLARED.setdefault(type(part), {}).update(ranges)
     for name, interval in ranges.items():
@@ -30,7 +30,7 @@ def check_ranges(part: Any, **ranges: str) -> None:
 
 
 def within(number: Any, interval: str) -> bool:
-    """Whether a number lies in an interval such as "[0, 1)" or "(0, inf)"; what is no number lies in none."""
+    """Whether a number lies in an interval such as "[0, 1)" or "(0, inf)"; False for values that are not numbers."""
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         return False
     low, high = (float(end) for end in interval[1:-1].split(","))

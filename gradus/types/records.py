@@ -1,7 +1,7 @@
-"""The records that flow round the loop: problem, request, context, trajectory, group. All frozen; their arrays are read-only.
+"""The records of the training loop: problem, request, context, trajectory, group. All are frozen; the arrays of a context are read-only.
 
-A *context* is one contiguous run of a model. An *action* is what a player chose: a token for a language model, a noise step or a whole
-sample for a flow generator. Everything after the rollout speaks of actions; arrays over actions have length A.
+A *context* is one contiguous token sequence of a model. An *action* is one choice of a player: a token of a language model, a noise step or
+a whole sample of a flow generator. After the rollout all arrays are per action and have length A.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 
 class NotApplicable(enum.Enum):
-    """A component that does not apply to a trajectory: it is left out of the combination, and never counted as zero."""
+    """The value of a reward component that does not apply to a trajectory. The combined reward leaves it out; it never counts as zero."""
 
     NOT_APPLICABLE = "not applicable"
 
@@ -31,36 +31,36 @@ NOT_APPLICABLE = NotApplicable.NOT_APPLICABLE
 
 
 class FailureKind(enum.Enum):
-    """What became of a reward that could not be had."""
+    """Why a reward is missing."""
 
-    RAISED = "raised"  # the code that was asked raised an exception
-    TIMEOUT = "timed out"  # it did not answer within its limit, and was ended
-    INVALID = "invalid"  # it answered, but nothing that is a reward
-    MEMORY = "out of memory"  # it asked for more than its limit
-    DIED = "died"  # its process ended, by itself or by a signal
+    RAISED = "raised"  # the called code raised an exception
+    TIMEOUT = "timed out"  # the call passed its time limit and was ended
+    INVALID = "invalid"  # the returned value is not a reward
+    MEMORY = "out of memory"  # the call asked for more memory than its limit
+    DIED = "died"  # the process of the call ended, by itself or by a signal
 
     @property
     def chance(self) -> bool:
-        """Whether clock or machine decided, so that another attempt may end otherwise."""
+        """Whether clock or machine caused the failure, so that another attempt may succeed."""
         return self in (FailureKind.TIMEOUT, FailureKind.MEMORY, FailureKind.DIED)
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A reward that could not be had: the trajectory is counted and never trained on."""
+    """A missing reward. The trajectory is counted and never trained on."""
 
     reason: str
     kind: FailureKind = FailureKind.INVALID
 
     @property
     def told(self) -> str:
-        """Kind and reason in one line; `read` is the inverse."""
+        """Kind and reason as one line of text; `read` is the inverse."""
         plain = self.kind is FailureKind.INVALID and Failed.read(self.reason) == self
         return self.reason if plain else f"{self.kind.value}: {self.reason}"
 
     @classmethod
     def read(cls, told: str) -> Failed:
-        """The failure that `told` gave as text; text that names no kind is the reason of an invalid reward."""
+        """The failure of a text made by `told`. A text without a kind is the reason of an invalid reward."""
         kind, colon, reason = told.partition(": ")
         known = {k.value: k for k in FailureKind}
         return cls(reason, known[kind]) if colon and kind in known else cls(told)
@@ -86,9 +86,9 @@ class Ended(enum.Enum):
 
 @dataclass(frozen=True)
 class Problem:
-    """What is asked: chat `messages`, or raw `text` that the model continues. `answer` is what the verifier compares with (any JSON value).
+    """One problem: chat `messages`, or raw `text` that the model continues. `answer`: the verifier's reference (any JSON value).
 
-    `meta` holds difficulty, category, hints, solution (a worked one), demonstrations and a data file's further columns.
+    `meta` holds difficulty, category, hints, a worked solution, demonstrations and the other columns of a data file.
     """
 
     id: str
@@ -106,16 +106,16 @@ class Problem:
 
     @property
     def reference(self) -> str | None:
-        """The answer, or the first of several, as text; None for one that has none: a mapping, an integer of thousands of digits."""
+        """The answer, or the first of several, as text. None for no answer, a mapping, or an integer of more than 4,000 digits."""
         answer = next(iter(self.answer), None) if isinstance(self.answer, list | tuple) else self.answer
-        if not isinstance(answer, str | int | float) or (isinstance(answer, int) and abs(answer) >= 10**4000):  # Python writes 4,300 at most
+        if not isinstance(answer, str | int | float) or (isinstance(answer, int) and abs(answer) >= 10**4000):  # str() takes 4,300 digits
             return None
         return str(answer)
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. Log-probabilities are always those of the full tempered distribution, before top-k, top-p and min-p."""
+    """The settings of sampling. Log-probabilities are always those of the full tempered distribution, before top-k, top-p and min-p."""
 
     temperature: float = 1.0  # 0 is greedy
     top_k: int = 0  # 0: off
@@ -140,21 +140,21 @@ class Sampling:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """One contiguous run of a model, its tokens exactly as sampled.
+    """One contiguous token sequence of a model, exactly as sampled.
 
-    The full sequence is `prefix` (inherited from `parent` up to a token, stored once for all children) followed by `tokens`.
-    `chosen` marks the own tokens that a player chose; prompt, tool and inserted tokens are not chosen. A prompt is a context with nothing chosen.
+    The full sequence is `prefix` (the first tokens of `parent`, stored once for all children) followed by `tokens`.
+    `chosen` marks the own tokens that a player chose; it is False for prompt, tool and inserted tokens. A prompt has no chosen tokens.
     """
 
     tokens: np.ndarray  # int32 [T], own tokens
     chosen: np.ndarray  # bool [T]
-    logprobs: np.ndarray | None = None  # float32 [A] nats under the sampling policy at `temperature`; None where the policy has none
-    versions: np.ndarray | None = None  # int32 [A] number of updates behind the weights that chose
+    logprobs: np.ndarray | None = None  # float32 [A] nats under the sampling policy at `temperature`; None if the policy has none
+    versions: np.ndarray | None = None  # int32 [A] number of updates of the weights that chose the action
     temperature: float = 1.0
     rewards: tuple[tuple[int, str, float], ...] = ()  # sparse: (action index in this context, component, value)
     streams: Mapping[str, np.ndarray] = field(default_factory=Frozen)  # arrays aligned with the actions [A, ...]: latents, turn, state
-    parent: tuple[Context, int] | None = None  # the context and the full-sequence position at which this one left it
-    ended: Ended = Ended.STOP  # why its last run of actions ended
+    parent: tuple[Context, int] | None = None  # the parent context, and the position in its full sequence where this one branches off
+    ended: Ended = Ended.STOP  # why its last actions ended
 
     def __post_init__(self) -> None:
         for array in (self.tokens, self.chosen, self.logprobs, self.versions, *self.streams.values()):
@@ -176,48 +176,48 @@ class Context:
 
     @cached_property
     def actions(self) -> int:
-        """How many actions a player chose here (A)."""
+        """The number of actions (A)."""
         return int(self.chosen.sum())
 
     @cached_property
     def finite(self) -> bool:
-        """Whether every log-probability as sampled is a number; none at all are."""
+        """Whether every behaviour log-probability is finite; True if the context has none."""
         return self.logprobs is None or bool(np.isfinite(self.logprobs).all())
 
     @cached_property
     def action_positions(self) -> np.ndarray:
-        """Position of every action in `sequence`, int64 [A]."""
+        """The position of every action in `sequence`, int64 [A]."""
         return np.flatnonzero(self.chosen) + len(self.prefix)
 
 
 def prompt_context(tokens: Sequence[int] | np.ndarray) -> Context:
-    """A context in which nothing was chosen."""
+    """A context of these tokens, none of them chosen."""
     array = np.array(tokens, dtype=np.int32)  # a copy: contexts freeze their arrays
     return Context(tokens=array, chosen=np.zeros(len(array), dtype=bool), logprobs=np.zeros(0, np.float32), versions=np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a player is asked to produce: `count` samples for a problem, from its own prompt, from other messages, or from a context to go on from.
+    """A request for `count` samples of a problem: from its own prompt, from other messages, or as continuations of a context.
 
-    The draws of sample i have the key path (problem id, *tags, sample + i); requests that differ in none of these draw alike.
+    The draws of sample i have the key path (player, problem id, *tags, sample + i). Requests that agree in all of these draw alike.
     """
 
     problem: Problem
     count: int = 1
     player: str = "policy"
     prompt: tuple[Message, ...] | str | Context | None = None  # None: the problem's own
-    at: int | None = None  # with a context: go on after this many tokens of its sequence; None: after all
-    sampling: Sampling | None = None  # None: the setting's
+    at: int | None = None  # with a context: the continuation starts after this many tokens of its sequence; None: after all
+    sampling: Sampling | None = None  # None: the world's
     tags: tuple[str | int, ...] = ()
     sample: int = 0  # index of the first sample
-    trained: bool = True  # False: sampled for a value only, never trained on
-    how: Any = None  # how a policy that is not sampled token by token shall draw, a part of the rollout; None: its own way
+    trained: bool = True  # False: sampled to estimate a value only, never trained on
+    how: Any = None  # how a policy without tokens draws, a part of the rollout; None: the policy's default
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """One attempt: its contexts (several where the context was reset, summarised or folded), and how it was judged."""
+    """One attempt at a problem: its contexts (several if the context was reset, summarised or folded) and its rewards."""
 
     id: str
     problem: Problem
@@ -240,7 +240,7 @@ class Trajectory:
 
     @property
     def value(self) -> float:
-        """The combined reward as a number. Raises ValueError where it failed or was never judged."""
+        """The combined reward as a number. Raises ValueError if it failed, does not apply or is missing."""
         if isinstance(self.reward, (int, float)):
             return float(self.reward)
         raise ValueError(f"trajectory {self.id} has no reward: {self.reward}")
@@ -256,7 +256,7 @@ class Trajectory:
 
     @property
     def right(self) -> bool:
-        """Whether the task's verifier (or environment) gave full marks; without one, whether the reward is at least 1. Never without a reward."""
+        """Whether the verifier (else the environment, else the reward) gave at least 1. False if the reward failed or is missing."""
         verdict = self.components.get("verified", self.components.get("environment", self.reward))
         return self.failed is None and isinstance(verdict, (int, float)) and verdict >= 1.0
 
@@ -270,11 +270,12 @@ class Trajectory:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Trajectories that are compared with each other. `pool` holds the rewards of all that were sampled for it, also of those not kept."""
+    """Trajectories that are compared with each other. `pool`: the rewards of all trajectories sampled for the group, kept or not."""
 
     key: str
     trajectories: tuple[Trajectory, ...]
     pool: tuple[Outcome, ...] = ()
+    aside: bool = False  # auxiliary: trained like other groups, but not counted in the step's reward and accuracy; set by the rollout
 
     @property
     def rewards(self) -> np.ndarray:
@@ -283,9 +284,14 @@ class Group:
 
     @property
     def accuracy(self) -> float | None:
-        """The share of right trajectories among those that could be judged; None where none could."""
+        """The share of right trajectories among those without a failure; None if all failed."""
         judged = [t.right for t in self.trajectories if t.failed is None]
         return sum(judged) / len(judged) if judged else None
 
     def but(self, **changes: Any) -> Group:
         return replace(self, **changes)
+
+
+def without_aside(groups: Sequence[Group]) -> list[Group]:
+    """The groups without the auxiliary ones, so that reward, accuracy and evaluation cover only the requested problems."""
+    return [group for group in groups if not group.aside]

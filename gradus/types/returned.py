@@ -221,7 +221,7 @@ def check_credited(part: Any, value: Any, groups: Sequence[Group], signals: Any 
                 if array is None and name == "returns":
                     continue
                 if not (isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.shape == (t.actions,)):
-                    floats = f"a float array of shape [{t.actions}], one number an action: np.full(t.actions, 0.5)"
+                    floats = f"a float array of shape [{t.actions}], one number per action: np.full(t.actions, 0.5)"
                     raise wrong(part, "assign", f"{shown(array)} as {name} of trajectory {t.id}", floats)
 
 

@@ -1,7 +1,7 @@
 """Samplers of flow generators: from noise (t = 1) to data (t = 0) in steps that are affine in the network's velocity.
 
-A step at time t takes x to  pull * x + gain * v(x, t) + spread * e,  e standard normal; numbers that depend on the time grid alone.
-A step with spread > 0 is a choice whose log-probability is Gaussian; a step without is none.
+A step at time t takes x to  pull * x + gain * v(x, t) + spread * e,  e standard normal. pull, gain, spread depend on the time grid alone.
+A step with spread > 0 is an action with a Gaussian log-probability; a step with spread 0 is deterministic and no action.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _check_steps(name: str, steps: int) -> None:
 
 @dataclass(frozen=True)
 class Ode:
-    """Euler steps of dx = v dt on an even grid: x' = x - v / steps. Deterministic given the noise that it starts from."""
+    """Euler steps of dx = v dt on an even grid: x' = x - v / steps. Deterministic given the initial noise."""
 
     steps: int = 40
 
@@ -53,7 +53,7 @@ class Sde:
 
     x' = x - [v + s^2 / (2 t) (x + (1 - t) v)] dt + s sqrt(dt) e,   s = noise * sqrt(t / (1 - t)).
 
-    s is infinite at t = 1; there 1 - t is taken at the grid's next time. Reference: Flow-GRPO, arXiv:2505.05470, section 4.2.
+    s is infinite at t = 1; at that step 1 - t is taken at the grid's next time. Reference: Flow-GRPO, arXiv:2505.05470, section 4.2.
     """
 
     steps: int = 10
@@ -77,7 +77,7 @@ def sde_step(time: float, dt: float, noise: float) -> Step:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a flow generator draws a sample, and what of it is kept: every random step as an action, or the finished sample as the only one."""
+    """The sampler of a flow generator, and its actions: every random step (`steps`), or the finished sample alone (`sample`)."""
 
     sampler: Sampler = Ode()
     keep: Literal["steps", "sample"] = "sample"

@@ -1,6 +1,6 @@
-"""Signals are what a part `needs` to read (no gradient); wants are what an objective reads with gradient. Both are small constants, hashable.
+"""Signals name model outputs that a part `needs` (no gradient); wants name those that an objective reads with gradient. Both are hashable.
 
-A reader gives one row an action, in the order of the actions of the contexts that it was asked about.
+A reader returns one row per action, in the order of the actions of the given contexts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Signal:
-    """Read from `player` in a forward pass without gradient.
+    """An output of `player`, read in a forward pass without gradient.
 
-    `fresh`: read with the weights at the start of the update; else as they were when the trajectories were judged.
+    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories.
     """
 
     player: str = "policy"
@@ -32,24 +32,24 @@ class Entropy(Signal):
 
 @dataclass(frozen=True)
 class Values(Signal):
-    """The value head's estimate before every action; `after_last` adds nothing to the rows but is kept for bootstrapping truncated ends. [A]"""
+    """The value head's estimate before every action. [A]"""
 
 
 @dataclass(frozen=True)
 class Prediction(Signal):
-    """What the network predicts for every action, for policies whose actions are vectors. [A, d]"""
+    """The network's prediction for every action, for policies whose actions are vectors. [A, d]"""
 
 
 @dataclass(frozen=True)
 class MatchedVelocity(Signal):
-    """The network's output where `MatchingError(draws)` asks for it: at the same times and with the same noise. [A, draws, d]"""
+    """The network's output at the times and noises of `MatchingError(draws)`. [A, draws, d]"""
 
     draws: int = 1
 
 
 @dataclass(frozen=True)
 class Want:
-    """A row an action, with gradient. `compared`: an update of several moves keeps its rows as they were at the start, in `Batch.old`."""
+    """One row per action, with gradient. `compared`: an update of several optimiser steps keeps the rows of its start in `Batch.old`."""
 
     compared: ClassVar[bool] = False
 
@@ -80,7 +80,7 @@ class Velocity(Want):
 class MatchingError(Want):
     """Flow-matching error of a finished sample at `draws` (time, noise) pairs, mean over dimensions. [A, draws]
 
-    The pairs are a function of the sample's own key: every reader, at every time, gets the same ones.
+    The pairs are a function of the sample's key, so every reader gets the same pairs.
     """
 
     draws: int = 1

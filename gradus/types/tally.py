@@ -1,4 +1,4 @@
-"""Sums with their counts: metrics that add up over micro-batches to what one pass over the whole would have given."""
+"""Sums with their counts: metrics that add up over micro-batches to the value of one pass over the whole batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Tally:
-    """A total and how many were counted; `mean` is their quotient. Count 0: the total is already an average (a loss), and is shown as it is."""
+    """A total and its count; `mean` is the quotient. Count 0: the total is already an average (a loss), and `mean` returns it."""
 
     total: Tensor
     count: int
@@ -30,7 +30,7 @@ def tally(values: Tensor) -> Tally:
 
 
 def merge(*parts: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Adds up what has the same name."""
+    """The sum of all tallies by name."""
     out: dict[str, Tally] = {}
     for part in parts:
         for name, value in part.items():
@@ -39,7 +39,7 @@ def merge(*parts: Mapping[str, Tally]) -> dict[str, Tally]:
 
 
 def check_same_shape(**tensors: Tensor) -> None:
-    """Raises ValueError naming every shape if they differ."""
+    """Raises ValueError if the shapes differ, and names all of them."""
     shapes = {name: tuple(t.shape) for name, t in tensors.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"shapes differ: {shapes}")

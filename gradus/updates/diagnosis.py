@@ -1,6 +1,6 @@
-"""Where numbers went bad: which tensor first, in which trajectory, at which action, and what stands around it.
+"""The origin of NaN or infinite numbers: the first such tensor, its trajectory and action, and the values around it.
 
-Nothing here runs while all is well but one look at the batch; the rest repeats a forward and a backward pass of a mini-batch that was skipped.
+In a sound update only the batch is checked once. The rest repeats a forward and a backward pass of a skipped mini-batch.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from gradus.types.signals import Want
 from gradus.types.tally import Tally
 from gradus.updates.forward_backward import backward, passes
 
-AROUND = 3  # actions on either side that are shown
+AROUND = 3  # actions shown on either side
 LOGPROBS = "log-probabilities as sampled"
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """The first tensor of a player's update that is not finite, in the order in which they are computed."""
+    """The first tensor of a player's update with values that are not finite, in the order of computation."""
 
     player: str
-    tensor: str  # in words
-    count: int  # numbers in it that are not finite
-    of: int  # numbers in it
-    trajectory: Trajectory | None = None  # the first one concerned; None where that cannot be told
+    tensor: str  # its name in words
+    count: int  # values in it that are not finite
+    of: int  # values in it
+    trajectory: Trajectory | None = None  # the first one affected; None if unknown
     action: int | None = None  # within the trajectory, counted from 0
-    values: tuple[str, ...] = ()  # of that trajectory around the action, as text, for JSON has no NaN
+    values: tuple[str, ...] = ()  # of that trajectory around the action, as text, because JSON has no NaN
     rows: Mapping[str, Tensor] = field(default_factory=Frozen)  # all rows of the mini-batch, by name, [A, ...]
-    trajectories: tuple[str, ...] = ()  # ids of the mini-batch's, which the rows "trajectory" point to
+    trajectories: tuple[str, ...] = ()  # ids of the mini-batch's trajectories; the rows "trajectory" index them
 
     @property
     def token(self) -> int | None:
-        """The token that was chosen there."""
+        """The token chosen at the action."""
         if self.trajectory is None or self.action is None:
             return None
         return int(_tokens(self.trajectory.contexts)[self.action])
@@ -54,7 +54,7 @@ class Diagnosis:
 
 
 def of_samples(groups: Sequence[Group]) -> Diagnosis | None:
-    """The first trajectory whose log-probabilities, as sampled, are not finite: the weights that sampled it are broken."""
+    """The first trajectory with sampled log-probabilities that are not finite: the weights that sampled it are broken."""
     trajectories = [t for g in groups for t in g.trajectories if any(c.logprobs is not None for c in t.contexts)]
     if all(c.finite for t in trajectories for c in t.contexts):
         return None
@@ -84,16 +84,16 @@ def of_samples(groups: Sequence[Group]) -> Diagnosis | None:
 
 
 def _tokens(contexts: Sequence[Context]) -> np.ndarray:
-    """The tokens that were chosen, in order."""
+    """The chosen tokens, in order."""
     return np.concatenate([c.tokens[c.chosen] for c in contexts])
 
 
 def _behaviour(context: Context) -> np.ndarray:
-    return context.logprobs if context.logprobs is not None else np.zeros(context.actions, np.float32)  # nobody knows them: no fault
+    return context.logprobs if context.logprobs is not None else np.zeros(context.actions, np.float32)  # unknown log-probabilities are no error
 
 
 def of_weights(players: Mapping[str, Any]) -> Diagnosis | None:
-    """The first weight that learns and is not finite: a move broke it, and no later one mends it."""
+    """The first trained weight that is not finite. No later update can repair it."""
     for player in players.values():
         for name, p in player.policy.network.named_parameters() if player.learns else ():
             if p.requires_grad and not bool(p.isfinite().all()):
@@ -102,21 +102,21 @@ def of_weights(players: Mapping[str, Any]) -> Diagnosis | None:
 
 
 def of_batch(player: str, batch: Batch) -> Diagnosis | None:
-    """The first of what an update is given that is not finite. Where nothing was assigned, or the policy has no log-probabilities, NaN is right."""
+    """The first input of an update that is not finite. NaN is correct for unassigned returns and for unknown log-probabilities."""
     rows = dict(given(batch))
     found = next((found for name, values in rows.items() if (found := _of_rows(player, name, values, batch)) is not None), None)
     return None if found is None else _with_rows(found, batch, rows)
 
 
 def _with_rows(found: Diagnosis, batch: Batch, rows: Mapping[str, Tensor]) -> Diagnosis:
-    """The diagnosis with the rows of its mini-batch, and what each of them stands for."""
+    """The diagnosis with the rows of its mini-batch, and the trajectory, action and token of each row."""
     token = torch.from_numpy(_tokens(batch.contexts))
     placed = {"trajectory": batch.trajectory, "action": batch.position, "token": token, **rows}
     return replace(found, rows=Frozen(placed), trajectories=tuple(t.id for t in batch.trajectories))
 
 
 def given(batch: Batch) -> Iterator[tuple[str, Tensor]]:
-    """What the rows of a batch were made from, by name, with 0 where there is nothing to be known."""
+    """The inputs of an update by name, with 0 for unknown values."""
     known = np.repeat([c.logprobs is not None for c in batch.contexts], [c.actions for c in batch.contexts])
     assigned = np.repeat(
         [t.returns is not None for t in batch.trajectories], np.bincount(batch.trajectory, minlength=len(batch.trajectories))
@@ -132,11 +132,11 @@ def given(batch: Batch) -> Iterator[tuple[str, Tensor]]:
 def of_update(
     player: str, policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens: int, key: Key, spoilt: Sequence[str] = ()
 ) -> Diagnosis:
-    """What went wrong in a mini-batch whose loss or gradient was not finite: its passes are repeated with the weights as they are.
+    """The cause of a mini-batch's loss or gradient that is not finite. Repeats its passes with the current weights.
 
-    Looked at in this order: what it was given, the rows of the forward pass, the loss of every term, its derivative by the rows, the gradient
-    of the parameters. Of the latter the first action is found by cutting its context shorter; where nothing is found any more, all that is known
-    is what was not finite the first time (`spoilt`, in words: losses, or gradients of parameters).
+    Checked in order: the inputs, the rows of the forward pass, the loss of every term, its derivative by the rows, the gradient of the
+    parameters. For the gradient the first action is found by shortening its context. If the repeated passes are all finite, only the
+    first pass's findings remain (`spoilt`, in words: losses, or gradients of parameters).
     """
     wants = wants_of(terms)
     rows = _forward(policy, batch, wants, micro_tokens, key)
@@ -163,12 +163,12 @@ def of_update(
     found = _of_gradient(player, policy, batch, slopes, micro_tokens, key)
     if found is None and spoilt:
         others = f" and {len(spoilt) - 1} more" if len(spoilt) > 1 else ""
-        found = Diagnosis(player, f"{spoilt[0]}{others} (which no sequence brings about when it is repeated)", 1, 1)
-    return _with_rows(found or Diagnosis(player, "norm of the gradient (it overflows: no single number does)", 1, 1), batch, saved)
+        found = Diagnosis(player, f"{spoilt[0]}{others} (no sequence reproduces it)", 1, 1)
+    return _with_rows(found or Diagnosis(player, "norm of the gradient (the norm overflows, each number is finite)", 1, 1), batch, saved)
 
 
 def broken_losses(tallies: Mapping[str, Tally]) -> list[str]:
-    """The terms whose loss is not a number, as `loss/name`."""
+    """The terms whose loss is not finite, as `loss/name`."""
     return [name for name, seen in tallies.items() if name.startswith("loss/") and not bool(seen.total.isfinite())]
 
 
@@ -180,10 +180,10 @@ def _forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int
 
 
 def _of_gradient(player: str, policy: Any, batch: Batch, slopes: Mapping[Want, Tensor], micro_tokens: int, key: Key) -> Diagnosis | None:
-    """The parameter whose gradient is not finite, and the first context and action from which that comes, where they can be told."""
+    """The first parameter whose gradient is not finite, and the first context and action that cause it, if they can be found."""
 
     def spoilt(contexts: Sequence[Context], index: Tensor) -> list[tuple[str, Tensor]]:
-        """The parameters' gradients that are not finite after a backward pass through these contexts alone."""
+        """The parameters' gradients that are not finite after a backward pass through only these contexts."""
         policy.network.zero_grad(set_to_none=True)
         rows = policy.evaluate(contexts, tuple(slopes), key=key)
         backward(rows, {w: s[index].to(rows[w]) for w, s in slopes.items()})
@@ -208,12 +208,12 @@ def _of_gradient(player: str, policy: Any, batch: Batch, slopes: Mapping[Want, T
             row = int(index[high - 1])
             trajectory = batch.trajectories[int(batch.trajectory[row])]
             return Diagnosis(player, f"gradient of {name}", _bad(grad), grad.numel(), trajectory, int(batch.position[row]))
-        return Diagnosis(player, "gradient (of several sequences together, of none alone)", 1, 1)
+        return Diagnosis(player, "gradient (of several sequences together, of no single one)", 1, 1)
     return None
 
 
 def cut(context: Context, actions: int) -> Context:
-    """The context as it was after so many of its actions, 1 or more."""
+    """The context as it was after its first `actions` actions, 1 or more."""
     own = int(np.flatnonzero(context.chosen)[actions - 1]) + 1
     return replace(
         context,
@@ -244,7 +244,7 @@ def _bad(values: Tensor) -> int:
 
 
 def _shown(rows: np.ndarray, action: int) -> tuple[str, ...]:
-    """The values from AROUND actions before to as many after, as text."""
+    """The values from AROUND actions before to AROUND after the action, as text."""
     part = rows[max(0, action - AROUND) : action + AROUND + 1]
     return tuple(np.array2string(v, precision=6, threshold=8) if np.ndim(v) else f"{float(v):.6g}" for v in part)
 

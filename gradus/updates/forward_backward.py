@@ -1,6 +1,6 @@
-"""The two ways through a network, micro-batch by micro-batch: rows without gradient, and gradients carried back from rows.
+"""The two passes through a network per micro-batch: rows without gradient, and gradients from derivatives by the rows.
 
-A policy whose work is shared among processes (`gradus.systems.leader`) brings `passes` and `carry` of its own, with the same results.
+A policy shared among processes (`gradus.systems.leader`) has its own `passes` and `carry`, with the same results.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gradus.types.signals import Want
 
 Rows = Mapping[Want, Tensor]
 Slopes = Callable[[list[int], Rows], "Rows | None"]
-"""From the contexts of a micro-batch (their indices) and their rows, detached, to the derivative of the loss by each row; None: there is none."""
+"""From a micro-batch's contexts (their indices) and detached rows to the derivative of the loss by each row; None without one."""
 
 
 def passes(
     policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key
 ) -> Iterator[tuple[list[int], Rows]]:
-    """(indices of the contexts, their wanted rows) of every micro-batch in order, without gradient."""
+    """(indices of the contexts, their wanted rows) of every micro-batch, in order and without gradient."""
     own = getattr(policy, "passes", None)
     if own is not None:
         yield from own(contexts, wants, micro_tokens, key)
@@ -34,7 +34,7 @@ def passes(
 
 
 def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro_tokens: int, key: Key, slopes: Slopes) -> None:
-    """Adds to the network's gradients what `slopes` gives for the rows of every micro-batch, in order."""
+    """Adds to the network's gradients those of every micro-batch's rows, with the derivatives from `slopes`, in order."""
     own = getattr(policy, "carry", None)
     if own is not None:
         own(contexts, wants, micro_tokens, key, slopes)
@@ -45,12 +45,12 @@ def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro
 
 
 def detached(rows: Rows) -> Rows:
-    """The rows without their graph."""
+    """The rows without their autograd graph."""
     return {want: row.detach() for want, row in rows.items()}
 
 
 def backward(rows: Rows, slopes: Rows | None) -> None:
-    """The gradient of sum(slope * row), added to whatever the rows were computed from. Rows without gradient or slope are left out."""
+    """Adds the gradient of sum(slope * row) to the tensors behind the rows. Rows without gradient or slope are skipped."""
     moving = [w for w in rows if slopes is not None and slopes.get(w) is not None and rows[w].requires_grad]
     if moving and slopes is not None:
         torch.autograd.backward([rows[w] for w in moving], [slopes[w].to(rows[w]) for w in moving])

@@ -1,7 +1,7 @@
-"""The default update: minibatches over epochs, each one optimiser step whose gradient does not depend on how the mini-batch was cut.
+"""The default update: mini-batches over epochs, one optimiser step each. The gradient does not depend on the cut into micro-batches.
 
-The objective is evaluated on the whole mini-batch with the wanted rows as leaves; its gradient with respect to them is carried through
-the model micro-batch by micro-batch. An objective that is a plain sum over actions skips the forward pass that makes the leaves.
+The objective is evaluated on the whole mini-batch with the wanted rows as leaves; its gradient by the rows is carried through the model
+micro-batch by micro-batch. A separable objective (a sum over actions) skips the forward pass that makes the leaves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gradus.updates.forward_backward import carry, passes
 
 @dataclass(frozen=True)
 class Minibatches:
-    """`count` minibatches an epoch, `epochs` epochs, in a keyed order of whole trajectories (or of whole groups, where a term compares them)."""
+    """`count` mini-batches per epoch, `epochs` epochs, in a keyed order of whole trajectories (of whole groups if a term compares them)."""
 
     epochs: int = 1
     count: int = 1
@@ -38,7 +38,7 @@ class Minibatches:
         check_ranges(self, epochs="[1, inf)", count="[1, inf)")
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""
+        """Updates every player that has a batch. Returns its metrics, those of players other than the policy as `player/metric`."""
         out: dict[str, float] = {}
         for name, batch in batches.items():
             player = players[name]
@@ -67,7 +67,7 @@ class Minibatches:
         return {**{name: t.mean for name, t in tallies.items()}, **losses, **means}
 
     def _move(self, player: Any, piece: Batch, step: int, key: Key) -> tuple[dict[str, Tally], dict[str, float]]:
-        """One move on a mini-batch and what was counted. Where its loss or gradient is not finite nothing moves, and the player notes why."""
+        """One optimiser step on a mini-batch, and its tallies. If the loss or gradient is not finite it is skipped and the player records why."""
         terms = player.spec.objective
         seen: dict[str, Tally] = player.fitting(piece.contexts, lambda tokens: gradient(player.policy, piece, terms, tokens, key))
         lost = broken_losses(seen)
@@ -78,16 +78,16 @@ class Minibatches:
         return seen, moved
 
 
-_MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # told of every move; a skipped one has no rate
+_MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # reported for every step; a skipped one has no learning rate
 
 
 def unit_of(terms: Mapping[str, Term]) -> str:
-    """The least unit of a minibatch: "group" where any term compares the trajectories of one, else "trajectory"."""
+    """The smallest unit of a mini-batch: "group" if any term compares the trajectories of a group, else "trajectory"."""
     return "group" if any(getattr(t, "unit", "trajectory") == "group" for t in terms.values()) else "trajectory"
 
 
 def minibatches(batch: Batch, count: int, unit: str, key: Key) -> list[Batch]:
-    """The batch cut into `count` nearly equal parts of whole units in a keyed order; each part counts its own actions."""
+    """The batch cut into `count` nearly equal parts of whole units in a keyed order; each part has its own counts."""
     if count == 1:
         return [batch]
     owner = batch.owners() if unit == "group" else np.arange(len(batch.trajectories))
@@ -146,7 +146,7 @@ def gradient(policy: Any, batch: Batch, terms: Mapping[str, Term], micro_tokens:
 
 
 def derivatives(loss: Tensor, leaves: Mapping[Want, Tensor]) -> dict[Want, Tensor] | None:
-    """The loss's derivative by each leaf that it reads; None where no term reads any of these trajectories."""
+    """The loss's derivative by each leaf that it uses; None if no term uses any of these trajectories."""
     if not loss.requires_grad:
         return None
     loss.backward()

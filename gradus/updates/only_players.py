@@ -1,4 +1,4 @@
-"""An update of some players alone: the others stay as they are."""
+"""An update of some players only."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gradus.updates.minibatches import Minibatches
 
 @dataclass(frozen=True)
 class OnlyPlayers:
-    """Moves the players named here by `update` and leaves all others."""
+    """Updates the players named here with `update` and no others."""
 
     players: tuple[str, ...] = ("policy",)
-    update: Update | None = Minibatches()  # None: the recipe's own, where a schedule says so
+    update: Update | None = Minibatches()  # None: the recipe's own, inside a schedule (`Warmup`)
     names_players: ClassVar[tuple[str, ...]] = ("players",)
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """The metrics of the players that moved. Raises UserError for one that there is not, and where there is no update to move them by."""
+        """The metrics of the updated players. Raises UserError for an unknown player, and if there is no update."""
         if self.update is None:
-            raise UserError("OnlyPlayers has no update to move its players by; set --update.update Minibatches")
+            raise UserError("OnlyPlayers has no update for its players; set --update.update Minibatches")
         for name in self.players:
             if name not in players:
                 raise unknown("player", name, players, "OnlyPlayers moves it; name one of the recipe's")

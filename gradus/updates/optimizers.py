@@ -1,4 +1,4 @@
-"""Optimisers as parts: the numbers stand here, PyTorch does the work."""
+"""Optimisers as parts: the parameters are here, PyTorch does the work."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gradus.types.ranges import check_ranges
 
 @dataclass(frozen=True)
 class AdamW:
-    """AdamW with linear warm-up, a decay to `final` times the rate, and clipping of the gradient's norm."""
+    """AdamW with linear warm-up, decay to `final` times the peak rate, and clipping of the gradient's norm."""
 
     lr: float | None = None  # peak rate; None: the setting's
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
-    clip: float | None = 1.0  # largest norm of the gradient; None: not clipped
+    clip: float | None = 1.0  # largest norm of the gradient; None: no clipping
     warmup: int | None = None  # steps; None: the setting's
     decay: Literal["constant", "linear", "cosine"] = "constant"
     final: float = 0.0  # rate at the last step, as a share of the peak
@@ -33,12 +33,12 @@ class AdamW:
         check_ranges(self, betas="[0, 1)")
 
     def build(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        """PyTorch's, with one pass over memory a parameter (`fused`): a third of the time of its plain form for a million weights."""
+        """PyTorch's AdamW, fused: one pass over memory per parameter, a third of the plain form's time for a million weights."""
         return torch.optim.AdamW(parameters, lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, fused=True)
 
 
 def rate(step: int, *, peak: float, warmup: int, total: int, decay: str = "constant", final: float = 0.0) -> float:
-    """The learning rate of a step counted from 0: peak (step + 1) / warmup while warming up, then from peak to final * peak at step total - 1."""
+    """The learning rate of a step counted from 0: peak (step + 1) / warmup during warm-up, then from peak to final * peak at step total - 1."""
     if step < warmup:
         return peak * (step + 1) / warmup
     if decay == "constant":

@@ -1,4 +1,4 @@
-"""Every update from the start: what was learned before lives on in the data alone."""
+"""Every update from the start weights: only the data carries over from earlier steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gradus.updates.minibatches import Minibatches
 
 @dataclass(frozen=True)
 class ResetWeights:
-    """Gives `player` the weights of the frozen player `of` and an optimiser without memory before every update in which it has a batch."""
+    """Resets `player` to the weights of the frozen player `of`, with an empty optimiser state, before every update with a batch for it."""
 
     update: Update = Minibatches()
     player: str = "policy"
@@ -25,7 +25,7 @@ class ResetWeights:
     names_players: ClassVar[tuple[str, ...]] = ("player", "of",)
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """The metrics of `update`. Raises UserError where there is no such player, or its weights are not those of `player`'s network."""
+        """The metrics of `update`. Raises UserError if a player is unknown, or the two networks have different weights."""
         for name, use in ((self.of, "takes its weights"), (self.player, "gives it weights")):
             if name not in players:
                 raise unknown("player", name, players, f"ResetWeights {use}; add it to players")

@@ -1,7 +1,7 @@
-"""The natural gradient with a bound on how far the policy moves: conjugate gradients on Fisher-vector products, then a backtracking search.
+"""The natural gradient with a bound on the policy's change: conjugate gradients on Fisher-vector products, then a backtracking search.
 
-A product with the Fisher matrix is J'(J v) / A, J the gradients of the A actions' log-probabilities: J v by a central difference, J' by one
-backward pass, micro-batch by micro-batch. It asks the network for log-probabilities alone, whatever they are computed by.
+A product with the Fisher matrix is J'(J v) / A, with J the gradients of the A actions' log-probabilities: J v by a central difference, J' by
+one backward pass, micro-batch by micro-batch. It needs log-probabilities only, so it works with every network.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gradus.updates.minibatches import Minibatches, check_separable, forward, gr
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, *, iterations: int, tolerance: float = 1e-10) -> Tensor:
-    """x with product(x) = b for a symmetric positive product, after at most `iterations` steps from x = 0, or |b - product(x)|^2 <= tolerance |b|^2."""
+    """x with product(x) = b for a symmetric positive product, from x = 0: at most `iterations` steps, or until |b - product(x)|^2 <= tolerance |b|^2."""
     x, residual = torch.zeros_like(b), b.clone()
     direction, rest = residual.clone(), residual.dot(residual)
     enough = tolerance * rest
@@ -58,17 +58,17 @@ def place(parameters: Sequence[Tensor], values: Tensor) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """One player's objective and its distance from where it stands, as functions of its parameters in one vector."""
+    """One player's objective and its KL from the start, as functions of its parameters as one vector."""
 
     player: Any
     batch: Batch  # with the log-probabilities at the start
-    sampled: Tensor  # [A] 1 for the actions that the policy chose itself, which its Fisher matrix and its KL are made of
+    sampled: Tensor  # [A] 1 for actions that the policy sampled; its Fisher matrix and KL are over those
     start: Tensor  # the parameters
     key: Key
-    micro: int  # tokens a micro-batch
+    micro: int  # tokens per micro-batch
 
     def at(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Objective and mean KL(start || there) over the sampled actions, in nats: the mean of r - 1 - log r, r = pi / pi_start."""
+        """Objective and mean KL(start || new) over the sampled actions, in nats: the mean of r - 1 - log r, r = pi / pi_start."""
         place(self.player.parameters, values)
         wanted = tuple(dict.fromkeys((*wants_of(self.terms), LogProb())))
         rows = forward(self.player.policy, self.batch, wanted, self.micro, self.key)
@@ -77,7 +77,7 @@ class Surface:
         return evaluate(self.terms, rows, self.batch)[0], kl
 
     def part(self, share: float) -> Surface:
-        """The surface over a share of the answers that the policy sampled, drawn by the key; at least one of them."""
+        """The surface over a share of the policy's sampled answers, drawn by the key; at least one."""
         own = torch.unique(self.batch.trajectory[self.sampled > 0]).tolist()
         count = math.ceil(share * len(own))
         if count == len(own):
@@ -101,9 +101,9 @@ class Surface:
         return self.taken_gradient()
 
     def _size(self, vector: Tensor) -> float:
-        """A factor of the vector at which the log-probabilities change by about the cube root of the rounding error, where a difference errs least.
+        """A scale of the vector that changes the log-probabilities by about the cube root of the rounding error, where a difference is most exact.
 
-        Directions differ a thousandfold in what they change, so a small step along the vector tells first.
+        Directions differ a thousandfold in their effect, so a small trial step along the vector measures it first.
         """
         eps = torch.finfo(vector.dtype).eps
         probe = 0.3 * eps**0.5 * max(1.0, float(self.start.norm())) / float(vector.norm())
@@ -112,7 +112,7 @@ class Surface:
         return probe * min(max(eps ** (1 / 3) / max(typical, 1e-30), 0.01), 100.0)
 
     def taken_gradient(self) -> Tensor:
-        """The gradient that stands in the network, which is then cleared."""
+        """The network's current gradient, which is then cleared."""
         grads = flat([torch.zeros_like(p) if p.grad is None else p.grad for p in self.player.parameters])
         self.player.zero_grad()
         return grads
@@ -129,21 +129,21 @@ class Surface:
 
 @dataclass(frozen=True)
 class TrustRegion:
-    """One step a batch along s = (F + damping)^-1 g, as long as sqrt(2 max_kl / s'(F + damping) s), then shortened until it holds.
+    """One step per batch along s = (F + damping)^-1 g, of length sqrt(2 max_kl / s'(F + damping) s), shortened until it is accepted.
 
-    It is taken where the objective improves and the mean KL an action stays within max_kl; where no length does the player stays. Learning
-    rate and optimiser of this player are not read. F and KL are those of the actions that the policy sampled; F, which only shapes the step
-    and is asked for a dozen times, of a share of the answers.
+    A step is accepted if the objective improves and the mean KL per action is at most max_kl; if none is, the player does not change. The
+    learning rate and optimiser of this player are not used. F and KL are over the actions that the policy sampled. F only shapes the step
+    and is evaluated a dozen times, so it uses a share of the answers.
     """
 
-    max_kl: float = 0.01  # nats an action, from the policy at the start of the update
-    damping: float = 0.1  # added to the diagonal of F, which has no more rank than there are actions
+    max_kl: float = 0.01  # nats per action, from the policy at the start of the update
+    damping: float = 0.1  # added to the diagonal of F, whose rank is at most the number of actions
     iterations: int = 10  # of the conjugate gradient
-    fisher_share: float = 0.1  # of the sampled answers, drawn anew every update, make F: TRPO, arXiv:1502.05477, appendix C.1; 1: all of them
-    shrink: float = 0.5  # of the step, each time that it fails
-    backtracks: int = 10  # lengths tried at most
+    fisher_share: float = 0.1  # of the sampled answers used for F, drawn anew every update: TRPO, arXiv:1502.05477, appendix C.1; 1: all of them
+    shrink: float = 0.5  # factor on the step after each rejection
+    backtracks: int = 10  # most lengths tried
     player: str = "policy"
-    others: Update = Minibatches()  # moves every other player
+    others: Update = Minibatches()  # updates every other player
     names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class TrustRegion:
         check_ranges(self, fisher_share="(0, 1]")
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
-        """Moves every player that has a batch; returns its metrics, those of players other than the policy as `player/metric`."""
+        """Updates every player that has a batch. Returns its metrics, those of players other than the policy as `player/metric`."""
         if self.player not in players:
             raise unknown("player", self.player, players, "TrustRegion moves it; name one of the recipe's")
         out = self.others.apply(players, {n: b for n, b in batches.items() if n != self.player}, step, key)
@@ -163,7 +163,7 @@ class TrustRegion:
         return out | {metric if self.player == "policy" else f"{self.player}/{metric}": value for metric, value in seen.items()}
 
     def update(self, player: Any, batch: Batch, key: Key) -> dict[str, float]:
-        """One step of a player. Metrics: update_kl and gain of the step taken, update_length the share of the longest step, skipped."""
+        """One step of a player. Metrics: update_kl and gain of the step taken, update_length (its share of the longest step), skipped."""
         if any(torch.finfo(p.dtype).bits < 32 for p in player.parameters):
             raise UserError(f"TrustRegion needs the weights of {player.name} in float32 or float64; set --precision float32")
         check_separable(player, batch, key)
@@ -188,7 +188,7 @@ class TrustRegion:
     def _tried(
         self, player: Any, batch: Batch, start: Tensor, tokens: int, key: Key
     ) -> tuple[dict[str, Tally], float, dict[str, float] | None]:
-        """What was counted, the norm of the gradient, and the step taken (None: none), with so many tokens a micro-batch."""
+        """The tallies, the norm of the gradient, and the step taken (None: none), with `tokens` tokens per micro-batch."""
         batch = replace(batch, old=forward(player.policy, batch, (LogProb(),), tokens, key))
         own = torch.tensor([t.source == "policy" for t in batch.trajectories], dtype=batch.weight.dtype)
         surface = Surface(player, batch, own.index_select(0, batch.trajectory), start, key, tokens)
@@ -199,7 +199,7 @@ class TrustRegion:
         return seen, norm, self._search(surface, down) if sound else None
 
     def _search(self, surface: Surface, down: Tensor) -> dict[str, float] | None:
-        """The longest step that holds, taken; None where none does."""
+        """Takes the longest accepted step and returns its metrics; None if no step is accepted."""
 
         some = surface.part(self.fisher_share)
 
@@ -213,6 +213,6 @@ class TrustRegion:
         for count in range(self.backtracks):
             length = self.shrink**count
             loss, kl = surface.at(surface.start + length * longest)
-            if loss < before and kl <= self.max_kl:  # false for NaN, too
+            if loss < before and kl <= self.max_kl:  # false for NaN
                 return {"update_kl": float(kl), "gain": float(before - loss), "update_length": length}
         return None

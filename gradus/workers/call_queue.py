@@ -1,4 +1,4 @@
-"""The questions of one round to a pool: which wait, how often each was asked, what was found, and when asking is hopeless."""
+"""The queue of calls to a pool: waiting calls, attempts, answers, and the end of hopeless retries."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gradus.types import Failed, FailureKind, UserError
 from gradus.workers.trl_signature import plain
 from gradus.workers.worker import Answer
 
-_HOPELESS = 8  # calls that time out with none answered before or between, after which the others are not asked
+_HOPELESS = 8  # time-outs without any answer, after which the waiting calls are not asked
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call may take, and what is done about one that takes more."""
+    """The limits of a call, and its retries."""
 
     seconds: float = 60.0
-    memory: int = 0  # bytes beside what loading the code took; 0: no limit
-    retries: int = 1  # how often a call is asked again that timed out, or whose process died
-    workers: int | None = None  # processes at most; None: one a core
+    memory: int = 0  # bytes beyond those of loading the code; 0: no limit
+    retries: int = 1  # repetitions of a call after a time-out, lack of memory or the death of its process
+    workers: int | None = None  # most processes; None: one per core
 
 
 @dataclass(frozen=True)
 class Question:
-    """One call: its keywords, how many completions it is about, and what it is called in messages."""
+    """One call: its keywords, the number of its completions, and its name in messages."""
 
     arguments: Mapping[str, Any]
     count: int
@@ -36,17 +36,17 @@ class Question:
 
 
 def overtime(seconds: float) -> str:
-    """The reason of a failure, with the field that sets the limit."""
+    """The reason of a time-out, with the field that sets the limit."""
     return f"did not answer within {seconds:g} seconds, the limit that --reward.timeout sets"
 
 
 def overfull(reason: str, memory: int) -> str:
-    """The reason of a failure, with the field that sets the limit of so many bytes (0: none)."""
+    """The reason of a failure by memory, with the field that sets the limit. `memory`: the limit in bytes; 0: no limit."""
     return f"{reason}, at the limit of {memory / (1 << 30):.3g} GiB that --reward.memory sets" if memory else reason
 
 
 class CallQueue:
-    """The questions of one `ask`: which wait, how often each was asked, and what was found."""
+    """The questions of one `ask`: the waiting ones, the attempts of each, and the answers."""
 
     def __init__(self, questions: Sequence[Question], limits: Limits) -> None:
         self.questions, self.limits = questions, limits
@@ -55,7 +55,7 @@ class CallQueue:
         self.answers: list[Answer | None] = [None] * len(questions)
         self.open = len(questions)
         self.answered = self.late = self.losses = 0
-        self.one_by_one = False  # whoever ends the process that starts the workers ends the calls of all
+        self.one_by_one = False  # after a call ended the fork server, and with it all workers
         self.began = time.monotonic()
 
     @property
@@ -63,15 +63,15 @@ class CallQueue:
         return [answer for answer in self.answers if answer is not None]
 
     def line(self, number: int) -> bytes:
-        """What a worker is sent: the call's number, and its keywords in JSON. Raises UserError for what cannot be sent."""
+        """The line for a worker: the call's number, and its keywords in JSON. Raises UserError if a value has no JSON form."""
         question = self.questions[number]
         try:
             return f"{number} {json.dumps(question.arguments, default=plain)}\n".encode()
         except UserError:
             raise
-        except (ValueError, RecursionError) as error:  # a whole number of more than 4,300 digits, a list that holds itself
+        except (ValueError, RecursionError) as error:  # an integer of more than 4,300 digits, a list that contains itself
             raise UserError(
-                f"a column of {question.about or 'the data'} cannot be given to a reward function in its process: {error}; turn it into text"
+                f"a column of {question.about or 'the data'} cannot be sent to the process of a reward function: {error}; convert it to text"
             ) from error
 
     def settle(self, number: int, answer: Answer) -> None:
@@ -81,7 +81,7 @@ class CallQueue:
             self.answered += not (isinstance(answer, Failed) and answer.kind.chance)
 
     def lost(self, asked: Sequence[int], failed: Failed, charged: bool = True) -> None:
-        """The first of these calls ended their worker; the others never began. Not charged, it is asked as if for the first time."""
+        """Handles calls whose worker is lost: the first ended it, the others never began. If not `charged`, the first counts no attempt."""
         first, *others = asked
         self.losses += 1
         self.waiting.extendleft(reversed(others if charged else asked))
@@ -90,20 +90,20 @@ class CallQueue:
         self.attempts[first] += 1
         if failed.kind.chance and self.attempts[first] <= self.limits.retries:
             if self.answered:
-                self.waiting.append(first)  # after those that may be quick
+                self.waiting.append(first)  # after calls that may be quick
             else:
-                self.waiting.appendleft(first)  # where nothing answers, that is to be known soon
+                self.waiting.appendleft(first)  # without any answer so far, a hopeless case shows soon
             return
         self.late += failed.kind is FailureKind.TIMEOUT
         again = f" ({self.attempts[first]} attempts)" if self.attempts[first] > 1 else ""
         self.settle(first, replace(failed, reason=failed.reason + again))
 
     def give_up(self) -> None:
-        """Where nothing but silence comes, the calls that wait are not asked."""
+        """After many time-outs without any answer, fails the waiting calls."""
         if self.late >= _HOPELESS and not self.answered:
             for number in list(self.waiting):
                 again = " again" if self.attempts[number] else ""
-                reason = f"was not asked{again}, since each of the calls before it {overtime(self.limits.seconds)}"
+                reason = f"was not asked{again}, because each of the calls before it {overtime(self.limits.seconds)}"
                 self.settle(number, Failed(reason, FailureKind.TIMEOUT))
             self.waiting.clear()
 

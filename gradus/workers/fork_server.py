@@ -1,8 +1,8 @@
-"""The process that workers are forked from: `python -m gradus.workers.fork_server DESCRIPTOR`.
+"""The process from which workers are forked: `python -m gradus.workers.fork_server DESCRIPTOR`.
 
-It has imported what every worker needs, runs no user code itself, and so a new worker is there within milliseconds. It is told through a socket:
-one JSON object a line, {"start": number, ...} with the three pipes of a worker, or {"kill": number}; it tells when a worker has ended and
-how. What a worker leaves running is killed with it, also what has detached itself; all is killed when the socket closes.
+It has imported the modules of every worker and runs no user code, so a new worker starts within milliseconds. It reads messages from a
+socket, one JSON object per line: {"start": number, ...} with the three pipes of a worker, or {"kill": number}. It reports the end of each
+worker with its exit code. Processes left by a worker are killed with it, detached ones too. When the socket closes, all are killed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
 
 
 class ForkServer:
-    """The workers by number, and what has been heard but not understood yet."""
+    """The workers by number, and the unparsed input."""
 
     def __init__(self, control: socket.socket, wake: tuple[int, int]) -> None:
         self.control, self.wake = control, wake
         self.workers: dict[int, int] = {}  # number -> process
         self.heard, self.pipes = b"", list[int]()
         self.prctl = _prctl()
-        self.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what a worker leaves behind becomes a child of this process
+        self.prctl(_PR_SET_CHILD_SUBREAPER, 1)  # processes left by a worker become children of this process
         self.orphans = Path(f"/proc/self/task/{os.getpid()}/children")
 
     def hear(self) -> bool:
-        """Does what was asked for; False where nobody asks any more."""
+        """Reads and executes messages; False if the socket is closed."""
         data, pipes, _, _ = socket.recv_fds(self.control, 1 << 16, 8)
         self.heard += data
         self.pipes += pipes
@@ -53,7 +53,7 @@ class ForkServer:
 
     def start(self, message: dict[str, Any], pipes: list[int]) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of threads: those that libraries keep are asleep
+            warnings.simplefilter("ignore")  # a warning about threads: the threads of libraries are asleep
             process = os.fork()
         if process == 0:
             code = 1
@@ -61,16 +61,16 @@ class ForkServer:
                 self.become(message, pipes)
                 code = 0
             except BaseException:
-                with suppress(OSError):  # nobody may read any more
+                with suppress(OSError):  # the pipe may be closed
                     traceback.print_exc()
             finally:
-                os._exit(code)  # whatever happens: the copy of a nursery must never act as one
+                os._exit(code)  # always: the copy must never act as the fork server
         for pipe in pipes:
             os.close(pipe)
         self.workers[message["start"]] = process
 
     def become(self, message: dict[str, Any], pipes: list[int]) -> None:
-        """What the forked process does: it gets a session of its own, the pipes, and the asker's folder and environment."""
+        """Makes the forked process a worker with its own session, the pipes, and the parent's folder and environment."""
         os.setsid()
         self.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)
@@ -81,19 +81,19 @@ class ForkServer:
         for descriptor in (*pipes, *self.wake, self.control.fileno()):
             os.close(descriptor)
         with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000")  # where memory runs out this process goes, not the training
+            Path("/proc/self/oom_score_adj").write_text("1000")  # if memory runs out, the system kills this process, not the training
         os.chdir(message["folder"])
         os.environ.clear()
         os.environ.update(message["environment"])
         worker.main(message["kind"], message["spec"], message["options"], message["memory"])
 
     def kill(self, process: int) -> None:
-        for end in (os.killpg, os.kill):  # it may not lead a group yet
+        for end in (os.killpg, os.kill):  # the process may not lead a group yet
             with suppress(ProcessLookupError, PermissionError):
                 end(process, signal.SIGKILL)
 
     def reap(self) -> bool:
-        """Tells of the workers that have ended and kills what they left; whether any child is left."""
+        """Reports the ended workers and kills their leftover processes; whether any child is left."""
         numbers = {process: number for number, process in self.workers.items()}
         while True:
             try:
@@ -103,7 +103,7 @@ class ForkServer:
             if found is None:
                 break
             if found.si_pid in numbers:
-                self.kill(found.si_pid)  # the rest of its group, while its number cannot belong to another
+                self.kill(found.si_pid)  # the rest of its group, while no other process can have its number
             _, status = os.waitpid(found.si_pid, 0)
             if found.si_pid in numbers:
                 del self.workers[numbers[found.si_pid]]
@@ -112,7 +112,7 @@ class ForkServer:
         return True
 
     def sweep(self) -> None:
-        """Kills what ended workers have left; what these leave comes here in turn."""
+        """Kills the leftover processes of ended workers; their children become children of this process in turn."""
         with suppress(OSError):
             for child in map(int, self.orphans.read_text().split()):
                 if child not in self.workers.values():
@@ -123,7 +123,7 @@ class ForkServer:
             self.control.sendall(json.dumps(message).encode() + b"\n")
 
     def end(self, seconds: float = 5.0) -> None:
-        """Kills everything."""
+        """Kills all workers and their leftover processes."""
         deadline = time.monotonic() + seconds
         for process in self.workers.values():
             self.kill(process)
@@ -137,12 +137,12 @@ def main(descriptor: int) -> None:
     os.set_blocking(wake, False)
     os.set_blocking(bell, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # only rings
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # only wakes `select`
     signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # writing a dead worker's memory to the disk takes longer than a new one
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump takes longer than a new worker
     nursery = ForkServer(socket.socket(fileno=descriptor), (wake, bell))
     with suppress(ConnectionError):
         while True:
@@ -156,7 +156,7 @@ def main(descriptor: int) -> None:
 
 
 def _prctl() -> Any:
-    """prctl(2) of Linux; elsewhere a function that does nothing."""
+    """prctl(2) of Linux; on other systems a function without effect."""
     import ctypes
 
     call = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None

@@ -1,7 +1,7 @@
-"""Calls in this process that are interrupted at a limit of time, for verifiers that no other process holds.
+"""Calls in this process with a time limit, for verifiers that do not run in a worker process.
 
-A timer of the system interrupts what Python runs in the main thread: a loop, a sleep, a regular expression, the power of two long numbers.
-It cannot interrupt what a C library does in one operation, nor other threads than the main one, nor does it bound memory.
+A system timer interrupts Python code in the main thread: a loop, a sleep, a regular expression, the power of two long numbers.
+It cannot interrupt one operation of a C library, nor other threads, and it does not limit memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gradus.workers.call_queue import CallQueue, Limits, Question, overtime
 
 
 def within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
-    """What `call` gives, or its failure where that takes longer than `seconds`. Anything it raises is raised."""
+    """The result of `call`, or a failure if it takes longer than `seconds`. Raises the exceptions of `call`."""
     try:
         with interrupted(seconds):
             return call()
@@ -23,7 +23,10 @@ def within(seconds: float, call: Callable[[], Outcome]) -> Outcome:
 
 
 def one_by_one(calls: Sequence[Callable[[], Outcome]], limits: Limits, begun: Callable[[int], None] = lambda number: None) -> list[Outcome]:
-    """What each call gives, with the retries of `limits`; where nothing but silence comes the rest is not asked. `begun` is told the next call."""
+    """The result of each call, with the retries of `limits`. After many time-outs without an answer the rest fails.
+
+    `begun` is called with the number of each call before it starts.
+    """
     round_ = CallQueue([Question({}, 1)] * len(calls), limits)
     while round_.open:
         round_.give_up()

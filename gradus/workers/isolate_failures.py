@@ -1,7 +1,7 @@
-"""How answers are shared out over the calls of a reward function, and which of them are to blame where a call as a whole fails.
+"""Divides answers among the calls of a reward function, and finds the answers that make a whole call fail.
 
-A call is about `batch` answers. Where it fails and there were several, each is asked about alone, only to see which fail there, too; then
-the others are judged in one call without them. So a function that compares its answers still sees them together.
+A call is about `batch` answers. If a call about several answers fails, each answer is judged alone to find those that fail alone, too. Then
+the other answers are judged in one call without them. So a function that compares its answers still sees them together.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from gradus.workers.trl_signature import arguments_of
 from gradus.workers.worker import Answer
 
 Known = Callable[[str], "Failed | None"]
-"""What clock or machine decided of a call when the step was done before."""
+"""Maps the name of a call to its failure by clock or machine when the step was done before; None: no such failure."""
 
 
 @dataclass(frozen=True)
 class Asker:
-    """Asks a pool about trajectories: by which keywords, within which limits."""
+    """Calls a pool for trajectories, with the given keywords and limits."""
 
     pool: Pool
     step: int
@@ -30,7 +30,7 @@ class Asker:
     known: Known = lambda name: None
 
     def __call__(self, calls: Mapping[str, Sequence[Trajectory]]) -> tuple[dict[str, Answer], dict[str, Failed]]:
-        """The answer to each call by its name, and what clock or machine decided just now."""
+        """The answers by the names of the calls, and the new failures by clock or machine."""
         before = {name: self.known(name) for name in calls}
         new = [name for name, failed in before.items() if failed is None]
         asked = [Question(arguments_of(calls[n], self.step, self.names), len(calls[n]), about(calls[n])) for n in new]
@@ -40,12 +40,12 @@ class Asker:
 
 
 def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) -> tuple[list[Outcome], dict[str, Failed]]:
-    """An outcome for each trajectory, and what clock or machine decided, by the names of calls."""
+    """One outcome per trajectory, and the new failures by clock or machine, by the names of the calls."""
     size = batch or max(1, len(trajectories))
     calls = {str(start): list(range(start, min(start + size, len(trajectories)))) for start in range(0, len(trajectories), size)}
     found, decided = ask({name: [trajectories[i] for i in rows] for name, rows in calls.items()})
     suspects = {name: calls[name] for name, answer in found.items() if isinstance(answer, Failed) and len(calls[name]) > 1}
-    quick = replace(ask, limits=replace(ask.limits, retries=0))  # the whole call was asked again already
+    quick = replace(ask, limits=replace(ask.limits, retries=0))  # the whole call was already repeated
     alone, more = quick({f"{name}/{i}": [trajectories[i]] for name, rows in suspects.items() for i in rows})
     decided |= more
     guilty = {name: {i: r for i in rows if (r := _failure(alone[f"{name}/{i}"]))} for name, rows in suspects.items()}
@@ -59,20 +59,20 @@ def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) ->
             outcomes |= _spread(rows, whole)
         elif f"{name}/rest" in again:
             outcomes |= guilty[name] | _spread(rest[name], again[f"{name}/rest"])
-        else:  # either all fail alone, too, or none does
+        else:  # all answers fail alone, too, or none does
             assert isinstance(whole, Failed)
             outcomes |= _spread(rows, whole if guilty[name] else _together(whole, len(rows)))
     return [outcomes[i] for i in range(len(trajectories))], decided
 
 
 def about(trajectories: Sequence[Trajectory]) -> str:
-    """What a call is about, in a few words."""
+    """A short name for the trajectories of a call."""
     first = f"problem {trajectories[0].problem.id}" if trajectories else "nothing"
     return first if len(trajectories) < 2 else f"{first} and {len(trajectories) - 1} more answers"
 
 
 def _failure(answer: Answer) -> Failed | None:
-    """The failure of a call about one answer, by itself or by what it returned for it."""
+    """The failure of a call about one answer: of the call, or of its one outcome; None if it did not fail."""
     if isinstance(answer, Failed):
         return answer
     return answer[0] if isinstance(answer[0], Failed) else None
@@ -83,8 +83,8 @@ def _spread(rows: Sequence[int], answer: Answer) -> dict[int, Outcome]:
 
 
 def _together(whole: Failed, count: int) -> Failed:
-    """The failure of answers none of which fails alone."""
-    remedy = "; give it more time, or fewer answers a call with batch" if whole.kind is FailureKind.TIMEOUT else ""
+    """The failure of a call whose answers do not fail alone."""
+    remedy = "; give it more time, or fewer answers per call with batch" if whole.kind is FailureKind.TIMEOUT else ""
     return replace(
         whole, reason=f"{whole.reason}, in a call about {count} answers at once, but in calls about one answer each it did not fail{remedy}"
     )

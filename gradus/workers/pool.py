@@ -1,4 +1,4 @@
-"""A pool of worker processes that hold one user's code: calls are given out, awaited with limits, asked again, and what hangs is killed."""
+"""A pool of worker processes for one piece of user code: calls have limits, failed calls are repeated, and hanging workers are killed."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from gradus.workers.call_queue import CallQueue, Limits, Question, overfull, ove
 from gradus.workers.process import ForkServer, Job, Worker, ending
 from gradus.workers.worker import Answer, read_outcomes
 
-START_SECONDS = 120.0  # importing what a reward function needs may take long
+START_SECONDS = 120.0  # the imports of a reward function may take long
 PRINTED = 16 << 20  # bytes that a call may print; more is a failure
-SHOWN = 1 << 16  # bytes of it that are shown
-_AHEAD, _AHEAD_SECONDS, _AHEAD_BYTES = 64, 0.05, 1 << 17  # what a worker is given before it has answered
-_GROW = 0.05  # seconds that calls wait before a further worker is started
-_STILLBORN = 3  # workers that may end before they have loaded the code, where others could
-_LONGEST_ANSWER = 1 << 25  # bytes; what goes on for longer would fill this process's memory
+SHOWN = 1 << 16  # printed bytes that are shown
+_AHEAD, _AHEAD_SECONDS, _AHEAD_BYTES = 64, 0.05, 1 << 17  # limits of the calls sent to a worker ahead of its answers
+_GROW = 0.05  # seconds of waiting calls before one more worker is started
+_STILLBORN = 3  # workers that may end before they load the code, if others loaded it
+_LONGEST_ANSWER = 1 << 25  # bytes; a longer answer could fill this process's memory
 
 
 class Stopped(Exception):
-    """The pool was stopped while calls were under way."""
+    """Raised if the pool is stopped during calls."""
 
 
 class Pool:
-    """The workers of one job. They start when they are first needed and stay; one call of `ask` at a time, from any thread."""
+    """The workers of one job. They start on first use and stay. Any thread may call `ask`; calls run one at a time."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.hello: dict[str, Any] | None = None  # what the first worker said of the code
-        self.ended: Counter[str] = Counter()  # workers that have ended during a call, by its kind of failure
+        self.hello: dict[str, Any] | None = None  # the first message of the last started worker
+        self.ended: Counter[str] = Counter()  # workers that ended during a call, by the kind of failure
         self._nursery: ForkServer | None = None
         self._workers: dict[int, Worker] = {}
         self._dying: set[int] = set()
@@ -51,7 +51,7 @@ class Pool:
         self._limits = Limits()
 
     def greeting(self, limits: Limits = Limits()) -> dict[str, Any]:
-        """What a worker says of the code; starts one. Raises UserError where the code cannot be loaded."""
+        """The first message of a worker, which is started if there is none. Raises UserError if the code cannot be loaded."""
         with self._asking(limits):
             while not any(w.ready for w in self._workers.values()):
                 with self._surviving():
@@ -63,7 +63,7 @@ class Pool:
             return self.hello
 
     def ask(self, questions: Sequence[Question], limits: Limits = Limits()) -> list[Answer]:
-        """The answer to each question, or its failure. Raises Stopped where `stop` was called meanwhile, UserError where the code cannot be loaded."""
+        """The answer to each question, or its failure. Raises Stopped after a call of `stop`, UserError if the code cannot be loaded."""
         if not questions:
             return []
         with self._asking(limits):
@@ -77,14 +77,14 @@ class Pool:
                     self._turn(self._deadline())
                     self._late()
             patience = time.monotonic() + 5.0
-            while self._dying and time.monotonic() < patience:  # so that what has hung is gone when this returns
+            while self._dying and time.monotonic() < patience:  # so that hanging processes have ended on return
                 with self._surviving():
                     self._turn(patience)
             self._dying.clear()
             return round_.found
 
     def longest(self) -> tuple[float, str] | None:
-        """For how many seconds the slowest of the calls has been under way, and what it is about; None where there is none. From any thread."""
+        """The seconds of the longest running call and its name; None without a running call. For any thread."""
         round_ = self._round
         heads = [(w.since, w.asked[0]) for w in list(self._workers.values()) if w.asked]
         if round_ is None or not heads:
@@ -93,7 +93,7 @@ class Pool:
         return time.monotonic() - since, round_.questions[number].about
 
     def stop(self) -> None:
-        """Ends the processes; a call that waits in another thread raises Stopped. The next call starts others."""
+        """Ends the processes; a call in another thread raises Stopped. The next call starts new processes."""
         self._stopped = True
         nursery = self._nursery
         if nursery is not None:
@@ -102,7 +102,7 @@ class Pool:
             self._forget()
             self._stopped = False
 
-    # a turn: what has come is read, then what is late is ended
+    # a turn: reads the received data, then ends late workers
 
     @contextmanager
     def _asking(self, limits: Limits) -> Iterator[None]:
@@ -117,7 +117,7 @@ class Pool:
                 self._forget()
                 if self._stopped:
                     raise Stopped from None
-                raise UserError("the process that reward functions are started from has ended; start again") from error
+                raise UserError("the process that starts the reward functions has ended; start again") from error
             except BaseException:
                 self._forget()
                 raise
@@ -132,7 +132,7 @@ class Pool:
 
     @contextmanager
     def _surviving(self) -> Iterator[None]:
-        """Where the nursery has ended, and with it all workers, another one is started, and the calls are asked again or have failed."""
+        """A context that survives the end of the fork server and its workers: starts another one, and repeats the calls or fails them."""
         try:
             yield
         except (EOFError, ConnectionError):
@@ -142,9 +142,9 @@ class Pool:
             self._begin()
 
     def _orphaned(self) -> None:
-        """Whose call it was that ended the nursery is known where there was one only; where there were more, they are asked again one by one."""
+        """Handles the end of the fork server. A single running call is to blame; several are repeated one by one to find the cause."""
         for worker in list(self._workers.values()):
-            with suppress(ConnectionError):  # one that sends what is no answer cannot be killed any more
+            with suppress(ConnectionError):  # after an invalid answer there is no fork server to kill the worker
                 self._read_answers(worker, last=True)
         asking = [w for w in self._workers.values() if w.asked]
         for worker in list(self._workers.values()):
@@ -172,9 +172,9 @@ class Pool:
         self._selector.register(worker.prints, selectors.EVENT_READ, worker)
 
     def _turn(self, deadline: float) -> None:
-        """Reads what has come, or waits for it until the deadline."""
+        """Reads the received data, or waits for data until the deadline."""
         ready = self._selector.select(max(0.0, deadline - time.monotonic()))
-        # what is printed first, for it counts against the call that an answer ends; the nursery last, for a dead worker's answers are in its pipe
+        # prints first: they count for the call that an answer ends; the fork server last: a dead worker's answers are still in its pipe
         for key, _ in sorted(ready, key=lambda pair: 2 if pair[0].data is None else pair[0].fd != pair[0].data.prints):
             worker: Worker | None = key.data
             if worker is None:
@@ -200,7 +200,7 @@ class Pool:
 
     def _read_answers(self, worker: Worker, last: bool = False) -> None:
         try:
-            while worker.number in self._workers:  # an answer may be the last one that its worker is good for
+            while worker.number in self._workers:  # an answer may end its worker
                 for line in worker.lines():
                     if worker.number in self._workers:
                         self._answered(worker, line)
@@ -212,7 +212,7 @@ class Pool:
             return
         except EOFError:
             if not last and worker.number in self._workers:
-                # how it ended is told by the nursery; where it only closed its pipe, it is late some day
+                # the fork server reports how it ended; a worker that only closed its pipe reaches the time limit
                 self._selector.unregister(worker.answers)
 
     def _answered(self, worker: Worker, line: bytes) -> None:
@@ -230,14 +230,14 @@ class Pool:
         except UserError:
             raise
         except (ValueError, IndexError, RecursionError):
-            self._lost(worker, "sent what is no answer", FailureKind.INVALID)
+            self._lost(worker, "sent an invalid answer", FailureKind.INVALID)
             return
         worker.asked.popleft()
         worker.answered += 1
         took, worker.since, worker.printed = now - worker.since, now, 0
         worker.typical = took if not worker.typical else 0.8 * worker.typical + 0.2 * took
         failed = answer if isinstance(answer, Failed) else next((o for o in answer if isinstance(o, Failed) and o.kind.chance), None)
-        if failed is not None and failed.kind is FailureKind.MEMORY:  # what it still holds would fail the next call, too
+        if failed is not None and failed.kind is FailureKind.MEMORY:  # its memory would fail the next call, too
             worker.asked.appendleft(number)
             worker.answered -= 1
             self._lost(worker, overfull(failed.reason, self._limits.memory), FailureKind.MEMORY)
@@ -255,7 +255,7 @@ class Pool:
         worker.printed = 0
 
     def _unloadable(self, reason: str) -> None:
-        """The code cannot be loaded: an error where it never could; what is left of a round has failed where it could before."""
+        """Handles code that cannot be loaded: raises UserError if it was never loaded; else fails the open calls."""
         if self._round is None or self.hello is None:
             raise UserError(reason)
         self._round.fail_all(Failed(reason, FailureKind.RAISED))
@@ -273,10 +273,10 @@ class Pool:
         if worker.printed > PRINTED and (worker.asked or not worker.ready):
             self._lost(worker, f"printed more than {PRINTED >> 20} MiB in one call; print less", FailureKind.INVALID)
 
-    # giving out
+    # sending calls
 
     def _give(self) -> None:
-        """Gives waiting calls to workers that have room, and starts workers while calls wait."""
+        """Sends waiting calls to workers with room, and starts workers while calls wait."""
         round_, limits = self._round, self._limits
         assert round_ is not None
         most = 1 if round_.one_by_one else max(1, limits.workers or usable_cores())
@@ -291,7 +291,7 @@ class Pool:
         allowed = min(most, 1 + int((time.monotonic() - round_.began) / _GROW))
         if self._stillborn >= _STILLBORN and len(self._workers) > starting:
             return
-        # where workers are lost one more is kept ready, so that no call waits for its successor's start
+        # after a loss one more worker is kept ready, so that no call waits for a start
         while len(round_.waiting) > starting and len(self._workers) < allowed + (round_.losses > 0):
             self._start()
             starting += 1
@@ -301,7 +301,7 @@ class Pool:
         fresh = not worker.asked
         while round_.waiting and len(worker.asked) < depth and (len(worker.unsent) < _AHEAD_BYTES or not worker.asked):
             number = round_.waiting.popleft()
-            if round_.attempts[number] and worker.asked:  # one that has hung before goes alone, so that nothing waits behind it
+            if round_.attempts[number] and worker.asked:  # a repeated call goes alone, so that no call waits behind it
                 round_.waiting.append(number)
                 break
             worker.asked.append(number)
@@ -315,7 +315,7 @@ class Pool:
 
     def _push(self, worker: Worker) -> None:
         watched = worker.requests in self._selector.get_map()
-        with suppress(OSError):  # it is gone, which its other pipes tell
+        with suppress(OSError):  # the worker has ended; its other pipes report it
             worker.push()
             if worker.unsent and not watched:
                 self._selector.register(worker.requests, selectors.EVENT_WRITE, worker)
@@ -329,7 +329,7 @@ class Pool:
     # ending
 
     def _deadline(self) -> float:
-        """When the next thing is late."""
+        """The time of the next time limit."""
         ends = [w.since + (self._limits.seconds if w.ready else START_SECONDS) for w in self._workers.values() if w.asked or not w.ready]
         waiting = self._round is not None and self._round.waiting
         return min([*ends, time.monotonic() + (_GROW if waiting else 1.0)])
@@ -342,14 +342,14 @@ class Pool:
                 self._lost(worker, overtime(limit) if worker.ready else f"did not answer within {limit:g} seconds", FailureKind.TIMEOUT)
 
     def _lost(self, worker: Worker, reason: str, kind: FailureKind) -> None:
-        """A worker is of no use any more, and is killed."""
+        """Kills a worker that cannot be used any more, and handles its calls."""
         assert self._nursery is not None
         self._dying.add(worker.number)
         self._nursery.kill(worker)
         self._retire(worker, reason, kind)
 
     def _retire(self, worker: Worker, reason: str, kind: FailureKind, charged: bool = True) -> None:
-        """The first of a lost worker's calls is asked again or has failed, the others are asked again. Not charged, it is not to blame."""
+        """Handles the calls of a lost worker: the first is repeated or fails, the others are repeated. Not `charged`: no call is to blame."""
         asked, ready = list(worker.asked), worker.ready
         self._drop(worker)
         if not ready:
@@ -359,7 +359,7 @@ class Pool:
                 self._unloadable(f"{kind_} {spec} could not be loaded: its process {reason}; try to import the file yourself")
         elif asked and self._round is not None:
             self.ended[kind.value] += 1
-            # where memory ran out in a process that has answered before, what those calls left in it may be the cause
+            # if memory ran out in a process that answered before, data left by earlier calls may be the cause
             charged = charged and (kind is not FailureKind.MEMORY or not worker.answered)
             self._round.lost(asked, Failed(reason, kind), charged=charged)
 
@@ -375,7 +375,7 @@ _POOLS: dict[tuple[Job, int], Pool] = {}
 
 
 def pool_of(spec: str, kind: str = "reward function", options: str = "{}") -> Pool:
-    """This process's pool for `FILE.py:NAME`; `options` in JSON. Raises UserError where there is no such file."""
+    """This process's pool for `FILE.py:NAME`; `options` in JSON. Raises UserError if the file is missing."""
     path, name = split_spec(spec, kind)
     key = Job(f"{path.resolve()}:{name}", kind, options), os.getpid()
     if not _POOLS:

@@ -1,4 +1,4 @@
-"""The other end of the nursery and of its workers: pipes, and what is known of each."""
+"""The parent's end of the fork server and of its workers: pipes and state of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True)
 class Job:
-    """What workers hold: a reward function `FILE.py:NAME`, or the task that it makes with some options, for its verifier."""
+    """The user code of a worker: a reward function `FILE.py:NAME`, or the verifier of a task `FILE.py:NAME`, made with the options."""
 
     spec: str
     kind: str = "reward function"  # or task
@@ -34,7 +34,7 @@ class Job:
 
 @dataclass(eq=False)
 class Worker:
-    """One process: its pipes, what it was asked and has not answered, and since when the first of that is its turn."""
+    """One worker process: its pipes, its open calls, and the time since which it works on the first of them."""
 
     number: int
     requests: int
@@ -43,20 +43,20 @@ class Worker:
     asked: deque[int] = field(default_factory=deque)  # numbers of calls
     unsent: bytearray = field(default_factory=bytearray)
     read: bytearray = field(default_factory=bytearray)
-    ready: bool = False  # it has said that the code could be loaded
+    ready: bool = False  # True after it reported that the code is loaded
     since: float = 0.0
-    printed: int = 0  # bytes during the first of the calls asked
+    printed: int = 0  # bytes printed during the first open call
     answered: int = 0  # calls so far
-    typical: float = 0.0  # seconds a call, of late; 0: not known
+    typical: float = 0.0  # moving average of the seconds per call; 0: not known
 
     def push(self) -> None:
-        """Sends what the pipe takes. Raises OSError where the process is gone."""
+        """Sends as much as the pipe takes. Raises OSError if the process has ended."""
         with suppress(BlockingIOError):
             while self.unsent:
                 del self.unsent[: os.write(self.requests, memoryview(self.unsent)[:_CHUNK])]
 
     def lines(self) -> Iterator[bytes]:
-        """The lines that have come. Raises EOFError after the last one there will ever be, BlockingIOError where none is there yet."""
+        """The lines received so far. Raises EOFError at the end of the pipe, BlockingIOError if none has come yet."""
         chunk = os.read(self.answers, _CHUNK)
         self.read += chunk
         if b"\n" in chunk:
@@ -67,10 +67,10 @@ class Worker:
             raise EOFError
 
     def shown(self, chunk: bytes, most: int, name: str) -> bytes:
-        """What is shown of a piece that it has printed: the first `most` bytes of a call, then that there was more."""
+        """The shown part of a printed chunk: the first `most` bytes of a call, then a note that more was printed."""
         room = most - self.printed
         self.printed += len(chunk)
-        note = f"\n[the rest of what {name} prints in this call is not shown]\n" if 0 <= room < len(chunk) else ""
+        note = f"\n[further output of {name} in this call is not shown]\n" if 0 <= room < len(chunk) else ""
         return chunk[: max(0, room)] + note.encode()
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Worker:
 
 
 class ForkServer:
-    """This process's end of one nursery, which starts with it. Only `close` may be called by another thread than the one that asks."""
+    """The parent's end of one fork server, which it starts. Other threads than the asking one may call only `close`."""
 
     def __init__(self) -> None:
         self.control, theirs = socket.socketpair()
@@ -92,10 +92,10 @@ class ForkServer:
         self._closing = threading.Lock()
 
     def start(self, job: Job, memory: int) -> Worker:
-        """A worker, which first loads the code. Raises OSError where the nursery is gone."""
+        """A new worker, which first loads the code. Raises OSError if the fork server has ended."""
         (theirs_in, ours_in), (ours_out, theirs_out), (ours_err, theirs_err) = os.pipe(), os.pipe(), os.pipe()
         self._count += 1
-        with suppress(AttributeError, OSError):  # a function that prints without end is seen sooner
+        with suppress(AttributeError, OSError):  # endless printing is noticed sooner
             fcntl.fcntl(ours_err, fcntl.F_SETPIPE_SZ, 1 << 20)
         worker = Worker(self._count, ours_in, ours_out, ours_err)
         message = {"start": worker.number, "kind": job.kind, "spec": job.spec, "options": json.loads(job.options), "memory": memory}
@@ -113,11 +113,11 @@ class ForkServer:
         return worker
 
     def kill(self, worker: Worker) -> None:
-        """Asks for the worker's end; `heard` tells when it has come. Raises OSError where the nursery is gone."""
+        """Asks the fork server to kill a worker; `heard` reports its end. Raises OSError if the fork server has ended."""
         self._send({"kill": worker.number})
 
     def heard(self) -> list[Mapping[str, Any]]:
-        """What the nursery has told: {"ended": number, "code": exit code}. Raises EOFError where it is gone."""
+        """The messages of the fork server: {"ended": number, "code": exit code}. Raises EOFError if it has ended."""
         data = self.control.recv(_CHUNK)
         if not data:
             raise EOFError
@@ -125,7 +125,7 @@ class ForkServer:
         return [json.loads(line) for line in lines]
 
     def close(self) -> None:
-        """Ends all workers, what they have left, and the nursery; a thread that waits for it is told."""
+        """Ends all workers, their leftover processes and the fork server. A thread that waits for it gets an error."""
         with self._closing:
             with suppress(OSError):
                 self.control.shutdown(socket.SHUT_RDWR)
@@ -143,7 +143,7 @@ class ForkServer:
 
 
 def ending(code: int) -> str:
-    """How a process ended, in words."""
+    """The end of a process in words, from its exit code."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

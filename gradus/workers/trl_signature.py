@@ -1,7 +1,7 @@
-"""How a user's reward function is called, and what its answer means. Used beside the function, in whichever process it runs.
+"""The call of a user's reward function, and the meaning of its result. Used in the process of the function.
 
-The signature is TRL's: keywords `prompts`, `completions`, `completion_ids`, `trainer_state`, and one for every column of the data; a list of
-numbers comes back, None where the reward does not apply.
+The signature is TRL's: keywords `prompts`, `completions`, `completion_ids`, `trainer_state`, and one for every column of the data. The
+result is a list of numbers; None if the reward does not apply.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST = 1000  # characters of a reason that are kept
 
 
 def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None) -> dict[str, Any]:
-    """The keywords of one call. A column that a problem lacks is None. Of what is in `names` only, and always the completions; None: all.
+    """The keywords of one call. A column that a problem lacks is None. `names`: keywords to include beside those always given; None: all.
 
     A chat problem gives its messages, and its completion as a list of one message; a problem of raw or plain text gives both as text.
     """
@@ -44,7 +44,7 @@ def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collectio
 
 
 def own(value: Any) -> Any:
-    """The value with dictionaries and lists that nobody else holds: what a function changes in them is changed for it alone."""
+    """A copy of a value's dictionaries, lists and tuples, so that changes by a function stay its own."""
     if type(value) is dict:
         return {key: own(inner) for key, inner in value.items()}
     return type(value)(map(own, value)) if type(value) in (list, tuple) else value
@@ -56,7 +56,7 @@ def columns_of(problem: Problem) -> dict[str, Any]:
 
 
 def accepted(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the keywords that the function takes: all, where it has `**kwargs`."""
+    """The keywords that the function takes; all if it has `**kwargs`."""
     keywords = {**arguments, "trainer_state": SimpleNamespace(**arguments["trainer_state"])}
     names = taken(function)
     return keywords if names is None else {name: value for name, value in keywords.items() if name in names}
@@ -66,18 +66,18 @@ def taken(function: Callable[..., Any]) -> list[str] | None:
     """The keywords that the function takes; None: any."""
     try:
         return _taken(function)
-    except TypeError:  # an object without a hash, which no cache can hold
+    except TypeError:  # an unhashable object cannot be cached
         return _taken.__wrapped__(function)
 
 
 def required(function: Callable[..., Any]) -> list[str]:
-    """The columns that the function cannot be called without."""
+    """The columns that the function requires."""
     named = [p for p in _parameters(function) if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.default is p.empty]
     return [p.name for p in named if p.name not in GIVEN]
 
 
 def outcomes(values: Any, count: int) -> list[Outcome] | Failed:
-    """What a function returned for `count` completions: a failure of all where it is not one value for each, of single ones where one is no number."""
+    """The outcomes of a result for `count` completions: a failure of all if their number differs, of one if its value is not a number."""
     values = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(values, list | tuple):
         return Failed(f"returned {_brief(values)}, not a list of {count} numbers")
@@ -87,38 +87,38 @@ def outcomes(values: Any, count: int) -> list[Outcome] | Failed:
 
 
 def outcome(value: Any) -> Outcome:
-    """One reward: a finite number, None for not applicable; a failure where it is text, NaN, infinite or anything else."""
+    """One reward: a finite number, or NOT_APPLICABLE for None. Any other value, such as text, NaN or infinity, is a failure."""
     if value is None or isinstance(value, NotApplicable):
         return NOT_APPLICABLE
     if isinstance(value, Failed):
         return Failed(str(value.reason)[:_LONGEST], value.kind)
     if isinstance(value, str | bytes):
-        return Failed(f"returned the text {_brief(value)} for a number")
+        return Failed(f"returned the text {_brief(value)} instead of a number")
     try:
         number = float(value)  # Python and NumPy numbers, tensors of one element
     except Exception:
-        return Failed(f"returned {_brief(value)} for a number")
+        return Failed(f"returned {_brief(value)} instead of a number")
     return number if math.isfinite(number) else Failed(f"returned {number}")
 
 
 def failure_of(error: BaseException, file: str | None = None, who: str = "") -> Failed:
-    """The failure that an exception of the user's code is; `who` says whose, for instance "the verifier "."""
+    """The failure for an exception of user code. `who`: a prefix that names the code, such as "the verifier "."""
     kind = FailureKind.MEMORY if isinstance(error, MemoryError) else FailureKind.RAISED
     return Failed(f"{who}raised {raised(error, file)}", kind)
 
 
 def check_columns(needed: Sequence[str], known: Sequence[str], name: str) -> None:
-    """Raises UserError where a function needs a column that the data lacks."""
+    """Raises UserError if a function needs a column that the data lacks."""
     missing = [column for column in needed if column not in known]
     if missing:
         listing = ", ".join(known) or "none"
         raise UserError(
-            f'reward function {name} needs "{missing[0]}", which the data has not (columns: {listing}); add it or give it a default'
+            f'reward function {name} needs "{missing[0]}", which the data lacks (columns: {listing}); add it or give it a default'
         )
 
 
 def plain(value: Any) -> Any:
-    """What JSON has no form for: dates as ISO text, decimals and NumPy values as numbers and lists. Raises UserError for what is none of these."""
+    """The JSON form of further types: dates as ISO text, decimals and NumPy values as numbers and lists, sets as lists. Else UserError."""
     from datetime import date, datetime
     from decimal import Decimal
 
@@ -133,7 +133,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
     kind = type(value).__name__
-    raise UserError(f"a column holds {kind}, which cannot be given to a reward function in its process; turn it into text or numbers")
+    raise UserError(f"a column holds {kind}, which cannot be sent to the process of a reward function; convert it to text or numbers")
 
 
 @lru_cache(maxsize=64)
@@ -145,7 +145,7 @@ def _taken(function: Callable[..., Any]) -> list[str] | None:
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some built-in callables tell nothing: they get everything
+    except (TypeError, ValueError):  # some built-in callables have no signature: they get all keywords
         return [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
 
 

@@ -1,8 +1,8 @@
-"""What a worker process does: it holds a user's reward function, or the verifier of a user's task, and answers one call after another.
+"""A worker process: it holds a user's reward function, or the verifier of a user's task, and answers one call after another.
 
-It reads a line a call, its number and a JSON object of its keywords, and writes one, the same number and a JSON object of the outcomes: what
-user code writes to the pipe is the answer to no call. The first line that it writes says whether the code could be loaded. It ends when its
-input does. Nothing is pickled. `python -m gradus.workers.worker FILE.py:NAME` is one by itself.
+It reads one line per call, a number and a JSON object of keywords. It writes one line per call, the same number and a JSON object of the
+outcomes; a line that user code writes to the pipe lacks the number and is no answer. The first line that it writes says whether the code is
+loaded. It ends with its input. Nothing is pickled. `python -m gradus.workers.worker FILE.py:NAME` runs one worker alone.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from gradus.types.packing import unpacked
 from gradus.workers.trl_signature import accepted, failure_of, outcome, outcomes, required, taken
 
 Answer = list[Outcome] | Failed
-"""The outcomes of a call, or why there are none."""
+"""The outcomes of a call, or the failure of the whole call."""
 
 Call = Callable[[dict[str, Any]], Answer]
 
 
 def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> None:
-    """Serves the code until the input ends. `memory`: bytes that it may take beside what loading took; 0: no limit."""
+    """Serves the code until the input ends. `memory`: bytes that it may take beyond those of loading; 0: no limit."""
     requests, answers = _take_pipes()
     path = ""
     try:
@@ -44,15 +44,15 @@ def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> N
     for line in requests:
         number, _, keywords = line.partition(b" ")
         found = call(json.loads(keywords))
-        if os.getpid() != own:  # the user's code has forked, and its copy came back, too
+        if os.getpid() != own:  # the user's code forked, and the copy returned, too
             os._exit(0)
-        with suppress(Exception):  # user code may have closed it
+        with suppress(Exception):  # user code may have closed stdout
             sys.stdout.flush()
         _send(answers, _plain(found), number + b" ")
 
 
 def _function(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, dict[str, Any]]:
-    """How a reward function is called, and what it asks for."""
+    """The call of a reward function, and the first message: its required and accepted keywords."""
     function = load_object(spec, "reward function")
     if hasattr(function, "score"):
         file, _, name = spec.rpartition(":")
@@ -64,7 +64,7 @@ def _function(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, d
 
 
 def _verifier(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, dict[str, Any]]:
-    """How the verifier of a task is called: with a problem and a completion."""
+    """The call of a task's verifier with a problem and a completion, and an empty first message."""
     found = load_object(spec, "task")
     try:
         verify = (found if hasattr(found, "verify") else found(**options)).verify
@@ -81,18 +81,18 @@ def _verifier(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, d
 
 
 def answer(function: Callable[..., Any], arguments: dict[str, Any], later: Callable[[Any], Any], path: str) -> Answer:
-    """One outcome for every completion, or the failure of all. `later` waits for what an async function returns."""
+    """One outcome per completion, or the failure of all. `later` awaits the result of an async function."""
     count = len(arguments["completions"])  # before the function can change the list
     try:
         values = function(**accepted(function, arguments))
         values = later(values) if inspect.isawaitable(values) else values
         return outcomes(values, count)
-    except BaseException as error:  # also exits: the process stays, to be asked again
+    except BaseException as error:  # exits, too: the process stays for the next call
         return failure_of(error, path)
 
 
 class _Later:
-    """Waits for awaitables in one event loop, so that what an async function keeps open stays usable."""
+    """Awaits results in one event loop, so that connections of an async function stay usable."""
 
     def __init__(self) -> None:
         self._loop: Any = None
@@ -109,7 +109,7 @@ async def _awaited(values: Any) -> Any:
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes of the protocol under descriptors of their own; what user code prints goes to standard error, what it reads is empty."""
+    """The pipes of the protocol under new descriptors. Prints of user code go to standard error; its standard input is empty."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -119,9 +119,9 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _limit(memory: int) -> None:
-    """Lets this process's data grow by `memory` bytes from here; more is a MemoryError. Where the system does not say how much it has: no limit.
+    """Lets the data of this process grow by `memory` bytes; more raises MemoryError. No limit if the system does not report its size.
 
-    Data is what can be written: address space that is only set aside, as drivers of GPUs do by the gigabyte, does not count.
+    Data is writable memory: address space that is only reserved, as GPU drivers do by the gigabyte, does not count.
     """
     with suppress(ImportError, OSError, ValueError):
         import resource
@@ -150,12 +150,12 @@ def _plain_outcome(found: Outcome) -> Any:
 
 
 def read_outcomes(message: Any, count: int) -> Answer:
-    """The inverse of what a worker writes. Raises ValueError where it is not the answer to a call about `count` completions."""
+    """The inverse of `_plain`. Raises ValueError if the message is not the answer to a call about `count` completions."""
     if isinstance(message, dict) and isinstance(message.get("failed"), str):
         return Failed.read(message["failed"])
     values: Sequence[Any] = message.get("outcomes") if isinstance(message, dict) else None  # type: ignore[assignment]
     if not isinstance(values, list) or len(values) != count:
-        raise ValueError  # it says nothing more
+        raise ValueError  # the caller reports it
     return [_read_outcome(value) for value in values]
 
 
@@ -166,7 +166,7 @@ def _read_outcome(value: Any) -> Outcome:
         return NOT_APPLICABLE
     if isinstance(value, float) and value - value == 0:  # finite
         return value
-    raise ValueError  # it says nothing more
+    raise ValueError  # the caller reports it
 
 
 if __name__ == "__main__":

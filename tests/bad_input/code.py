@@ -7,10 +7,10 @@ from tests.bad_input.row import Row
 from tests.broken import BATCHED
 
 CODE: list[Row] = [
-    ("{train} --task t.py:task", "t.py, line 1: invalid syntax; mend the file", {"t.py": "def task(:\n"}),
+    ("{train} --task t.py:task", "t.py, line 1: invalid syntax; fix the file", {"t.py": "def task(:\n"}),
     (
         "{train} --task t.py:task",
-        "t.py cannot be imported: ModuleNotFoundError|nothing_here|line 2|mend it",
+        "t.py cannot be imported: ModuleNotFoundError|nothing_here|line 2|fix it",
         {"t.py": "\nimport nothing_here\n"},
     ),
     ("{train} --task t.py:task", 'unknown task "task" (did you mean tsk?)|t.py', {"t.py": "tsk = 3\n"}),
@@ -20,7 +20,7 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "raised SystemExit: 3 (t.py, line 2)", {"t.py": "def task():\n    raise SystemExit(3)\n"}),
     ("{train} --task t.py:task", "task mine has no problems for training", {"t.py": broken.task("return []", size=0)}),
     ("{train} --task t.py:task", "task mine|its source gave []; it must give a Problem", {"t.py": broken.task("return []")}),
-    ("{train} --task t.py:task", "Source.draw raised KeyError: 'x' (t.py, line 9); mend it", {"t.py": broken.task("raise KeyError('x')")}),
+    ("{train} --task t.py:task", "Source.draw raised KeyError: 'x' (t.py, line 9); fix it", {"t.py": broken.task("raise KeyError('x')")}),
     ("{train} --task t.py:task", "problem p has neither text nor messages", {"t.py": broken.task("return [Problem('p', 'mine')]")}),
     (
         "{train} --task t.py:tsk",
@@ -36,19 +36,19 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "could not start: ZeroDivisionError|(t.py, line 21)", {"t.py": broken.world(start="return 1 / 0")}),
     (
         "{train} --task t.py:task",
-        "the environment's start gave None, which is no episode|(t.py, line 19)",
+        "the environment's start gave None, which is not an episode|(t.py, line 19)",
         {"t.py": broken.world(start="pass")},
     ),
     ("{train} --reward r.py", '"r.py" is not of the form FILE.py:NAME', {"r.py": ""}),
     ("{train} --reward gone.py:score", "there is no file gone.py; check the path"),
     ("{train} --reward r.py:scor", 'unknown reward function "scor" (did you mean score?)|r.py', {"r.py": BATCHED + "pass\n"}),
-    ("{train} --reward r.py:score", "r.py, line 3: invalid syntax; mend the file", {"r.py": "\n\nscore = = 3\n"}),
+    ("{train} --reward r.py:score", "r.py, line 3: invalid syntax; fix the file", {"r.py": "\n\nscore = = 3\n"}),
     ("{train} --reward r.py:score", "score is of type int; it must be a function", {"r.py": "score = 3\n"}),
-    ("{train} --reward r.py:score", 'needs "colour", which the data has not (columns: answer)', {"r.py": "def score(colour): ...\n"}),
+    ("{train} --reward r.py:score", 'needs "colour", which the data lacks (columns: answer)', {"r.py": "def score(colour): ...\n"}),
     ("{train} --reward r.py:score --reward.timeout 0", "timeout is 0.0; give the seconds", {"r.py": BATCHED + "return []\n"}),
     (
         "{train} --reward r.py:score",
-        "none of 2 held-out answers|raised KeyError: 'no' (r.py, line 2)|Mend",
+        "none of 2 held-out answers|raised KeyError: 'no' (r.py, line 2)|Fix",
         {"r.py": BATCHED + "raise KeyError('no')\n"},
     ),
     ("{train} --reward r.py:score --study none", "4 of 4|returned 1 rewards for 4 completions", {"r.py": BATCHED + "return [1.0]\n"}),
@@ -57,7 +57,7 @@ CODE: list[Row] = [
         "4 of 4|more than the 50% allowed|returned nan",
         {"r.py": BATCHED + "return [float('nan')] * 4\n"},
     ),
-    ("{train} --reward r.py:score --study none", "returned the text 'good' for a number", {"r.py": BATCHED + "return ['good'] * 4\n"}),
+    ("{train} --reward r.py:score --study none", "returned the text 'good' instead of a number", {"r.py": BATCHED + "return ['good'] * 4\n"}),
     (
         "{train} --reward r.py:score --study none --reward.timeout 0.5",
         "did not answer within 0.5 seconds, the limit that --reward.timeout sets",
@@ -66,7 +66,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score", "ended with exit code 3", {"r.py": BATCHED + "import os; os._exit(3)\n"}),
     (
         "{train} --objective.policy.trust p.py:Mine",
-        "Mine.losses raised ZeroDivisionError: integer division or modulo by zero (p.py, line 11); mend it",
+        "Mine.losses raised ZeroDivisionError: integer division or modulo by zero (p.py, line 11); fix it",
         {"p.py": broken.PART},
     ),
     ("eval {home}/run --reward r.py:scor", "did you mean score?", {"r.py": BATCHED + "pass\n"}),

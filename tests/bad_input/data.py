@@ -39,7 +39,7 @@ DATA: list[Row] = [
     ),
     (
         "{train} --task d.jsonl",
-        'd.jsonl, line 1: the column "completions" has a name that reward functions get from training; rename it',
+        'd.jsonl, line 1: the column name "completions" is reserved for an argument of reward functions; rename the column',
         {"d.jsonl": '{"prompt": "a", "completions": "b"}\n'},
     ),
     (
@@ -49,10 +49,10 @@ DATA: list[Row] = [
     ),
     (
         "{train} --task d.csv",
-        "d.csv, row 1: its columns stand apart by semicolons|save it with commas",
+        "d.csv, row 1: its columns are separated by semicolons|save it with commas",
         {"d.csv": "prompt;answer\na;1\nb;2\n"},
     ),
-    ("{train} --task d.csv", "d.csv, row 1: its columns stand apart by tabs|save it with commas", {"d.csv": "prompt\tanswer\na\t1\n"}),
+    ("{train} --task d.csv", "d.csv, row 1: its columns are separated by tabs|save it with commas", {"d.csv": "prompt\tanswer\na\t1\n"}),
     ("{train} --task d.csv", 'd.csv has two columns named "prompt"; rename one', {"d.csv": "prompt,prompt\na,b\n"}),
     ("{train} --task d.csv", "d.csv, row 2: has 1 values for 2 columns; mend the row", {"d.csv": 'prompt,answer\n"a,1\nb,2\n'}),
     ("{train} --task d.arrow", 'd.arrow ends in ".arrow"|convert it to one of .jsonl', {"d.arrow": "x"}),
@@ -62,8 +62,8 @@ DATA: list[Row] = [
     ("{train} --task d.jsonl", 'd.jsonl, line 1: no column is named prompt|"text"', {"d.jsonl": '{"text": "say 1"}\n'}),
     ("{train} --task d.jsonl", "d.jsonl holds no rows; give a file", {"d.jsonl": "\n\n"}),
     ("{train} --task d.jsonl", "d.jsonl holds one prompt only; give at least two", {"d.jsonl": ROWS.splitlines()[0] * 1}),
-    ("{train} --task d.json", "d.json is one JSON array; write one object a line", {"d.json": '[{"prompt": "say 1"}]'}),
-    ("{train} --task d.jsonl", "d.jsonl is one JSON array; write one object a line", {"d.jsonl": '[{"prompt": "a"},\n{"prompt": "b"}]\n'}),
+    ("{train} --task d.json", "d.json is one JSON array; write one object per line", {"d.json": '[{"prompt": "say 1"}]'}),
+    ("{train} --task d.jsonl", "d.jsonl is one JSON array; write one object per line", {"d.jsonl": '[{"prompt": "a"},\n{"prompt": "b"}]\n'}),
     (
         "{train} --task d.jsonl",
         'd.jsonl, line 3: not valid JSON: "prompt" stands twice|leave one out',

@@ -18,7 +18,7 @@ MODELS: list[Row] = [
     ("{train} --model m", 'model "m" is a file; give the folder', {"m": "weights"}),
     ("{train} --model m", 'model folder "m" has no config.json; give a folder', {"m/notes.txt": "nothing"}),
     ("{train} --model m", "m/pytorch_model.bin holds pickled weights|save the model as safetensors", {"m": broken.pickled}),
-    ("{train} --model m", "m/model.safetensors is not a whole safetensors file|copy", {"m": broken.model(model__safetensors=broken.cut)}),
+    ("{train} --model m", "m/model.safetensors is not a complete safetensors file|copy", {"m": broken.model(model__safetensors=broken.cut)}),
     ("{train} --model m", "tensor model.norm.weight holds NaN", {"m": broken.model(model__safetensors=broken.not_a_number)}),
     ("{train} --model m", "m/config.json, line 1, column 2: not valid JSON|save", {"m": broken.model(config__json="{")}),
     ("{train} --model m", "m/config.json holds a list", {"m": broken.model(config__json="[]")}),
@@ -32,9 +32,9 @@ MODELS: list[Row] = [
     ("{train} --model m", "[98, 32], config.json asks for [50, 32]", {"m": broken.model(config__json=broken.fields(vocab_size=50))}),
     ("{train} --model m", 'model folder "m" has no tokenizer.json; save its tokenizer', {"m": broken.model(tokenizer__json=None)}),
     ("{train} --model m", "m/tokenizer.json cannot be read|save", {"m": broken.model(tokenizer__json=broken.cut)}),
-    ("{train} --model m", "chat template, line 1|mend chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
+    ("{train} --model m", "chat template, line 1|fix chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
     ("{train} --model m", "m/adapter_config.json: base_model_name_or_path|set it", {"m/adapter_config.json": "{}"}),
     ("{train} --players.reference.model gone", 'model folder "gone" does not exist'),
 ]
 if not torch.cuda.is_available():
-    MODELS += [("{train} --device cuda", "--device is cuda, which PyTorch cannot use here|take --device cpu")]
+    MODELS += [("{train} --device cuda", "--device is cuda, which PyTorch cannot use here|use --device cpu")]

@@ -20,7 +20,7 @@ NAMES: list[Row] = [
     ("show gone.py:mine", "there is no file gone.py|check the path"),
     ("show mine.py:mne", 'unknown recipe "mne" (did you mean mine?)|mine.py', {"mine.py": "mine = 3\n"}),
     ("train mine.py:mine", "mine.py:mine is of type int, not a Recipe|derive", {"mine.py": "mine = 3\n"}),
-    ("train mine.py:mine", "mine.py, line 2: '(' was never closed; mend the file", {"mine.py": "\nmine = (\n  3,,\n"}),
+    ("train mine.py:mine", "mine.py, line 2: '(' was never closed; fix the file", {"mine.py": "\nmine = (\n  3,,\n"}),
     ("{train} --task arithmetics", 'unknown task "arithmetics" (did you mean arithmetic?)|A task is also a file'),
     ("{train} --task gone.jsonl", "there is no file gone.jsonl|check the path"),
     ("{train} --task gone.py:task", "there is no file gone.py|check the path"),

@@ -7,8 +7,8 @@ from tests.bad_input.row import Row
 PARTS: list[Row] = [
     ("{train} --objective.value ValueLoss", 'objective.value reads Values of player "critic"|add it to players'),
     ("{train} --credit GAE", 'credit reads Values of player "critic"|add it to players'),
-    ("{train} --objective.kl 0.1", '--objective.kl is "0.1", but a part stands there; set one of its fields: --objective.kl.coefficient'),
-    ("{train} --optimizer 3e-4", '--optimizer is "3e-4", but a part stands there; set one of its fields: --optimizer.lr'),
+    ("{train} --objective.kl 0.1", '--objective.kl is "0.1", but its value must be a part; set one of its fields: --objective.kl.coefficient'),
+    ("{train} --optimizer 3e-4", '--optimizer is "3e-4", but its value must be a part; set one of its fields: --optimizer.lr'),
     ("{train} --credit Clip", "credit cannot be Clip, which lacks assign; set a part that fits with --credit"),
     ("{train} --objective.policy.average Clip", "objective.policy.average cannot be Clip, which lacks coefficients"),
     ("{train} --objective.policy.trust none", "objective.policy.trust is empty; set a Trust with --objective.policy.trust"),

@@ -22,6 +22,8 @@ from gradus.training.run import Run
 from gradus.types import Outcome, Problem, UserError
 from gradus.types.parts import Task
 
+pytestmark = pytest.mark.alone
+
 
 def task(verify: Callable[[Problem, str], Outcome] | None) -> Task:
     return replace(load_task("arithmetic"), verify=verify)
@@ -132,7 +134,7 @@ def test_the_reward_on_reference_answers_and_on_nothing() -> None:
     assert tried(by_length).verdict == "warning"
 
 
-@pytest.mark.parametrize(("value", "reason"), [("good", "returned the text 'good' for a number"), (float("nan"), "returned nan")])
+@pytest.mark.parametrize(("value", "reason"), [("good", "returned the text 'good' instead of a number"), (float("nan"), "returned nan")])
 def test_a_reward_that_fails(value: Any, reason: str) -> None:
     found = tried(lambda completions, **kwargs: [value] * len(completions))
     assert found.verdict == "wrong"

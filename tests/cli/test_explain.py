@@ -45,7 +45,7 @@ def test_the_chain_of_recipes_and_their_lines() -> None:
         "objective__policy__trust=Clip(low=0.2, high=0.28),",
     ]
     assert (found.value, found.kind, found.allowed) == (0.28, "float", "[0, inf]")
-    assert "the ratio is held in [1 - low, 1 + high]" in found.meaning
+    assert "the ratio is clipped to [1 - low, 1 + high]" in found.meaning
 
 
 def test_every_stage_that_changes_a_value_is_told() -> None:
@@ -122,7 +122,7 @@ def test_options_of_the_command_and_of_tasks() -> None:
     assert "1 to 8" in level.meaning
     assert line(level.origins[0].place).startswith("def string_ops(")
     assert explain_task_option("task.sampling.top_p", "arithmetic", {"sampling.top_p": "0.5"}).value == 0.5
-    assert "another with `prompt_column`" in explain_task_option("task.prompt_column", "gone.jsonl", {}).meaning
+    assert "in the column `prompt_column`" in explain_task_option("task.prompt_column", "gone.jsonl", {}).meaning
     with pytest.raises(UserError, match=r"unknown option \"--task.levl\" \(did you mean --task.level"):
         explain_task_option("task.levl", "string_ops", {})
 
@@ -187,7 +187,7 @@ def test_every_seam_has_a_meaning() -> None:
 
 def test_comments_and_ranges_are_read_from_where_they_stand() -> None:
     setting = type(recipe("grpo").setting)
-    assert comment_of(setting, "group") == "samples a problem"
+    assert comment_of(setting, "group") == "samples per problem"
     assert comment_of(setting, "nothing") == ""
     assert declared_range(setting, "group") == "[1, inf)"
     assert declared_range(setting, "precision") is None

@@ -169,7 +169,7 @@ def test_without_a_folder_a_run_that_cannot_go_back_stops_with_the_cause() -> No
 # a run on disk
 
 
-OF_THE_PARAMETER = "gradient of model.layers.0.self_attn.q_proj.weight (which no sequence brings about when it is repeated)"
+OF_THE_PARAMETER = "gradient of model.layers.0.self_attn.q_proj.weight (no sequence reproduces it)"
 
 
 def persistent(step: int, first: bool) -> bool:
@@ -267,7 +267,7 @@ def test_after_so_many_returns_the_run_stops_with_the_cause_and_keeps_all(
     poison(monkeypatch, lambda step, first: step >= 1)
     run = start(home, tmp_path / "run", setting__guard=Guard(in_a_row=2, returns=2))
     with pytest.raises(
-        UserError, match=r"2 updates in a row were skipped after 2 returns to a checkpoint: .*; .*bad holds what went wrong"
+        UserError, match=r"2 updates in a row were skipped after 2 returns to a checkpoint: .*; .*bad holds the details"
     ):
         go(run)
     facts = [json.loads(line) for line in (tmp_path / "run/facts.jsonl").read_text().splitlines()]

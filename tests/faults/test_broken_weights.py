@@ -28,8 +28,8 @@ def test_a_move_that_breaks_the_weights_is_taken_back_at_once(home: Path, tmp_pa
     assert (about["step"], about["went_back_to"]) == (at + 1, at)
     weight = "weight model.layers.0.self_attn.q_proj.weight after its move"
     assert f"policy's {weight} are not finite" in about["cause"]
-    assert f"{weight} are not finite; no move mends that" in run.view.said[0]
-    assert "a move has broken the weights" in run.view.said[1]
+    assert f"{weight} are not finite; no update can repair that" in run.view.said[0]
+    assert "an update has broken the weights" in run.view.said[1]
     report = json.loads((tmp_path / f"run/bad/step-{at:06d}/report.json").read_text())
     assert [first["tensor"] for first in report["first"]] == [weight]
     assert [row["step"] for row in run.folder.metrics()] == list(range(9))  # type: ignore[union-attr]
@@ -90,5 +90,5 @@ def test_a_loss_that_is_whole_again_when_it_is_repeated_is_named_and_no_earlier_
     go(run)
     assert [row["skipped"] for row in run.metrics] == [1.0, 1.0, 0.0]
     first, second = run.view.said
-    assert "gradient of logits (which no sequence brings about when it is repeated)" in first
-    assert "loss/policy (which no sequence brings about when it is repeated)" in second
+    assert "gradient of logits (no sequence reproduces it)" in first
+    assert "loss/policy (no sequence reproduces it)" in second

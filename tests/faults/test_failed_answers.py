@@ -31,6 +31,8 @@ from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
 from tests.toy import trajectory
 
+pytestmark = pytest.mark.alone
+
 LOST = (
     Failed("late", FailureKind.TIMEOUT),
     Failed("raised ValueError", FailureKind.RAISED),

@@ -22,6 +22,8 @@ from gradus.updates import minibatches
 from tests.faults.small_runs import Killed, files, start
 from tests.toy import BigramPolicy, train_toy
 
+pytestmark = pytest.mark.alone
+
 REFUSED = "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 80 bytes."
 
 

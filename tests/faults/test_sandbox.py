@@ -19,6 +19,8 @@ from benchmarks.sandbox_programs import KINDS, benign, hostile
 from gradus.sandbox import End, Isolation, Limits, Sandbox, run
 from tests.sandbox.isolated import isolated
 
+pytestmark = pytest.mark.alone
+
 SHORT = Limits(wall=1.5, memory=192 << 20, output=1 << 20, disk=32 << 20, processes=16)
 EACH = 4
 

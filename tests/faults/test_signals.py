@@ -13,6 +13,8 @@ from benchmarks.forked import Forked, Process
 from tests.faults.training import same, steps_done, whole_up_to, words
 from tests.workers.processes import gone, needs_proc, running
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def whole(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -48,7 +50,7 @@ def test_a_signal_anywhere_saves_the_boundary_and_the_run_goes_on_to_the_same_by
     until(mark, process, log)
     process.kill(signal.Signals[name])
     if does == "finishing":
-        while "once more stops at once" not in log.read_text():
+        while "a second signal stops at once" not in log.read_text():
             assert process.wait(0.01) is None, log.read_text()
         mark.unlink()
     assert process.wait(300) == code, log.read_text()
@@ -69,7 +71,7 @@ def test_a_second_signal_ends_it_at_once_and_harms_nothing(forked: Forked, whole
     process = forked.start([*place, *words(run)], log, "tests.faults.training:waiting_in")
     until(mark, process, log)
     process.kill(signal.SIGTERM)
-    while "once more stops at once" not in log.read_text():
+    while "a second signal stops at once" not in log.read_text():
         assert process.wait(0.01) is None
     process.kill(signal.SIGTERM)  # else it would be ten minutes until the save is done
     assert process.wait(300) == -signal.SIGTERM
@@ -97,7 +99,7 @@ def test_two_processes_that_train_together_end_together_and_go_on_to_the_same_by
     assert len(others) == 1
     for pid in (process.pid, *(map(int, others) if not twice else ())):
         os.kill(pid, signal.SIGINT)
-    while "once more stops at once" not in log.read_text():
+    while "a second signal stops at once" not in log.read_text():
         assert process.wait(0.01) is None, log.read_text()
     if twice:
         process.kill(signal.SIGINT)

@@ -15,8 +15,10 @@ from gradus.workers.pool import pool_of, stop_workers
 from tests.toy import train_toy
 from tests.workers.processes import gone, needs_proc, running
 
+pytestmark = pytest.mark.alone
+
 REPORT = (
-    r"nothing has come for \d+s, so the run ends; it waited for: {} \(.*problem toy/.*\)\. Mend what hangs and go on with gradus resume"
+    r"no progress for \d+s, so the run ends; it waited for: {} \(.*problem toy/.*\)\. Correct the cause and continue with gradus resume"
 )
 
 

@@ -57,7 +57,7 @@ def test_an_opened_run_has_numbers_and_trajectories(home):
 
 def test_a_run_without_folder_keeps_none(home):
     run = gradus.train("rloo", "arithmetic", model=str(home / "model"), steps=1, **SMALL)
-    with pytest.raises(UserError, match="keeps no rollouts, for it has no folder; give it one with run="):
+    with pytest.raises(UserError, match="this run has no folder, so it stores no rollouts; name a folder with run="):
         run.rollouts()
 
 
@@ -73,7 +73,7 @@ def test_right_answers_are_taught_to_another_model(home, capsys):
     assert len(gradus.load_task(str(more)).about) > 0
     words = ["train", "sft", "--task", data, "--model", home / "model", "--steps", 1, "--prompts", 1, "--group", 1]
     assert main([str(w) for w in (*words, "--run", home / "taught")]) == 0
-    assert "task right has no answers, so nothing is evaluated while training" in capsys.readouterr().out
+    assert "task right has no answers, so training runs without evaluations" in capsys.readouterr().out
     told = gradus.open_run(home / "taught").rollouts().to_pylist()
     assert {t["completion"] for t in told} <= found
     assert {t["source"] for t in told} == {"expert"}

@@ -82,7 +82,7 @@ def test_a_fold_that_was_interrupted_is_mended(tmp_path: Path, left: int, step: 
 
 def test_a_fold_that_never_began_is_made_good(tmp_path: Path, fill: Callable, step_groups: Callable) -> None:
     fill(tmp_path / "one", range(99))
-    rollouts._write(tmp_path / "one", 99, rollouts.columns.encode(99, step_groups(99)))
+    rollouts._write(tmp_path / "one", 99, rollouts.arrow.encode(99, step_groups(99)))
     rollouts.cut_back(tmp_path / "one", 100)
     fill(tmp_path / "two", range(100))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
@@ -93,3 +93,18 @@ def test_a_broken_file_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"garbage")
     with pytest.raises(UserError, match=name):
         rollouts.read(tmp_path)
+
+
+def test_auxiliary_groups_are_stored_and_other_steps_keep_their_bytes(tmp_path: Path, group: Callable) -> None:
+    def made(step: int) -> list:
+        return [group("p", seed=step), group("q").but(aside=True)] if step in (0, 3, 50) else [group("p", seed=step)]
+
+    for step in range(100):
+        rollouts.append(tmp_path / "mixed", step, made(step))
+        rollouts.append(tmp_path / "plain", step, [group("p", seed=step)])
+    back = rollouts.read(tmp_path / "mixed")
+    assert [(step, g.key, g.aside) for step, g in back] == [(step, g.key, g.aside) for step in range(100) for g in made(step)]
+    rollouts.cut_back(tmp_path / "mixed", 2)  # out of the file of a hundred steps
+    rollouts.cut_back(tmp_path / "plain", 2)
+    assert contents(tmp_path / "mixed")["step-000001.arrow"] == contents(tmp_path / "plain")["step-000001.arrow"]
+    assert [(step, g.key, g.aside) for step, g in rollouts.read(tmp_path / "mixed")] == [(0, "p", False), (0, "q", True), (1, "p", False)]

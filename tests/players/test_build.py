@@ -193,8 +193,8 @@ def test_the_average_of_a_narrow_network_does_not_round_away():
     ("players", "sentence"),
     [
         ({"reference": Player(Copy("polcy"))}, r'unknown player "polcy" \(did you mean policy\?\)'),
-        ({"policy": Player(Copy("reference"))}, "policy -> reference -> policy stand for each other"),
-        ({"policy": Player(Adapter("policy"))}, "policy -> policy stand for each other"),
+        ({"policy": Player(Copy("reference"))}, "policy -> reference -> policy depend on each other"),
+        ({"policy": Player(Adapter("policy"))}, "policy -> policy depend on each other"),
         ({"second": Player(Adapter("first")), "first": Player(Adapter("policy"))}, "has an adapter already"),
     ],
 )

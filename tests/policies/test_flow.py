@@ -132,7 +132,7 @@ def test_the_built_in_model_is_small():
         ({"model_type": "gradus_flow", "widht": 8}, "did you mean width"),
         ({"model_type": "gradus_flow", "width": 0}, "width is 0"),
         ([1], "is not a JSON object"),
-        ({"model_type": "gradus_flow", "width": 9}, "holds other weights than"),
+        ({"model_type": "gradus_flow", "width": 9}, "does not hold the weights that"),
     ],
 )
 def test_a_folder_that_does_not_fit_is_a_sentence(tmp_path, config, said):
@@ -143,7 +143,7 @@ def test_a_folder_that_does_not_fit_is_a_sentence(tmp_path, config, said):
 
 
 def test_a_missing_or_damaged_file_is_a_sentence(tmp_path):
-    with pytest.raises(UserError, match="is no model folder"):
+    with pytest.raises(UserError, match="is not a model folder"):
         FlowModel.load(tmp_path / "absent")
     small().save(tmp_path)
     whole = (tmp_path / "model.safetensors").read_bytes()

@@ -57,7 +57,7 @@ def test_weights_that_do_not_fit_are_named(copied):
 def test_cut_and_missing_files_are_named(copied):
     whole = (copied / "model.safetensors").read_bytes()
     (copied / "model.safetensors").write_bytes(whole[: len(whole) // 2])
-    refused(copied, r"model\.safetensors is not a whole safetensors file")
+    refused(copied, r"model\.safetensors is not a complete safetensors file")
     (copied / "model.safetensors").unlink()
     refused(copied, r"no model\.safetensors")
     (copied / "pytorch_model.bin").touch()

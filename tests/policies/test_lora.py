@@ -138,12 +138,12 @@ def test_malformed_adapters_are_named(saved, tmp_path):
     save_adapter(moved(saved("llama")), LoRA(4, 8.0), tmp_path, None)
     tensors = load_file(tmp_path / WEIGHTS)
     save_file({**tensors, "base_model.model.model.layers.7.mlp.up_proj.lora_A.weight": torch.zeros(4, 32)}, tmp_path / WEIGHTS)
-    with pytest.raises(UserError, match=r"layers\.7\.mlp\.up_proj is no linear layer"):
+    with pytest.raises(UserError, match=r"layers\.7\.mlp\.up_proj is not a linear layer"):
         load_adapter(base, tmp_path)
     (tmp_path / WEIGHTS).write_bytes(b"")
     with pytest.raises(UserError, match="cannot be read"):
         load_adapter(base, tmp_path)
-    with pytest.raises(UserError, match="is no model folder here"):
+    with pytest.raises(UserError, match="is not a model folder here"):
         LanguageModel.load(tmp_path)
 
 

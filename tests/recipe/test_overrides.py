@@ -51,8 +51,8 @@ def test_a_part_is_swapped_by_its_name():
         ("credit", "Foo", "known: .*GroupRelative, .*LeaveOneOut"),
         ("lr", "1e-4", "it is --learning_rate here"),
         ("trust.high", "0.3", 'unknown option "--trust.high"; write the whole path: --objective.policy.trust.high'),
-        ("objective.kl", "0.1", '--objective.kl is "0.1", but a part stands there; set one of its fields: --objective.kl.coefficient'),
-        ("objective.new", "0.1", "but a part stands there; give the name of its class"),
+        ("objective.kl", "0.1", '--objective.kl is "0.1", but its value must be a part; set one of its fields: --objective.kl.coefficient'),
+        ("objective.new", "0.1", "but its value must be a part; give the name of its class"),
         ("optimizer", "3e-4", "set one of its fields: --optimizer.lr"),
     ],
 )

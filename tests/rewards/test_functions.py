@@ -13,6 +13,8 @@ from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Problem, UserError
 from gradus.workers.pool import pool_of, stop_workers
 from tests.rewards.judged import groups, rewards, score, task, trajectory, waiting
 
+pytestmark = pytest.mark.alone
+
 CODE = '''
 import asyncio, os, sys, time
 
@@ -155,7 +157,7 @@ def test_single_bad_values_fail_alone(file):
     assert rewards(Function(f"{file}:faults"), "mixed", *"abcde") == [
         1.0,
         Failed("returned nan"),
-        Failed("returned the text 'text' for a number"),
+        Failed("returned the text 'text' instead of a number"),
         NOT_APPLICABLE,
         Failed("returned inf"),
         2.0,
@@ -215,7 +217,7 @@ def test_a_function_that_cannot_be_loaded_is_a_sentence_before_training(tmp_path
 def test_a_missing_file_and_a_missing_column_are_sentences(file, tmp_path):
     with pytest.raises(UserError, match="there is no file"):
         Function(f"{tmp_path}/absent.py:f").check(task(Problem("p/0", "p")))
-    with pytest.raises(UserError, match=r'contents needs "topic", which the data has not \(columns: answer\)'):
+    with pytest.raises(UserError, match=r'contents needs "topic", which the data lacks \(columns: answer\)'):
         Function(f"{file}:contents").check(task(Problem("p/0", "p", answer=1)))
     Function(f"{file}:contents").check(task(Problem("p/0", "p", meta={"topic": "x"})))
     for timeout in (0.0, -1.0, float("nan")):
@@ -246,7 +248,7 @@ def test_a_local_function_that_hangs_has_failed_and_that_is_a_fact():
 def test_columns_go_through_json_or_are_named(file):
     (row,) = score(Function(f"{file}:contents"), [trajectory("", topic=date(2024, 1, 2))])
     assert row[0].reward == 3 + len("2024-01-02")
-    with pytest.raises(UserError, match="a column holds bytes, which cannot be given to a reward function"):
+    with pytest.raises(UserError, match="a column holds bytes, which cannot be sent to the process of a reward function"):
         score(Function(f"{file}:length"), [trajectory("", picture=b"x")])
 
 

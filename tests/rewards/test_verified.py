@@ -13,6 +13,8 @@ from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, Use
 from gradus.workers.pool import stop_workers
 from tests.rewards.judged import score, task, trajectory
 
+pytestmark = pytest.mark.alone
+
 
 def judged(verify):
     ((judgement,),) = score(Verified(), [trajectory("5", answer=5)], verify=verify)
@@ -29,7 +31,7 @@ def judged(verify):
         (None, NOT_APPLICABLE),
         (Failed("sandbox"), Failed("sandbox")),
         (float("nan"), Failed("returned nan")),
-        ("1", Failed("returned the text '1' for a number")),
+        ("1", Failed("returned the text '1' instead of a number")),
     ],
 )
 def test_the_verdict_is_the_reward(value, reward):
@@ -195,7 +197,7 @@ class Failing(Runs):
 
 
 def test_what_json_cannot_hold_is_judged_in_this_process_and_that_is_said(mine):
-    with pytest.warns(UserWarning, match="the verifier of task p is called in this process, where no limit of memory holds"):
+    with pytest.warns(UserWarning, match="the verifier of task p is called in this process, where no memory limit holds"):
         ((judged, huge),) = score(Verified(), [trajectory("a", answer={"a"}), trajectory("b", answer=10**5000)], verify=mine.verify)
     assert judged.reward == huge.reward == 0.0
 

@@ -41,7 +41,7 @@ def mine(folder: Any, start: str = "return Game()", first: str = "Turn('go')", s
     ("wrong", "said"),
     [
         ({"start": "raise KeyError('map')"}, "the environment could not start: KeyError: 'map' (mine.py, line 5)"),
-        ({"start": "pass"}, "start gave None, which is no episode; it must have `first` (a Turn) and `async def step(self, action)` (mine.py, line 3)"),
+        ({"start": "pass"}, "start gave None, which is not an episode; it must have `first` (a Turn) and `async def step(self, action)` (mine.py, line 3)"),
         ({"first": "'go'"}, "the environment's first turn gave 'go' in place of a Turn; return gradus.types.parts.Turn(observation, reward) (mine.py, line 7)"),
         ({"first": "Turn(3)"}, 'first turn gave the observation 3; it must be text, or a tuple of messages {"role": ..., "content": text} (mine.py, line 7)'),
         ({"first": "Turn('', terminated=True)"}, "the environment ended before the first action"),

@@ -40,5 +40,5 @@ def test_the_prompt_is_what_the_world_would_take():
 
 
 def test_tokens_are_refused():
-    with pytest.raises(UserError, match="problem c goes on from a context"):
+    with pytest.raises(UserError, match="problem c continues from a context"):
         prompt_of(Request(Problem("c", "t", (USER,)), prompt=prompt_context([1])), None)

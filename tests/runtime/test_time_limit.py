@@ -14,6 +14,8 @@ import pytest
 
 from gradus.runtime.time_limit import Interruptible, Late, interrupted
 
+pytestmark = pytest.mark.alone
+
 
 def spins() -> NoReturn:
     while True:

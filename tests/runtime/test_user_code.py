@@ -76,7 +76,7 @@ def test_an_error_is_blamed_on_the_innermost_line_of_a_users_file(tmp_path):
     outer = load_object(f"{path}:outer", "part")
     with pytest.raises(KeyError) as caught:
         outer(lambda inner: inner())
-    assert blamed(caught.value) == f"{path}, line 2: KeyError: 'x'; mend it and start again"
+    assert blamed(caught.value) == f"{path}, line 2: KeyError: 'x'; fix it and start again"
     with pytest.raises(KeyError) as caught:
         {}["x"]
     assert blamed(caught.value) is None

@@ -77,7 +77,7 @@ def test_no_two_sandboxes_share_a_user():
             "x86_64",
             "/bwrap",
             (1, "bwrap: No permissions to create new namespace\n"),
-            "may not isolate (bwrap: No permissions to create",
+            "does not let it isolate (bwrap: No permissions to create",
         ),
         ("linux", "x86_64", "/bwrap", (1, "bwrap: Unknown option --size\n"), "bubblewrap must be 0.8 or newer"),
         ("linux", "x86_64", "/bwrap", (0, ""), None),

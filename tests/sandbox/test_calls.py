@@ -10,6 +10,8 @@ from gradus.sandbox import Limits, Sandbox
 from gradus.sandbox.calls import Raised, ask, plain, same
 from tests.sandbox.isolated import isolated
 
+pytestmark = pytest.mark.alone
+
 SANDBOX = Sandbox(limits=Limits(wall=20, memory=256 << 20), warm=1)
 
 
@@ -32,7 +34,7 @@ def test_values_come_back_with_their_types():
     assert values[:5] == ([1, (2.5, "a")], {1: {2, 3}}, None, True, 10**30)
     assert type(values[0][1]) is tuple
     assert values[3] is True
-    assert values[5] == Raised("it is of type C, no plain data")
+    assert values[5] == Raised("it is of type C, not plain data")
     assert values[6] == [3]  # what it holds; what it says of itself is not asked
     assert [v.what for v in values[7:9]] == ["ZeroDivisionError", "NameError"]
     assert values[9] == math.inf

@@ -15,6 +15,8 @@ from gradus.sandbox.process import Program, started
 from gradus.types import UserError
 from tests.sandbox.isolated import isolated
 
+pytestmark = pytest.mark.alone
+
 SHORT = Limits(wall=20, memory=256 << 20)
 both = pytest.mark.parametrize("isolation", [pytest.param(Isolation.BUBBLEWRAP, marks=isolated), Isolation.RLIMITS])
 
@@ -283,7 +285,11 @@ def test_a_limit_that_the_system_refuses_is_named(isolation, monkeypatch):
 
 @pytest.mark.parametrize(
     ("fields", "said"),
-    [({"warm": -1}, "Sandbox.warm is -1"), ({"readable": ("here",)}, 'names "here"'), ({"readable": ("/no/such",)}, 'names "/no/such"')],
+    [
+        ({"warm": -1}, "Sandbox.warm is -1"),
+        ({"readable": ("here",)}, '"here" is not a folder'),
+        ({"readable": ("/no/such",)}, '"/no/such" is not a folder'),
+    ],
 )
 def test_settings_that_cannot_be(fields, said):
     with pytest.raises(UserError, match=said):

@@ -39,7 +39,7 @@ def test_nothing_right_keeps_nothing():
 
 
 def test_what_is_no_pattern_or_count_is_refused():
-    with pytest.raises(UserError, match="no regular expression"):
+    with pytest.raises(UserError, match="not a regular expression"):
         RightAndDistinct(pattern="(")
     with pytest.raises(UserError, match="count is 0"):
         RightAndDistinct(count=0)

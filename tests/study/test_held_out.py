@@ -71,7 +71,7 @@ def test_answers_without_a_reward_are_counted_and_told():
     assert found["held_out/reward"] is None
     answers = 8 + 8 * ("held_out/greedy" in found)
     assert found["held_out/failed"] == answers
-    assert View.said == [f"{answers} of {answers} held-out answers have no reward, and count as not right: it broke"]
+    assert View.said == [f"{answers} of {answers} held-out answers have no reward, and count as wrong: it broke"]
     assert "held_out/failed" not in measured(HeldOut(8, reward=Broken(6)))
 
 
@@ -84,7 +84,7 @@ def test_where_no_answer_has_a_reward_the_run_stops_before_more_are_asked_for():
             return await super().score(groups, signals, world)
 
     with pytest.raises(
-        UserError, match=r"none of 8 held-out answers has a reward; the commonest reason: it broke\. Mend that and go on with gradus resume RUN"
+        UserError, match=r"none of 8 held-out answers has a reward; the commonest reason: it broke\. Fix that and continue with gradus resume RUN"
     ):
         measured(HeldOut(8, reward=Counting(0)))
     assert asked == [8]  # not the greedy ones, too

@@ -120,7 +120,7 @@ def test_the_command_says_what_leaks_and_its_code_too(tmp_path, capsys):
 
 
 def test_a_task_without_words_is_refused():
-    with pytest.raises(UserError, match="asks nothing in words"):
+    with pytest.raises(UserError, match="has no text prompts"):
         of_task(load_task("flow_2d"))
 
 

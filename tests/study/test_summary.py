@@ -90,3 +90,12 @@ def test_a_given_answer_is_not_counted_among_those_of_the_policy():
     assert row["informative"] == 1.0  # it is compared with them all the same
     row = summarise(0, [made.but(trajectories=(given,))], {}, {})  # where all are given they are what there is to tell
     assert (row["reward"], row["length"]) == (1.0, 9.0)
+
+
+def test_auxiliary_groups_have_numbers_of_their_own():
+    main, beside = group(1, 0, lengths=[1, 3]), group(0, 0, 0, lengths=[7, 7, 10]).but(key="q", aside=True)
+    row = summarise(0, [main, beside], {}, {})
+    alone = summarise(0, [main], {}, {})
+    own = {name: value for name, value in row.items() if name.startswith("aside/")}
+    assert own == {"aside/groups": 1, "aside/reward": 0.0, "aside/accuracy": 0.0, "aside/length": 8.0, "aside/failed": 0}
+    assert {name: value for name, value in row.items() if name not in own} == alone

@@ -26,6 +26,8 @@ from gradus.updates.forward_backward import carry, passes
 from tests.small_model import save_small_model
 from tests.systems.near import Near
 
+pytestmark = pytest.mark.alone
+
 SMALL = {"prompts": 3, "group": 2, "max_tokens": 6, "micro_tokens": 24, "save_every": 1, "eval_every": 0, "keep": 10}
 
 
@@ -210,7 +212,7 @@ def test_a_process_that_is_gone_is_named(model):
     run, contexts = small_run(model)
     crew, policy = led(run, 2), run.players["policy"].policy
     crew.channels[2].broken = True
-    with pytest.raises(UserError, match=r"process 2 of 3 is gone.*gradus resume"):
+    with pytest.raises(UserError, match=r"process 2 of 3 has ended.*gradus resume"):
         list(passes(policy, contexts, (LogProb(),), 8, Key()))
     crew.close()  # nobody is waited for
 
@@ -246,7 +248,7 @@ def test_every_process_has_a_device_of_its_own(device, rank, count, expected):
 
 
 def test_too_few_devices_are_refused():
-    with pytest.raises(UserError, match="a GPU each, but there are 1; give fewer --processes"):
+    with pytest.raises(UserError, match="one GPU per process, but there are 1; give fewer --processes"):
         device_of("cuda", 1, 1)
 
 
@@ -284,7 +286,7 @@ def test_a_process_that_was_killed_ends_the_run_with_a_sentence_and_others_go_on
         os.kill(child.pid, signal.SIGKILL)
 
     planned = plan("ppo", model)
-    with pytest.raises(UserError, match=r"process 1 of 2 is gone \(killed by signal 9\).*gradus resume"):
+    with pytest.raises(UserError, match=r"process 1 of 2 has ended \(killed by signal 9\).*gradus resume"):
         api.launch(api.replace(planned, processes=2), tmp_path / "killed", on_step=kill)
     api.resume(tmp_path / "killed")
     api.launch(planned, tmp_path / "one")
@@ -305,7 +307,7 @@ def test_a_process_that_does_not_answer_ends_the_run_with_a_report(model, tmp_pa
     planned = plan("grpo", model)
     planned = api.replace(planned, processes=2, recipe=planned.recipe.but(setting__max_wait=4.0))
     with pytest.raises(
-        UserError, match=r"nothing has come for \d+s, so the run ends; it waited for: process 1 of 2, for \d+s \(\w+ of policy\)"
+        UserError, match=r"no progress for \d+s, so the run ends; it waited for: process 1 of 2, for \d+s \(\w+ of policy\)"
     ):
         api.launch(planned, tmp_path / "run", on_step=stop)
     assert all(child.returncode is not None for child in children)

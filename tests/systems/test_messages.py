@@ -85,7 +85,7 @@ def test_a_want_of_ones_own_is_refused():
     class Mine(Want):
         pass
 
-    with pytest.raises(UserError, match=r"Mine is read by a class of your own.*leave --processes out"):
+    with pytest.raises(UserError, match=r"Mine is a class of your own.*leave --processes out"):
         wants_json((Mine(),))
 
 

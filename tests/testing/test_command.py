@@ -25,7 +25,7 @@ def test_a_task_that_keeps_its_contract_ends_with_0(capsys):
     assert "trying arithmetic: hostile answers ..." in progress
     assert told.startswith("arithmetic\n")
     assert told.endswith("the contract is kept\n")
-    assert "only a task that is named, without options" in told
+    assert "only a task given by name, without options" in told
 
 
 def test_findings_end_with_1(tmp_path, capsys):
@@ -56,8 +56,8 @@ def test_a_reward_is_tested_too_and_all_can_be_had_as_json(tmp_path, capsys):
         (["arithmetic", "--allow", "net"], "did you mean network?"),
         (["arithmetic", "--only", "wrong"], "did you mean wrong answers?"),
         (["arithmetic", "--texts", "0"], "texts is 0"),
-        (["arithmetic", "--rewrd", "r.py:f"], "--rewrd is no option of gradus contract (did you mean --reward?)"),
-        (["arithmetic", "--learning_rate", "1"], "--learning_rate is no option of gradus contract"),
+        (["arithmetic", "--rewrd", "r.py:f"], "--rewrd is not an option of gradus contract (did you mean --reward?)"),
+        (["arithmetic", "--learning_rate", "1"], "--learning_rate is not an option of gradus contract"),
         (["arithmetic", "--reward", "nowhere.py:f", *FEW], "there is no file nowhere.py"),
     ],
 )

@@ -13,6 +13,8 @@ from gradus.testing import ContractBroken, Effort, Limits, check_environment, ch
 from gradus.types import Frozen, Problem, UserError
 from gradus.types.parts import Task, Turn
 
+pytestmark = pytest.mark.alone
+
 SMALL = Effort(problems=4, texts=60)
 
 
@@ -133,7 +135,7 @@ class Unawaited(Game):
 
 def test_an_episode_that_changes_its_problem_is_found():
     found = broken(Guess(game=Scribbling), only=["equal episodes"])["equal episodes"]
-    assert found.endswith("an episode changes its problem, which others are played with; copy what you change")
+    assert found.endswith("an episode changes its problem, which other episodes use too; change a copy")
 
 
 def test_an_answer_that_is_not_awaited_is_found_with_what_to_do():
@@ -149,10 +151,10 @@ def test_of_an_environment_that_hangs_one_problem_is_tried(monkeypatch):
 
 
 def test_what_breaks_it_is_found():
-    assert "Thawed is no frozen dataclass" in broken(Thawed())["settings"]
+    assert "Thawed is not a frozen dataclass" in broken(Thawed())["settings"]
     chance = broken(answering(lambda game, action: Turn(str(random.SystemRandom().random()), reward=1.0)))
     assert chance.keys() == {"equal episodes", "episodes apart"}
-    assert "turn 1 is another one in a second episode" in chance["equal episodes"]
+    assert "turn 1 differs in a second episode" in chance["equal episodes"]
     assert "equal episodes" in broken(Guess(game=Shared))
     assert broken(Guess(game=Beside)).keys() == {"episodes apart"}
     assert "earn 0, not 1; the episode was truncated after 1" in broken(Guess(limit=1))["reference actions"]

@@ -13,6 +13,8 @@ from gradus.rewards.verified import Verified
 from gradus.testing import ContractBroken, Effort, Limits, check_reward
 from gradus.types import UserError
 
+pytestmark = pytest.mark.alone
+
 SMALL = Effort(problems=2, texts=60)
 
 
@@ -51,11 +53,11 @@ count = itertools.count()
         (lambda completions, **k: [float("nan")] * len(completions), "a number each", "it returned nan"),
         (lambda completions, **k: ["good"] * len(completions), "a number each", "it returned the text 'good'"),
         (lambda completions, **k: [float(next(count)) for _ in completions], "same again", "a reward must not draw at random"),
-        (lambda completions, **k: [float(i) for i, _ in enumerate(completions)], "any order", "when the batch is turned round"),
+        (lambda completions, **k: [float(i) for i, _ in enumerate(completions)], "any order", "if the batch is reversed"),
         (
             lambda completions, **k: [0.5 for _ in completions],
             "right above wrong",
-            "right answers earn 0.5 on average, no answer at all 0.5",
+            "right answers earn 0.5 on average, empty answers 0.5",
         ),
         (
             lambda completions, **k: [-float(len(c[0]["content"])) for c in completions],
@@ -100,7 +102,7 @@ def test_sums_that_round_in_another_order_are_the_same():
 
 def test_answers_of_ones_own():
     found = broken(sound, wrong=lambda p: [f"={p.answer}"])
-    assert found["right above wrong"].startswith("right answers earn 1 on average, what is wrong 1")
+    assert found["right above wrong"].startswith("right answers earn 1 on average, wrong answers 1")
 
 
 def test_what_is_no_reward_function_is_refused():

@@ -16,6 +16,8 @@ from gradus.testing.hostile import FIXED
 from gradus.types import NOT_APPLICABLE, Failed, Problem, UserError
 from gradus.types.parts import Task
 
+pytestmark = pytest.mark.alone
+
 SMALL = Effort(problems=6, texts=40)
 
 
@@ -112,7 +114,7 @@ def scribbling(problem, text):
 
 def test_verifiers_that_break_it():
     found = judged_by(scribbling)["reference answers"]
-    assert found.endswith("makes the verifier change the problem, which others are judged by; copy what you change")
+    assert found.endswith("makes the verifier change the problem, which other answers are judged by too; change a copy")
     assert "is judged 0.0, not 1.0" in judged_by(lambda p, text: 0.0)["reference answers"]
     assert "is judged failed (why), not 1.0" in judged_by(lambda p, text: Failed("why"))["reference answers"]
     assert "is judged not applicable, not 1.0" in judged_by(lambda p, text: NOT_APPLICABLE)["reference answers"]
@@ -120,8 +122,8 @@ def test_verifiers_that_break_it():
     lenient = judged_by(lambda p, text: float("=" in text))
     assert "right answers to other problems are judged right (" in lenient["wrong answers"]
     assert "float nan" not in (found := judged_by(lambda p, text: float("nan")))["wrong answers"]
-    assert "is judged nan, which is no reward" in found["wrong answers"]
-    assert "is judged str 'yes', which is no reward" in judged_by(lambda p, text: "yes")["hostile answers"]
+    assert "is judged nan, which is not a reward" in found["wrong answers"]
+    assert "is judged str 'yes', which is not a reward" in judged_by(lambda p, text: "yes")["hostile answers"]
     assert "is judged 1.0, then 0.0 when asked again" in judged_by(once_right)["reference answers"]
     tuples = judged_by(lambda p, text: verify(p, text) if isinstance(p.meta["difficulty"], int) and p.meta.get("solution") else 0.0)
     assert tuples == {}

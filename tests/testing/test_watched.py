@@ -12,6 +12,8 @@ import pytest
 from gradus.testing.watched import LOST, Limits, watch
 from gradus.types import UserError
 
+pytestmark = pytest.mark.alone
+
 QUICK = Limits(seconds=0.3)
 
 

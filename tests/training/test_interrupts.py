@@ -18,6 +18,8 @@ from gradus.training.launch import go
 from gradus.types import UserError
 from tests.toy import toy_run
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(autouse=True)
 def nothing_is_ignored():
@@ -40,7 +42,7 @@ def test_durations(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "8", "8 hours", "h", "30m8h", "0s", "-1h", "1h 30m", "8H"])
 def test_what_is_no_duration_is_told(text):
-    with pytest.raises(UserError, match=r'^--until is "' + text + r'"; write how long the run may take, more than nothing, as 90s, 30m'):
+    with pytest.raises(UserError, match=r'^--until is "' + text + r'"; write a duration above zero, such as 90s, 30m'):
         seconds_of(text)
 
 
@@ -105,7 +107,7 @@ def test_a_signal_cuts_what_can_be_cut(number, code, capfd):
         reached.append("after")
     assert reached == []
     assert (stop.asked, stop.code, stop.cut) == (number.name, code, True)
-    said = f"\n{number.name}: saving; once more stops at once, with what was saved before\n"
+    said = f"\n{number.name}: saving; a second signal stops at once and keeps only the last checkpoint\n"
     assert capfd.readouterr().err == said
 
 
@@ -118,7 +120,7 @@ def test_a_signal_waits_for_what_must_be_finished(capfd):
         stop.release()
         assert stop.boundary(last=False)
     assert not stop.cut
-    assert "SIGTERM: finishing what cannot be cut short, then saving" in capfd.readouterr().err
+    assert "SIGTERM: finishing work that cannot be interrupted, then saving" in capfd.readouterr().err
 
 
 def test_a_signal_during_a_save_cuts_after_it():

@@ -68,7 +68,7 @@ def test_too_many_failures_stop_the_run_with_the_commonest_reason():
     with pytest.raises(UserError, match=r"3 of 4 trajectories .* more than the 50% allowed; the commonest reason: late"):
         refuse_failures(groups, 0.5)
     refuse_failures([], 0.0)
-    with pytest.raises(UserError, match=r"reason: x; each is in here\. Mend that"):
+    with pytest.raises(UserError, match=r"reason: x; each is in here\. Correct the cause"):
         refuse_failures([group(Failed("x"))], 0.0, lambda: "; each is in here")
     with pytest.raises(UserError, match="1 of 4"):
         refuse_failures([group(1, 1, 1, Failed("x"))], 0.0)

@@ -81,7 +81,7 @@ def test_above_the_limit_it_warns(monkeypatch: pytest.MonkeyPatch, metric: Any, 
     run = go(run_of(metric=metric, limit=0.9 * value))
     assert run.metrics[0][f"agreement/{metric}"] == pytest.approx(value, rel=1e-5)
     assert len(run.view.said) == 2
-    assert f"step 0: the log-probabilities of samples lie {value:.2g} nats a token ({metric})" in run.view.said[0]
+    assert f"step 0: the log-probabilities of samples differ by {value:.2g} nats per token ({metric})" in run.view.said[0]
     below = go(run_of(metric=metric, limit=1.1 * value))
     assert below.view.said == []
     assert torch.equal(
@@ -93,7 +93,7 @@ def test_above_the_limit_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     off_by(monkeypatch, 0.3)
     run = run_of(above="stop")
     with pytest.raises(
-        UserError, match=r"0\.3 nats a token \(mean\) .* more than the 0\.05 of agreement\.limit\. Take --precision float32"
+        UserError, match=r"0\.3 nats per token \(mean\) .* more than agreement\.limit \(0\.05\)\. Use --precision float32"
     ):
         go(run)
     assert run.players["policy"].updates == 0  # before anything moved

@@ -236,3 +236,40 @@ def test_a_run_that_is_restored_goes_on_to_the_same_numbers(key, monkeypatch):
     for file, tensors in their_tensors.items():
         assert my_tensors[file].keys() == tensors.keys()
         assert all(torch.equal(tensor, my_tensors[file][name]) for name, tensor in tensors.items()), file
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Every group once more with all rewards one: as an auxiliary group, or as one of the step's."""
+
+    aside: bool
+
+    async def run(self, requests, world):
+        groups = await reinforce.rollout.run(requests, world)
+        more = [
+            g.but(key=f"{g.key}/more", aside=self.aside, trajectories=tuple(t.but(id=f"{t.id}/more", reward=1.0) for t in g.trajectories))
+            for g in groups
+        ]
+        return [*groups, *more]
+
+
+def test_auxiliary_groups_are_trained_on_and_counted_apart():
+    apart, among = (go(toy_run(reinforce.but(rollout=Beside(aside)), steps=2)) for aside in (True, False))
+    for name, tensor in apart.players["policy"].tensors().items():
+        assert torch.equal(tensor, among.players["policy"].tensors()[name]), name
+    alone = go(toy_run(reinforce, steps=1))
+    first = apart.metrics[0]
+    assert (first["reward"], first["accuracy"]) == (alone.metrics[0]["reward"], alone.metrics[0]["accuracy"])
+    assert (first["aside/reward"], first["aside/groups"]) == (1.0, 4)
+    assert among.metrics[0]["reward"] > first["reward"]
+    assert "aside/reward" not in among.metrics[0]
+
+
+def test_auxiliary_groups_are_no_part_of_an_evaluation():
+    def measured(rollout):
+        run = toy_run(reinforce.but(rollout=rollout), steps=0)
+        run.recipe = replace(run.recipe, study=HeldOut(problems=4, samples=2, greedy=False))
+        return go(run).metrics[0]
+
+    plain, beside = measured(reinforce.rollout), measured(Beside(aside=True))
+    assert {n: v for n, v in plain.items() if n.startswith("held_out/")} == {n: v for n, v in beside.items() if n.startswith("held_out/")}

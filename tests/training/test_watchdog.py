@@ -15,6 +15,8 @@ import pytest
 from gradus.training.watchdog import Watchdog
 from gradus.types import UserError
 
+pytestmark = pytest.mark.alone
+
 
 class Clock:
     now = 0.0
@@ -56,7 +58,7 @@ def test_a_run_is_stuck_where_no_wait_begins_or_ends_for_too_long() -> None:
         assert not dog.look()
         clock.now = 251.0
         assert dog.look()
-    assert dog.report == "nothing has come for 101s, so the run ends; it waited for: a, for 251s (x)"
+    assert dog.report == "no progress for 101s, so the run ends; it waited for: a, for 251s (x)"
     clock.now = 1000.0
     assert not dog.look()  # nothing waits, so somebody works
     dog.limit = 0.0
@@ -85,7 +87,7 @@ def test_it_ends_a_run_that_awaits_or_sleeps(waits: object) -> None:
 
     with (
         pytest.raises(
-            UserError, match=r"nothing has come for .*environment, for \d+s \(problem p/1\)\. 1 of these counts as failed when the run goes on\. Mend what hangs and"
+            UserError, match=r"no progress for .*environment, for \d+s \(problem p/1\)\. 1 of these counts as failed when the run is resumed\. Correct the cause and"
         ) as caught,
         dog.watching(said.append, 0.3),
     ):
@@ -139,7 +141,7 @@ def test_code_that_nothing_interrupts_is_shown_and_the_process_ends() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 4
-    assert re.search(r"it waited for: verifier, for \d+s \(problem p/2\)\. It cannot be interrupted", done.stdout)
+    assert re.search(r"it waited for: verifier, for \d+s \(problem p/2\)\. The code cannot be interrupted", done.stdout)
     assert 'File "<string>", line 7' in done.stderr
 
 

@@ -70,10 +70,10 @@ def test_a_gradient_that_overflows_is_told_as_such() -> None:
     made = three()
     made = replace(made, weight=made.weight * 1e200)
     found = of_update("policy", BigramPolicy(Key(3)), made, {"policy": PolicyGradient()}, 100, Key())
-    assert found.tensor == "norm of the gradient (it overflows: no single number does)"
-    assert str(found) == "policy's norm of the gradient (it overflows: no single number does) is not finite"
+    assert found.tensor == "norm of the gradient (the norm overflows, each number is finite)"
+    assert str(found) == "policy's norm of the gradient (the norm overflows, each number is finite) is not finite"
     named = of_update("policy", BigramPolicy(Key(3)), made, {"policy": PolicyGradient()}, 100, Key(), ("gradient of a", "b", "c"))
-    assert named.tensor == "gradient of a and 2 more (which no sequence brings about when it is repeated)"
+    assert named.tensor == "gradient of a and 2 more (no sequence reproduces it)"
     assert {"advantages", "rows of LogProb", "slope of the loss by rows of LogProb"} <= named.rows.keys()
 
 

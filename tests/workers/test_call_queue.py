@@ -3,7 +3,7 @@ import pytest
 from gradus.types import Failed, FailureKind, UserError
 from gradus.workers.call_queue import CallQueue, Limits, Question, overtime
 
-LATE, DIED, WRONG = Failed("late", FailureKind.TIMEOUT), Failed("died", FailureKind.DIED), Failed("sent what is no answer")
+LATE, DIED, WRONG = Failed("late", FailureKind.TIMEOUT), Failed("died", FailureKind.DIED), Failed("sent an invalid answer")
 
 
 def asked(count, **limits):
@@ -32,13 +32,13 @@ def test_while_nothing_answers_a_lost_call_is_asked_again_at_once_so_that_silenc
     made.give_up()
     assert made.open == 0
     assert made.answers[7] == Failed("late (2 attempts)", FailureKind.TIMEOUT)
-    assert made.answers[8] == Failed(f"was not asked, since each of the calls before it {overtime(60.0)}", FailureKind.TIMEOUT)
+    assert made.answers[8] == Failed(f"was not asked, because each of the calls before it {overtime(60.0)}", FailureKind.TIMEOUT)
 
 
 def test_a_line_is_the_number_and_the_keywords_and_what_has_no_form_is_named():
     made = CallQueue([Question({"completions": ["a\nb"]}, 1), Question({"answer": [10**5000]}, 1, "problem p/3")], Limits())
     assert made.line(0) == b'0 {"completions": ["a\\nb"]}\n'
-    with pytest.raises(UserError, match="a column of problem p/3 cannot be given to a reward function in its process: Exceeds the limit"):
+    with pytest.raises(UserError, match="a column of problem p/3 cannot be sent to the process of a reward function: Exceeds the limit"):
         made.line(1)
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.workers.processes import needs_proc, sleeping, until
 
+pytestmark = pytest.mark.alone
+
 NAP = 1_000_000 + os.getpid()  # seconds: by them what this process has started is told from what others have
 
 

@@ -9,6 +9,8 @@ from gradus.types import NOT_APPLICABLE, Failed, FailureKind
 from gradus.workers.call_queue import Limits, overtime
 from gradus.workers.in_process import one_by_one, within
 
+pytestmark = pytest.mark.alone
+
 LATE = Failed(overtime(0.2), FailureKind.TIMEOUT)
 
 
@@ -82,7 +84,7 @@ def test_retries_and_an_end_where_nothing_answers():
     asked.clear()
     found = one_by_one([hangs] * 30, Limits(0.01, retries=1))
     assert found[:8] == [late] * 8
-    assert found[8:] == [Failed(f"was not asked, since each of the calls before it {overtime(0.01)}", FailureKind.TIMEOUT)] * 22
+    assert found[8:] == [Failed(f"was not asked, because each of the calls before it {overtime(0.01)}", FailureKind.TIMEOUT)] * 22
     assert len(asked) == 16
     assert one_by_one([], Limits()) == []
 

@@ -48,7 +48,7 @@ def test_where_all_fail_the_reason_is_the_first_and_where_none_does_that_is_told
         {},
     )
     late, decided = outcomes(Scripted(lambda words: LATE if len(words) > 1 else None), "ab")
-    assert late[0].reason.endswith("; give it more time, or fewer answers a call with batch")
+    assert late[0].reason.endswith("; give it more time, or fewer answers per call with batch")
     assert decided == {"0": LATE}
 
 

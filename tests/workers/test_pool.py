@@ -15,6 +15,8 @@ from gradus.workers.process import Job
 from gradus.workers.trl_signature import plain
 from tests.workers.processes import gone, needs_proc, running, sleeping, until
 
+pytestmark = pytest.mark.alone
+
 NAP = 2_000_000 + os.getpid()  # seconds: by them what this process has started is told from what others have
 
 CODE = """
@@ -112,8 +114,8 @@ def test_one_function_has_one_pool_however_it_is_named(file, monkeypatch):
         ("spin", Failed("did not answer within 1 seconds, the limit that --reward.timeout sets", FailureKind.TIMEOUT)),
         ("bomb", Failed("raised MemoryError (mine.py, line 15), at the limit of 1 GiB that --reward.memory sets", FailureKind.MEMORY)),
         ("flood", Failed("printed more than 16 MiB in one call; print less")),
-        ("garbage", Failed("sent what is no answer")),
-        ("forge", Failed("sent what is no answer")),
+        ("garbage", Failed("sent an invalid answer")),
+        ("forge", Failed("sent an invalid answer")),
         ("endless", Failed("sent an answer without end")),
     ],
 )
@@ -128,7 +130,7 @@ def test_what_is_printed_is_shown_up_to_a_bound(file, capfd):
     assert ask(pool_of(f"{file}:reward"), "chat", "a") == [[4.0], [1.0]]
     said = capfd.readouterr().err
     assert said.count("x") < 70_000
-    assert "[the rest of what reward prints in this call is not shown]" in said
+    assert "[further output of reward in this call is not shown]" in said
 
 
 def test_a_call_whose_process_dies_is_asked_again_and_how_often_is_told(file, tmp_path):
@@ -172,7 +174,7 @@ def test_where_nothing_but_silence_comes_the_rest_is_not_asked(file):
     found = ask(pool_of(f"{file}:reward"), *["hang"] * 30, seconds=0.1)
     reasons = (
         overtime(0.1),
-        f"was not asked, since each of the calls before it {overtime(0.1)}",
+        f"was not asked, because each of the calls before it {overtime(0.1)}",
     )
     late, unasked = (Failed(reason, FailureKind.TIMEOUT) for reason in reasons)
     assert found[:8] == [late] * 8
@@ -243,7 +245,7 @@ def test_the_slowest_call_is_named_while_it_runs(file):
 
 
 def test_a_column_that_json_cannot_hold_is_told(file):
-    with pytest.raises(UserError, match="a column holds bytes, which cannot be given"):
+    with pytest.raises(UserError, match="a column holds bytes, which cannot be sent"):
         ask(pool_of(f"{file}:reward"), "a", place=b"x")
     assert plain(np.array([1, 2])) == [1, 2]
     assert plain({"b", "a"}) == ["a", "b"]

@@ -6,6 +6,8 @@ import pytest
 from gradus.workers.process import ForkServer, Job, ending
 from tests.workers.processes import gone, needs_proc, running
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def nursery():

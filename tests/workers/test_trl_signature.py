@@ -46,7 +46,7 @@ def test_columns_that_a_function_cannot_do_without():
     assert required(function) == ["gold", "topic"]
     assert required(print) == []
     check_columns(["gold"], ["gold", "x"], "f")
-    with pytest.raises(UserError, match=r'reward function f needs "gold", which the data has not \(columns: golden, x\)'):
+    with pytest.raises(UserError, match=r'reward function f needs "gold", which the data lacks \(columns: golden, x\)'):
         check_columns(["gold"], ["golden", "x"], "f")
 
 
@@ -61,12 +61,12 @@ def test_numbers_are_rewards(value):
     [
         (float("nan"), "returned nan"),
         (-np.inf, "returned -inf"),
-        ("1.0", "returned the text '1.0' for a number"),
-        ([1.0], "returned [1.0] for a number"),
-        (10**400, "for a number"),
-        (1j, "returned 1j for a number"),
-        (object(), "returned <object object> for a number"),  # no address, which a resumed run would tell otherwise
-        ({}, "returned {} for a number"),
+        ("1.0", "returned the text '1.0' instead of a number"),
+        ([1.0], "returned [1.0] instead of a number"),
+        (10**400, "instead of a number"),
+        (1j, "returned 1j instead of a number"),
+        (object(), "returned <object object> instead of a number"),  # no address, which a resumed run would tell otherwise
+        ({}, "returned {} instead of a number"),
     ],
 )
 def test_what_is_no_finite_number_has_failed(value, reason):
@@ -112,7 +112,7 @@ def test_only_what_is_named_is_gathered():
     ("values", "found"),
     [
         ([1.0, None], [1.0, NOT_APPLICABLE]),
-        ((0, "x"), [0.0, Failed("returned the text 'x' for a number")]),
+        ((0, "x"), [0.0, Failed("returned the text 'x' instead of a number")]),
         (np.array([0.5, 1.0]), [0.5, 1.0]),
         (torch.tensor([0.5, 1.0]), [0.5, 1.0]),
         ([1.0], Failed("returned 1 rewards for 2 completions")),

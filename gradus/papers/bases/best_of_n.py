@@ -1,15 +1,15 @@
-"""Best of n, distilled: the policy imitates the best of each group of its own answers, so that one sample comes to be worth n.
+"""Best of n, distilled: the policy imitates the best of each group of its own answers, so that one sample becomes as good as n.
 
 loss = -(1 / number of tokens of the batch) sum over problems, sum_t log pi(y*_t), y* = the answer with the highest reward, the earliest
-of equals. n is the setting's group size. Where no answer of a group is right one of equals is imitated: its gradient is zero in the mean.
+of equals. n is the setting's group size. If all rewards of a group are equal, its first answer is imitated, with a mean gradient of zero.
 
-This recipe is the training form. The form at test time, which moves no weights, is a search: `--search BestOf` samples n answers to
-every problem and keeps the one with the highest reward, `--search Majority` the one that most agree on. It goes with any recipe, and
+This recipe is for training. At test time, without any change of weights, the same is a search: `--search BestOf` samples n answers to
+every problem and keeps the one with the highest reward, `--search Majority` the commonest one. It works with every recipe, and
 evaluation then measures policy and search together.
 
 References: Dong et al., RAFT: Reward rAnked FineTuning for Generative Foundation Model Alignment, arXiv:2304.06767, algorithm 1 (best of
 each prompt's samples, then supervised fine-tuning); best of n at test time: Stiennon et al., arXiv:2009.01325. Ours: one pass over the kept
-answers a step, where the paper trains on them to the end before it samples again.
+answers per step; the paper trains on them to convergence before it samples again.
 """
 
 from gradus.credit.groups import Constant

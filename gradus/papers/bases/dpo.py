@@ -1,14 +1,14 @@
-"""DPO: from pairs of a better and a worse answer, the policy that an optimal KL-regularised policy's reward would explain; no critic, no ratio.
+"""DPO: learns from pairs of a better and a worse answer with a logistic loss on log-ratios to a reference; no critic, reward model or ratio.
 
 loss = mean over pairs of -log sigmoid(beta (h_w - h_l)), h = sum_t log pi(y_t) - log pi_ref(y_t), beta 0.1, pi_ref the model at the start;
 with g = sigmoid(-beta (h_w - h_l)) the gradient of a pair is -beta g (grad log pi(y_w) - grad log pi(y_l)): beta / 2 at the start.
 
-Pairs: a problem that brings `chosen` and `rejected` gives these two (term `given`); for any other the policy samples a group, of which the
-best and the worst by reward are compared (term `sampled`), and a group without a difference is left out. The loss couples all tokens of
-both answers, so a pair is never cut. The first is the paper's setting; sampling pairs as training goes is the on-line form.
+Pairs: a problem with `chosen` and `rejected` gives these two (term `given`). For any other the policy samples a group and its best and worst
+answer by reward are compared (term `sampled`); groups with equal rewards are left out. The loss couples all tokens of both answers, so a
+pair is never split. Given pairs are the paper's setting; pairs sampled during training are the on-line form.
 
 References: Rafailov et al., Direct Preference Optimization: Your Language Model is Secretly a Reward Model, arXiv:2305.18290, eq. 7; on-line
-pairs: Guo et al., arXiv:2402.04792. Ours: best and worst of the group as the pair; where a step mixes both kinds their means add up.
+pairs: Guo et al., arXiv:2402.04792. Ours: best and worst of the group as the pair; in a step with both kinds the two means are added.
 """
 
 from gradus.credit.groups import Constant
@@ -21,7 +21,7 @@ from gradus.types.players import Copy, Player
 
 dpo = reinforce.derive(
     "dpo",
-    "A logistic loss on pairs of a better and a worse answer, given or sampled, against the model at the start.",
+    "A logistic loss on pairs of a better and a worse answer, given or sampled, relative to the start model.",
     rollout=DemonstratedPairs(),
     selection=BestAndWorst(),
     credit=Constant(),

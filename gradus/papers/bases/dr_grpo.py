@@ -1,11 +1,11 @@
-"""Dr. GRPO: GRPO done right; neither a group's deviation nor an answer's length weighs its gradient.
+"""Dr. GRPO (GRPO done right): GRPO without division by the group's deviation or the answer's length.
 
 A_i = R_i - mean R of the group;  loss = 1/N sum_i 1/L sum_t -min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.2) A_i), L one constant for all answers.
 
-Dividing by the deviation favours problems that are nearly always or nearly never solved, dividing by the own length favours short right
-and long wrong answers; without both the gradient is that of the policy-gradient theorem with the group's mean as baseline. No KL term: a
-verifier's reward cannot be hacked by drifting. L scales all gradients alike, which matters only to the clipping of their norm and to plain
-gradient steps. A constant group and a group of one get advantage zero.
+Dividing by the deviation favours problems that are nearly always or nearly never solved. Dividing by the answer's length favours short right
+and long wrong answers. Without both, the gradient is the policy gradient with the group's mean as baseline. No KL term: a verifier's reward
+cannot be exploited by drift. L scales all gradients alike, which matters only for clipping of their norm and for plain gradient steps. A
+constant group and a group of one get advantage zero.
 
 Reference: Liu et al., Understanding R1-Zero-Like Training: A Critical Perspective, arXiv:2503.20783, section 3.2 and listing 1; L is there
 the limit on new tokens, 3,000 in its experiments (`--objective.policy.average.length` sets another; its formula has no L at all, which is
@@ -18,7 +18,7 @@ from gradus.papers.bases.grpo import grpo
 
 dr_grpo = grpo.derive(
     "dr_grpo",
-    "Neither the group's deviation nor the answer's own length weighs the gradient; no KL term.",
+    "No division by the group's deviation or by the answer's length; no KL term.",
     credit=GroupRelative(scale="none"),
     objective__policy__average=ConstantLength(3000),
     objective__kl=None,

@@ -1,12 +1,11 @@
-"""Expert iteration: sample from the current policy, keep what is right and distinct, fine-tune on it, and begin again.
+"""Expert iteration: sample from the current policy, keep right and distinct answers, fine-tune on them, and repeat.
 
-A step is a round: the policy answers the setting's problems `group` times each; of the right answers those with the same equations count
-once; `epochs` passes in `count` mini-batches imitate them, loss = -(1 / number of tokens of the mini-batch) sum sum_t log pi(y_t).
-How many problems a round has is scale: `--prompts`. A round without a right answer moves nothing.
-
-Fine-tuning goes on from the policy as it is. Beginning every round from the start model, so that the rounds improve the data alone, is
-`--update ResetWeights --players.start Player --players.start.model Copy --update.update.epochs 2 --update.update.count 4`; ten answers a
-problem at most: `--selection.count 10`.
+A step is a round: the policy answers the setting's problems `group` times each; right answers with the same equations count once;
+`epochs` passes in `count` mini-batches imitate them, loss = -(1 / number of tokens of the mini-batch) sum sum_t log pi(y_t).
+`--prompts` sets the number of problems per round. A round without a right answer changes no weight.
+Fine-tuning continues from the current policy. To begin every round from the start model, so that rounds improve only the data, use
+`--update ResetWeights --players.start Player --players.start.model Copy --update.update.epochs 2 --update.update.count 4`; for at most
+ten answers per problem use `--selection.count 10`.
 
 References: Anthony et al., Thinking Fast and Slow with Deep Learning and Tree Search, arXiv:1705.08439; for language models Havrilla et al.,
 Teaching Large Language Models to Reason with Reinforcement Learning, arXiv:2403.04642; from the start model, with at most ten answers:

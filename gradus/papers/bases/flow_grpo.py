@@ -1,4 +1,4 @@
-"""Flow-GRPO: GRPO for flow generators. The ODE becomes an SDE with the same marginals, so that every denoising step is a random choice.
+"""Flow-GRPO: GRPO for flow generators. The ODE becomes an SDE with the same marginals, so that every denoising step is random.
 
 From t = 1 (noise) to 0 in T even steps, x_t = (1 - t) x_0 + t e, velocity v = d x_t / d t:
 
@@ -8,8 +8,8 @@ An action is one step: log pi = log N(x'; m, s^2 dt I). A = (r - mean r) / std r
 loss = mean over samples of mean over steps of [-min(rho A, clip(rho, 1 - eps, 1 + eps) A) + beta KL], rho = exp(log pi - log pi_old),
 KL = |m - m_ref|^2 / (2 s^2 dt) in closed form. Training draws with few steps (T = 10), evaluation with the ODE and 40.
 
-Assumes a velocity field for the path above. Limits: a = 0 is the ODE and leaves nothing to learn from (refused); a constant group and a
-group of one get advantage zero. While one update follows a batch, rho is 1 and the clip never binds.
+Assumes a velocity field for the path above. Limits: a = 0 is the ODE, which has no random steps to learn from (refused); a constant group
+and a group of one get advantage zero. With one update per batch rho is 1 and the clip never binds.
 
 Reference: Liu et al., Flow-GRPO: Training Flow Matching Models via Online RL, arXiv:2505.05470, section 4.1 (objective), 4.2
 (SDE, its discretisation, KL), 4.3 (few steps); T = 10, 40 and a = 0.7 of its experiments. beta = 0.04 and eps = 1e-4 are those of the

@@ -1,11 +1,11 @@
-"""GRPO: PPO's clipped ratio without a critic; the advantage is the reward standardised within the group, and a KL term holds the policy.
+"""GRPO: PPO's clipped ratio without a critic. The advantage is the reward standardised within the group; a KL term limits drift.
 
 A_i = (r_i - mean r) / std r;  loss = 1/G sum_i 1/|o_i| sum_t [ -min(rho A, clip(rho, 1 - 0.2, 1 + 0.2) A) + 0.04 k3 ], rho the token ratio,
 k3 = pi_ref/pi - log(pi_ref/pi) - 1 against the model at the start. A constant group and a group of one get advantage zero.
 
 Reference: Shao et al., DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models, arXiv:2402.03300, eq. 3 and 4;
-clip 0.2 as in PPO, one update a batch and beta 0.04 as in section 4.2.
-The deviation is the population's (the paper does not say which). Ours: the reference stays the start model; the paper renews it between
+clip 0.2 as in PPO, one update per batch and beta 0.04 as in section 4.2.
+The deviation is the population's (the paper does not name the kind). Ours: the reference stays the start model; the paper renews it between
 its outer iterations.
 """
 
@@ -18,7 +18,7 @@ from gradus.types.players import Copy, Player
 
 grpo = reinforce.derive(
     "grpo",
-    "The clipped ratio of PPO with rewards standardised within the group in place of a critic, and a KL term.",
+    "PPO's clipped ratio with rewards standardised within the group instead of a critic, and a KL term.",
     credit=GroupRelative(),
     objective__policy__trust=Clip(0.2, 0.2),
     objective__policy__average=SequenceMean(),

@@ -1,13 +1,13 @@
-"""Online DPO: at every step the current policy answers twice, a judge says which answer is better, and the pair is learned by DPO's loss.
+"""Online DPO: at every step the current policy answers twice, a judge says which answer is better, and DPO's loss learns the pair.
 
 loss = mean over pairs of -log sigmoid(beta (h_w - h_l)), h = sum_t log pi(y_t) - log pi_ref(y_t), beta 0.1, pi_ref the model at the start.
 
-Pairs are drawn anew from the policy that learns, so they are never stale; pairs that a problem brings are not looked at. The judge is the
-recipe's reward: the verifier, a reward function, a reward model. A group of G samples gives G / 2 independent pairs of one problem; pairs
-with equal rewards are left out. The base compares the best with the worst of a group instead.
+Pairs are sampled anew from the current policy, so they are never stale; the problems' own pairs are not used. The judge is the recipe's
+reward: the verifier, a reward function, a reward model. A group of G samples gives G / 2 independent pairs of one problem; pairs with equal
+rewards are left out. The base compares the best with the worst of a group instead.
 
 Reference: Guo et al., Direct Language Model Alignment from Online AI Feedback, arXiv:2402.04792, algorithm 1 (loss: eq. 1; beta 0.1). Ours:
-several pairs a problem, and any reward in place of a language model that is asked which answer it prefers.
+several pairs per problem, and any reward in place of a language model that states its preference.
 """
 
 from gradus.papers.bases.dpo import dpo

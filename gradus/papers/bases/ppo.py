@@ -1,17 +1,16 @@
-"""PPO for language models: a critic gives every token an advantage, the ratio is clipped, and a KL penalty stands in the reward.
+"""PPO for language models: a critic gives every token an advantage, the ratio is clipped, and the reward includes a KL penalty.
 
 r_t = [t last] R - 0.02 (log pi(a_t) - log pi_ref(a_t)), both as sampled;  d_t = r_t + gamma V_{t+1} - V_t, V after the last token 0;
 A_t = sum_k (gamma lam)^k d_{t+k}, gamma 1, lam 0.95, then whitened over all tokens of the batch; returns A_t + V_t before whitening;
 policy loss = mean over tokens of -min(rho A, clip(rho, 0.8, 1.2) A), rho = pi / pi_old;
 value loss = mean over tokens of 1/2 max((V - R_t)^2, (V_old + clamp(V - V_old, -0.2, 0.2) - R_t)^2).
 
-The critic is a player of its own: a copy of the policy's network with a scalar head, which learns from the policy's trajectories. Four
-epochs over the batch. A completion that was cut at its limit is treated as finished, like one that ended by itself. A constant batch
-whitens to advantage zero.
+The critic is its own player: a copy of the policy's network with a scalar head, trained on the policy's trajectories. Four epochs over the
+batch. An answer cut at its limit is treated as finished. A constant batch gets advantage zero from whitening.
 
 References: Schulman et al., Proximal Policy Optimization Algorithms, arXiv:1707.06347, eq. 7 and 9; GAE: arXiv:1506.02438, eq. 16; the KL
 penalty in the reward: Ziegler et al., arXiv:1909.08593, eq. 2, with its clip ranges, lam, four epochs and whitening; coefficient 0.02 and
-gamma 1: Ouyang et al., arXiv:2203.02155, appendix C. Ours: the critic starts from the policy (a reward model is not there to start from),
+gamma 1: Ouyang et al., arXiv:2203.02155, appendix C. Ours: the critic starts from the policy (there is no reward model to start from),
 has the policy's learning rate, and its clipped loss follows the code released with PPO.
 """
 

@@ -1,6 +1,6 @@
-"""REINFORCE: the policy-gradient theorem as it stands, with the batch's mean reward as baseline.
+"""REINFORCE: the plain policy gradient, with the batch's mean reward as baseline.
 
-gradient = mean over trajectories of sum_t (R - b) grad log pi(a_t), b = mean reward of the batch; one update a batch, no ratio to clip.
+gradient = mean over trajectories of sum_t (R - b) grad log pi(a_t), b = mean reward of the batch; one update per batch, no ratio to clip.
 
 Reference: Williams, Simple statistical gradient-following algorithms for connectionist reinforcement learning, Machine Learning 8, 1992.
 Ours: the baseline (the paper leaves it open) and AdamW in place of plain gradient ascent.
@@ -23,7 +23,7 @@ from gradus.updates.optimizers import AdamW
 
 reinforce = Recipe(
     key="reinforce",
-    about="The policy gradient as it stands: every token weighed by the trajectory's reward less the batch's mean.",
+    about="The plain policy gradient: every token is weighted by the trajectory's reward minus the batch's mean.",
     curriculum=ShuffledEpochs(),
     rollout=Auto(),
     reward=Verified(),

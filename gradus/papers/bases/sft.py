@@ -1,10 +1,10 @@
-"""SFT: supervised fine-tuning on the worked solutions that problems bring; nothing is sampled and nothing is judged.
+"""SFT: supervised fine-tuning on the problems' worked solutions, without sampling or judging.
 
 loss = -(1 / number of tokens of the batch) sum over solutions, sum_t log pi(y_t | prompt, y_<t); the end token counts, the prompt does not.
 
-A step has as many solutions as a sampling recipe has samples (prompts times group), each of another problem. Where the task is played in
-an environment the demonstrated episode is imitated, its actions alone. The reward that the metrics show is 1 for every demonstration;
-what the policy can do is measured by evaluation, where it acts by itself.
+A step has as many solutions as a sampling recipe has samples (prompts times group), each of another problem. For a task with an environment
+the actions of the demonstrated episode are imitated. The reward in the metrics is 1 for every demonstration; evaluation, in which the
+policy acts itself, measures its ability.
 
 Reference: Ouyang et al., Training language models to follow instructions with human feedback, arXiv:2203.02155, section 3.5 (step 1).
 Ours: tokens of the whole batch count alike (averaging by solution: `objective.imitation.average SequenceMean`).
@@ -19,7 +19,7 @@ from gradus.types import Frozen
 
 sft = reinforce.derive(
     "sft",
-    "Maximum likelihood of worked solutions; nothing is sampled.",
+    "Maximum likelihood of worked solutions, without sampling.",
     curriculum=Once(),
     rollout=Demonstrations(),
     credit=Constant(),

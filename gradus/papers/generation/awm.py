@@ -1,4 +1,4 @@
-"""AWM: the pre-training loss itself as the policy gradient. A finished sample's flow-matching error, weighted by its advantage.
+"""AWM: the pre-training loss as the policy gradient. A finished sample's flow-matching error, weighted by its advantage.
 
 A = clip(group advantage, -5, 5) / 5. For each sample x_0, `draws` pairs (t, e), t stratified: x_t = (1 - t) x_0 + t e and
 
@@ -7,15 +7,15 @@ A = clip(group advantage, -5, 5) / 5. For each sample x_0, `draws` pairs (t, e),
 
 with rho = exp(lp - lp_old) for each pair, lp_old under the weights before the update at the same pair, and both squares means over
 dimensions. v_ema: a moving average of the policy whose decay after n updates is min(0.3, 0.001 n). Positive A is flow matching on x_0,
-negative A un-learns it. Any sampler will do, random or not; only x_0 is kept, so what is stored does not grow with the sampler's steps.
+negative A un-learns it. Every sampler works, random or not; only x_0 is kept, so storage does not grow with the sampler's steps.
 
 Differs from flow_grpo: no log-probabilities and no steps; the term above in place of the ratio of steps, the KL in velocity form, a second
-such term to the average, bounded advantages, 14 steps of the ODE. Limits: rho is 1 and its clip never binds while one update follows a
-batch; A = 1 throughout with `Weighted(0)` and no further terms is plain flow matching; A = 0 gives no gradient from the policy term.
+such term to the average, bounded advantages, 14 steps of the ODE. Limits: with one update per batch rho is 1 and its clip never binds;
+A = 1 throughout with `Weighted(0)` and no further terms is plain flow matching; A = 0 gives no gradient from the policy term.
 
 Reference: Xue et al., Advantage Weighted Matching: Aligning RL with Pretraining in Diffusion Models, arXiv:2509.25050; the numbers, the
 power 0.25 with its floor of 1e-10, the rise of the decay and the bound of the advantage are those of the released code. Ours: t is
-continuous and stratified over (0, 1) for each sample (the release draws from its sampler's grid, one set of times a micro-batch), the
+continuous and stratified over (0, 1) for each sample (the release draws from its sampler's grid, one set of times per micro-batch), the
 pairs of a sample stay the same in further updates on its batch, Euler steps in place of a higher-order solver, and std is the group's.
 """
 
@@ -29,7 +29,7 @@ from gradus.types.samplers import Ode
 
 awm = flow_grpo.derive(
     "awm",
-    "Flow matching on the finished samples, weighted by their advantage, in place of the policy gradient of the sampler's steps.",
+    "Flow matching on finished samples, weighted by their advantage, instead of the policy gradient of the sampler's steps.",
     family="generation",
     rollout__sampler=Ode(14),
     rollout__keep="sample",

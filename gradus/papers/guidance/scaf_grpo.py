@@ -1,18 +1,18 @@
-"""Scaf-GRPO: where all answers to a problem are wrong, hints are put into the prompt from abstract to concrete, and the answer that the
-smallest sufficient hint brought takes the place of one wrong answer, so that the group has a gradient again.
+"""Scaf-GRPO: if all answers to a problem are wrong, hints from abstract to concrete are added to the prompt. The right answer with the
+smallest sufficient hint replaces one wrong answer, so that the group has a gradient.
 
-Three kinds of hint, knowledge, planning, solution, each in 4 parts: levels 1-4, 5-8, 9-12; a level shows its kind's parts up to there. For
+Three kinds of hint, knowledge, planning, solution, each in 4 parts: levels 1-4, 5-8, 9-12; a level shows its kind's parts so far. For
 a group without a right answer one answer is sampled at every level; l* = the lowest level whose answer is right. It replaces the group's
-first wrong answer, and A = (r - mean r) / std r, the clipped ratio and no KL term follow over the group as it now is. The replacing answer
-stands under the prompt that it was sampled from, the hinted one, so its ratio is that of any other sample: 1 before the first update.
+first wrong answer, and A = (r - mean r) / std r, the clipped ratio and no KL term follow over the new group. The replacing answer
+keeps the hinted prompt that it was sampled from, so its ratio is that of any other sample: 1 before the first update.
 
-Where no level helps the group stays as it is, with advantage zero. During the first 15 % of training nothing is hinted: answers may still
-fail for their form alone. Evaluation never sees a hint. An answer whose reward failed is neither right nor replaced. Metrics: hints/<kind>,
-the share of the hard problems that this kind was the first to solve.
+If no level gives a right answer the group is unchanged, with advantage zero. The first 15 % of training has no hints, because answers may
+still fail for their form only. Evaluation has no hints. An answer whose reward failed is neither right nor replaced. Metrics: hints/<kind>,
+the share of the hard problems first solved with this kind.
 
 Reference: Zhang et al., Scaf-GRPO: Scaffolded Group Relative Policy Optimization for Enhancing LLM Reasoning, arXiv:2510.19807, with its
-exemption of 15 %, three kinds and four parts. Ours: all levels are sampled at once, where climbing would stop at l* (every draw has its own
-key, so l* and its answer are the same); the words "hint:" before the text; "wrong" is what the task's verifier does not give full marks.
+exemption of 15 %, three kinds and four parts. Ours: all levels are sampled at once, where climbing would stop at l* (every sample has its own
+key, so l* and its answer are the same); the words "hint:" before the text; "wrong" means less than full marks from the task's verifier.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from gradus.types.parts import Rollout, World
 
 @dataclass(frozen=True)
 class Scaffold:
-    """Repairs groups without a right answer by the answer to the smallest hint that is enough."""
+    """Replaces a wrong answer in groups without a right one by the right answer with the smallest sufficient hint."""
 
-    rollout: Rollout = Auto()  # gives one judged group a request
+    rollout: Rollout = Auto()  # gives one judged group per request
     exempt: float = 0.15  # share of training, from its start, without hints; 1: never any
     kinds: tuple[str, ...] = ("knowledge", "planning", "solution")  # from abstract to concrete
-    form: str = "hint: {}"  # the line put under the prompt; {} is the hint
-    asks_right: ClassVar[str] = "Auto"  # what to take where no answer is marked as right
+    form: str = "hint: {}"  # the line added below the prompt; {} is the hint
+    asks_right: ClassVar[str] = "Auto"  # the part to use instead if no answer is marked as right
 
     def __post_init__(self) -> None:
         if not 0 <= self.exempt <= 1:
@@ -49,7 +49,7 @@ class Scaffold:
         return getattr(self.rollout, "test", self.rollout)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group a request, in the order of the requests. Raises UserError for a hard problem without hints."""
+        """One judged group per request, in order. Raises UserError if a hard problem has no hints."""
         groups = await rolled(self.rollout, requests, world)
         if world.progress < self.exempt:
             return groups
@@ -65,9 +65,9 @@ class Scaffold:
 
 
 def repaired(group: Group, tried: Sequence[tuple[Hint, Group]]) -> tuple[Group, Hint | None]:
-    """The group with its first wrong answer replaced by the right one of the lowest level, and that level's hint; as it was where none is right.
+    """The group with its first wrong answer replaced by the right one of the lowest level, and that level's hint; unchanged if none is right.
 
-    `tried`: an answer at every level, from the lowest. `pool` holds the rewards of all of them.
+    `tried`: one answer per level, from the lowest. `pool` holds the rewards of all of them.
     """
     pool = (*group.pool, *(reward for _, answer in tried for reward in answer.pool))
     for hint, answer in tried:
@@ -79,7 +79,7 @@ def repaired(group: Group, tried: Sequence[tuple[Hint, Group]]) -> tuple[Group, 
 
 
 def marked(trajectory: Trajectory, hint: Hint) -> Trajectory:
-    """The trajectory with the hint that brought it in its links."""
+    """The trajectory with its hint in its links."""
     return trajectory.but(links=Frozen({**trajectory.links, "hint": hint.level, "hint_kind": hint.kind}))
 
 
@@ -89,7 +89,7 @@ def _with(trajectories: tuple[Trajectory, ...], at: int, new: Trajectory) -> tup
 
 scaf_grpo = grpo.derive(
     "scaf_grpo",
-    "Groups without a right answer are repaired by the answer to the smallest hint that is enough.",
+    "In groups without a right answer, the right answer with the smallest sufficient hint replaces a wrong one.",
     family="guidance",
     rollout=Scaffold(),
     objective__kl=None,

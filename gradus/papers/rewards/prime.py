@@ -1,14 +1,13 @@
-"""PRIME: a process reward model that needs only outcome labels, trained online beside the policy, gives every token a reward of its own.
+"""PRIME: a process reward model trained online, from outcome labels only, gives every token its own reward.
 
-r_t = beta (log pi_prm(y_t) - log pi_ref(y_t)), beta 0.05, with the process model as it is before the step's update, all divided by the
-largest |sum_{s >= t} r_s| of the batch. Both sources are compared leave-one-out within the group and added, then whitened over the batch:
+r_t = beta (log pi_prm(y_t) - log pi_ref(y_t)), beta 0.05, with the process model before the step's update, all divided by the
+largest |sum_{s >= t} r_s| of the batch. Both advantages are leave-one-out within the group; their sum is whitened over the batch:
     process_t = sum_{s >= t} (r_s - b_i), b_i = mean over the other answers of their mean r;   outcome_i = o_i - mean of the others' o;
     A_t = process_coef * process_t + outcome_i.
 Process model: loss = mean over answers of BCE(sigmoid(beta sum_t (log pi_prm - log pi_ref)), o). Policy: PPO's clip, mean over tokens, no KL,
-no critic. Only groups with accuracy in [0.2, 0.8] enter either update. A group of one has no others and gets advantage zero before whitening.
+no critic. Only groups with accuracy in [0.2, 0.8] enter either update. A group of one gets advantage zero before whitening.
 
-Assumes that the outcome o lies in [0, 1]. The process model starts as the policy and so does the reference: every process reward is zero
-in the first step.
+Assumes that the outcome o lies in [0, 1]. Process model and reference start as the policy, so every process reward is zero in the first step.
 
 References: Cui et al., Process Reinforcement through Implicit Rewards, arXiv:2502.01456, algorithm 1; implicit rewards: Yuan et al.,
 arXiv:2412.01981. Division by the largest return, and scoring before the update, as in the released code, whose centring
@@ -42,7 +41,7 @@ from gradus.types.tally import Tally, check_same_shape, tally
 
 
 def process_advantages(rewards: Sequence[np.ndarray], *, gamma: float) -> list[np.ndarray]:
-    """Token rewards of a group, each centred by the mean over the other answers of their mean, summed (discounted) to the end; [A_i] each.
+    """Token rewards of a group, each minus the mean over the other answers of their mean, then summed (discounted) to the end; [A_i] each.
 
     Zeros for a group of one.
     """
@@ -54,19 +53,19 @@ def process_advantages(rewards: Sequence[np.ndarray], *, gamma: float) -> list[n
 
 
 def bounded(rewards: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """All rewards divided by the largest absolute sum from any token to the end of its answer; zeros stay zeros."""
+    """All rewards divided by the largest absolute sum from any token to the end of its answer; all-zero rewards are unchanged."""
     largest = max((float(np.abs(discounted(r, gamma=1.0)).max()) for r in rewards), default=0.0)
     return [r / largest if largest > 0 else r for r in rewards]
 
 
 @dataclass(frozen=True)
 class ImplicitProcess:
-    """Leave-one-out advantage of the outcome plus that of the implicit process rewards."""
+    """The leave-one-out advantage of the outcome plus that of the implicit process rewards."""
 
     beta: float = 0.05
     gamma: float = 1.0
     process_coef: float = 1.0
-    bound: bool = True  # process rewards divided by the batch's largest absolute return
+    bound: bool = True  # divide process rewards by the batch's largest absolute return
     whitened: bool = True  # over all tokens of the batch
     model: str = "prm"
     reference: str = "reference"
@@ -91,7 +90,7 @@ class ImplicitProcess:
 
 
 def outcome_losses(log_ratios: Tensor, outcomes: Tensor, *, beta: float) -> Tensor:
-    """Cross-entropy an answer of sigmoid(beta log_ratio) against its outcome.
+    """Per answer the cross-entropy of sigmoid(beta log_ratio) with its outcome.
 
     Args: log_ratios [N]: sum over the answer of log pi_prm - log pi_ref, nats, with gradient; outcomes [N] in [0, 1].  Returns: [N].
     """
@@ -101,7 +100,7 @@ def outcome_losses(log_ratios: Tensor, outcomes: Tensor, *, beta: float) -> Tens
 
 @dataclass(frozen=True)
 class Outcome:
-    """The process model's loss: mean over answers of the cross-entropy of its summed log-ratio against the answer's reward."""
+    """The process model's loss: mean over answers of the cross-entropy between its summed log-ratio and the answer's reward."""
 
     beta: float = 0.05
     reference: str = "reference"
@@ -134,7 +133,7 @@ def outcome_of(reward: float) -> float:
 
 prime = rloo.derive(
     "prime",
-    "A process reward model trained online on outcomes alone gives every token a reward.",
+    "A process reward model, trained online from outcomes only, gives every token a reward.",
     family="rewards",
     selection=MeanReward(0.2, 0.8),
     credit=ImplicitProcess(),

@@ -1,5 +1,5 @@
-"""Delethink: thinking in chunks of fixed size. At a chunk's end the context is reset to the question and the last tokens, and the policy
-learns to leave in these what it needs; state and memory stay constant while thinking grows.
+"""Delethink: thinking in chunks of fixed size. At the end of a chunk the context is reset to the question and the last tokens, and the policy
+learns to put the needed information there; state and memory stay constant while thinking grows.
 
 Chunk 1: y_1 ~ pi(. | q), up to C tokens; chunk l > 1: y_l ~ pi(. | q + carried m tokens), up to C - m; it ends when a chunk ends by itself
 or after I chunks. Budget C + (I - 1)(C - m). The m tokens are the first h of the trace, which hold the plan, and its last m - h. The whole
@@ -7,9 +7,9 @@ trace is verified; one that never ended earns 0. All chunks of trace g share A_g
 
     loss = 1/G sum_g 1/len_g sum_l sum_t -min(pi_old / pi_behaviour, 2) min(rho A_g, clip(rho, 1 - 0.2, 1 + 0.2) A_g)
 
-len_g counts the tokens that were sampled in the trace; what is carried is prompt and has no loss. No KL term. A trace that ends within its
-first chunk is an ordinary answer; with I = 1, no weight and the plain verifier it is GRPO without KL. Where C is not 2 m the tail is that
-of the trace, which may reach back beyond the last chunk. More chunks in evaluation: `--rollout.at_test 16`.
+len_g counts the tokens sampled in the trace; carried tokens are prompt and have no loss. No KL term. A trace that ends within its
+first chunk is an ordinary answer; with I = 1, no weight and the plain verifier the method is GRPO without KL. If C is not 2 m the tail is
+that of the trace, which may reach back beyond the last chunk. More chunks in evaluation: `--rollout.at_test 16`.
 
 Reference: Aghajohari et al., The Markovian Thinker: Architecture-Agnostic Linear Scaling of Reasoning, arXiv:2510.06557: trace and
 objective of Delethink; C = 8192, m = C / 2, h = 100, I = 5, the defaults of `Chunked`, and the cap of 2 on the correction between engine
@@ -25,7 +25,7 @@ from gradus.rollouts.chunked import Chunked
 
 delethink = grpo.derive(
     "delethink",
-    "Thinking in chunks: at a chunk's end the context is reset to the question and the last tokens, so memory stays constant.",
+    "Thinking in chunks: at the end of a chunk the context is reset to the question and the last tokens, so memory stays constant.",
     family="thinking",
     rollout=Chunked(size=48, carry=24, head=0, limit=8),
     reward=Verified() * Finished(),

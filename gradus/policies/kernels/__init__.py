@@ -1,7 +1,7 @@
-"""Compiled pieces of a decoding step and of the update (*.c), where they were built and the machine can run them.
+"""Compiled kernels of a decoding step and of the update (*.c), if they were built and the machine can run them.
 
-They are built when Gradus is installed from source on a machine with a C compiler, for three generations of processors; the best one that
-the processor understands is loaded at first use. Without them everything runs on PyTorch's own operations, more slowly.
+They are built when Gradus is installed from source on a machine with a C compiler, for three generations of processors; the newest one that
+the processor supports is loaded at first use. Without them PyTorch's own operations are used, more slowly.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 
 from gradus.types import UserError
 
-GENERATIONS = {"AVX512": ("v4", "v3", "base"), "AVX2": ("v3", "base")}  # by what PyTorch calls the processor's abilities
+GENERATIONS = {"AVX512": ("v4", "v3", "base"), "AVX2": ("v3", "base")}  # keys: PyTorch's names of CPU capabilities
 WIDE, FOUR = 16, 4  # as in rows.h
 
 
 def whole(length: int) -> int:
-    """A length in whole vectors, or places in whole blocks of keys."""
+    """A length rounded up to whole vectors, or places to whole blocks of keys."""
     return -(-length // WIDE) * WIDE
 
 
@@ -55,7 +55,7 @@ class BackOf(Structure):
 
 @lru_cache
 def kernels() -> ctypes.CDLL | None:
-    """The library, or None where none was built for this machine. Raises: UserError where it was built from another source."""
+    """The library, or None if none was built for this machine. Raises: UserError if it was built from another source."""
     best = generation()
     if best is None:
         return None
@@ -65,7 +65,7 @@ def kernels() -> ctypes.CDLL | None:
 
 
 def generation() -> str | None:
-    """The best that was built for a processor like this one."""
+    """The newest generation that was built and fits this processor; None if there is none."""
     return next((g for g in GENERATIONS.get(torch.backends.cpu.get_cpu_capability(), ("base",)) if _file(g) is not None), None)
 
 
@@ -75,9 +75,9 @@ def _file(generation: str) -> str | None:
 
 
 def checked(library: ctypes.CDLL, where: str) -> ctypes.CDLL:
-    """The library with its functions declared. Raises: UserError where it was built from other sources."""
+    """The library with its functions declared. Raises: UserError if it was built from other sources."""
     folder = Path(__file__).parent
-    sources = sorted([*folder.glob("*.c"), *folder.glob("*.h")])  # not there in a package that was built elsewhere
+    sources = sorted([*folder.glob("*.c"), *folder.glob("*.h")])  # empty in a package without its sources
     if sources and c_uint32.in_dll(library, "gradus_source").value != zlib.crc32(b"".join(s.read_bytes() for s in sources)):
         raise UserError(f"{where} was not built from the sources in {folder}; install Gradus again (`make install`, or pip install)")
     p, n, f, i = c_void_p, c_int64, c_float, c_int

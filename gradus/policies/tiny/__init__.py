@@ -12,7 +12,7 @@ MADE_FOR: dict[str, dict[str, int]] = {
     "formal": {"logic": 2, "sat": 2, "graphs": 2},
     "words": {"classification": 2, "multiple_choice": 2, "instructions": 2, "keychain": 2, "translation": 2},
 }
-"""The tasks that each model can begin to solve, and at which level; `base` also plays the small environments."""
+"""The tasks, with levels, that each model can begin to solve; `base` also plays the small environments."""
 
 SOLVES: dict[str, tuple[float, float]] = {
     "string_ops": (0.394, 0.934),
@@ -36,7 +36,7 @@ SOLVES: dict[str, tuple[float, float]] = {
 
 
 def folder(name: str = "base") -> Path:
-    """The folder of a built-in model. Raises UserError for an unknown one, naming the nearest."""
+    """The folder of a built-in model. Raises UserError with the nearest name if it is unknown."""
     here = Path(__file__).parent
     known = sorted(p.parent.name for p in here.glob("*/config.json"))
     if name not in known:
@@ -45,13 +45,13 @@ def folder(name: str = "base") -> Path:
 
 
 def folder_for(task: str | None) -> Path:
-    """The folder of the model that was made for a task; for a mixture the one for its first task; `base` for any other and for none."""
+    """The folder of the model made for a task; for a mixture that of its first task; `base` for any other task and for None."""
     first = (task or "").partition(",")[0].partition(":")[0]
     return folder(next((model for model, tasks in MADE_FOR.items() if first in tasks), "base"))
 
 
 def beyond(task: str, level: int | None) -> str | None:
-    """A sentence where a task is asked for at a level above the one that its built-in model was made for; None elsewhere."""
+    """A warning if a task's level is above that of its built-in model; else None."""
     made = next((tasks[task] for tasks in MADE_FOR.values() if task in tasks), None)
     if made is None or level is None or level <= made:
         return None

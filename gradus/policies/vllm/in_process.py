@@ -1,4 +1,4 @@
-"""vLLM in this process: the same requests as to a server, without one. Tested against a simulated package only."""
+"""vLLM in this process, with the same requests as to a server. Tested only with a simulated package."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gradus.types.players import VLLM
 
 
 class InProcess:
-    """vLLM's `LLM`, made from the first weights that it is given."""
+    """vLLM's `LLM`, created with the first weights that it gets."""
 
     where = "vLLM"
-    longest: int | None = None  # it is started with the model's own length
+    longest: int | None = None  # the model's own limit
     retries = 2
 
     def __init__(self, spec: VLLM) -> None:
-        """Raises UserError where the package is missing."""
+        """Raises UserError if the package is missing."""
         try:
             import vllm
         except ImportError:
@@ -39,13 +39,13 @@ class InProcess:
                     gpu_memory_utilization=self.spec.memory,
                     tensor_parallel_size=self.spec.gpus,
                     logprobs_mode="processed_logprobs",
-                    generation_config="vllm",  # no settings of the model's own beside those that are asked for
+                    generation_config="vllm",  # ignores the model's own sampling settings
                     trust_remote_code=False,
                 )
             else:
                 self._llm.collective_rpc("reload_weights", kwargs={"weights_path": str(folder)})
                 self._llm.reset_prefix_cache()
-        except Exception as error:  # the package raises errors of many libraries
+        except Exception as error:  # the package raises the errors of many libraries
             reason = " ".join(str(error).split())[:300] or type(error).__name__
             raise UserError(
                 f"vLLM cannot load the weights in {folder}: {reason}; take vLLM 0.16 or newer, or a smaller engine.memory"

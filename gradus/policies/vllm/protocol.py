@@ -9,17 +9,17 @@ from typing import Literal, Protocol
 
 from gradus.policies.engine import Job
 
-PAUSE = 0.5  # seconds before the first repetition; doubled at each
-LEAST_TEMPERATURE = 0.01  # vLLM raises what lies between 0 and this
+PAUSE = 0.5  # seconds before the first retry; doubled at each
+LEAST_TEMPERATURE = 0.01  # vLLM raises temperatures between 0 and this
 
 
 class Lost(Exception):
-    """The server went away while it was asked: whatever it says next may come from other weights."""
+    """The connection to the server was lost during a request: later answers may come from other weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What vLLM says to one request: new tokens, their log-probabilities (None: it gave none), and why it ended, in its own words."""
+    """vLLM's answer to one request: new tokens, their log-probabilities (None: not given), and its finish reason."""
 
     tokens: Sequence[int]
     logprobs: Sequence[float] | None
@@ -27,29 +27,29 @@ class Answer:
 
 
 class Sampler(Protocol):
-    """vLLM, wherever it runs."""
+    """The interface of vLLM, in this process or on a server."""
 
-    where: str  # in words, for messages
-    longest: int | None  # tokens a sequence; None: the model's own limit
+    where: str  # its name in messages
+    longest: int | None  # tokens per sequence; None: the model's own limit
     retries: int
 
     def load(self, folder: Path, label: str) -> None:
-        """Puts the weights of a model folder in place, under a name. Raises UserError where it does not, Lost where nobody answers."""
+        """Loads the weights of a model folder, under a name. Raises UserError if that fails, Lost if the server does not answer."""
         ...
 
     def holds(self, label: str) -> bool:
-        """Whether the weights of this name are still in place, as far as can be known."""
+        """Whether the weights of this name are still loaded, as far as it is known."""
         ...
 
     def sample(self, jobs: Sequence[Job], rooms: Sequence[int], ends: Sequence[int], label: str | None) -> list[Answer | None]:
-        """An answer to each job of at most `rooms` new tokens; None where the request was aborted. Raises Lost."""
+        """An answer of at most `rooms` new tokens per job; None if the request was aborted. Raises Lost."""
         ...
 
     def mode(self, token: int) -> Literal["raw", "processed"]:
-        """Whether log-probabilities are those before temperature and truncation, or after. `token`: any that can begin a prompt."""
+        """Whether log-probabilities are before ("raw") or after ("processed") temperature and truncation. `token`: any valid start of a prompt."""
         ...
 
 
 def seed_of(key: int) -> int:
-    """The 63 bits of a job's key that vLLM takes as a seed."""
+    """The 63 bits of a job's key that vLLM uses as seed."""
     return key & (2**63 - 1)

@@ -1,9 +1,9 @@
-"""Samples from vLLM in the name of a language model: in this process or from a server. Tested against simulated answers only.
+"""Sampling of a language model by vLLM: in this process or on a server. Tested only with simulated answers.
 
-The model itself stays here, is trained here and scores here; what it has learned is written as safetensors before the first sample after an
-update, and vLLM is told to read it. Every token carries the version of the weights that were in place from before its request until after
-its answer: a round of requests during which they may have changed is thrown away and sampled again. vLLM's draws depend on the company that
-a request has, so such runs do not repeat to the bit.
+The model itself stays in this process for training and scoring; before the first sample after an update its weights are written as
+safetensors, and vLLM reads them. Every token has the version of the weights that were loaded from before its request until after its
+answer: a round of requests during which they may have changed is discarded and sampled again. vLLM's draws depend on the other
+requests, so such runs are not reproducible bit by bit.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ COMPARED = 64  # tokens whose log-probabilities are compared with the model's ow
 
 
 class Served:
-    """A language model that is sampled by vLLM. All else is the model's own."""
+    """A language model sampled by vLLM. All other methods are the model's own."""
 
     def __init__(self, model: LanguageModel, sampler: Sampler, *, moves: bool, tolerance: float, folder: str | None = None) -> None:
-        """`moves`: its weights change, or may differ from those that vLLM was started with; `folder`: where they are written."""
+        """`moves`: its weights change, or may differ from those vLLM was started with; `folder`: the place for written weights."""
         self.model, self.sampler, self.moves, self.tolerance = model, sampler, moves, tolerance
-        self._lock = threading.Lock()  # weights never change under a request
-        self._held: tuple[int, str] | None = None  # version and name of the weights in place
-        self._agreed: int | None = None  # version of which samples were compared
+        self._lock = threading.Lock()  # weights do not change during a request
+        self._held: tuple[int, str] | None = None  # version and name of the loaded weights
+        self._agreed: int | None = None  # version whose log-probabilities were compared
         self._mode: Literal["raw", "processed"] | None = None
         self._loads, self._token = 0, uuid.uuid4().hex[:12]
         self._temporary = tempfile.TemporaryDirectory(prefix="gradus-weights-") if moves and folder is None else None
@@ -50,16 +50,16 @@ class Served:
 
     @property
     def context_length(self) -> int:
-        """The longest sequence that both can hold, tokens."""
+        """The longest sequence that model and vLLM both support, tokens."""
         return min(self.model.context_length, self.sampler.longest or self.model.context_length)
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """A sampled context for each, in order; its parent is the context that it goes on from. Raises UserError where vLLM fails."""
+        """One sampled context per request, in order; its parent is the context that it continues. Raises UserError if vLLM fails."""
         if not asked:
             return []
         versions = {a.version for a in asked}
         if len(versions) > 1:
-            raise ValueError(f"samples of weights {sorted(versions)} were asked for at once; there is one copy of them")
+            raise ValueError(f"one call requests samples of weights {sorted(versions)}; only one version can be loaded")
         jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
         rooms = [self._room(job) for job in jobs]
         with self._lock:
@@ -80,7 +80,7 @@ class Served:
         return min(job.sampling.max_tokens, limit - len(job.prefix))
 
     def _answered(self, jobs: Sequence[Job], rooms: Sequence[int], version: int) -> list[Answer]:
-        """Answers under the weights of one version. A round in which they may have changed counts for nothing."""
+        """Answers under the weights of one version. A round in which they may have changed is discarded."""
         done: dict[int, Answer] = {}
         ends = self.model.end_tokens
         reason = "requests were aborted"
@@ -93,17 +93,17 @@ class Served:
                 label = self._bring(version) if self.moves else None
                 found = self.sampler.sample([jobs[i] for i in left], [rooms[i] for i in left], ends, label)
                 if label is not None and not self.sampler.holds(label):
-                    raise Lost("somebody else has changed its weights meanwhile")
+                    raise Lost("its weights were changed by another program in the meantime")
             except Lost as lost:
                 self._held, self._agreed, reason = None, None, str(lost)
                 continue
             done |= {i: answer for i, answer in zip(left, found, strict=True) if answer is not None}
             if len(done) == len(jobs):
                 return [done[i] for i in range(len(jobs))]
-        raise UserError(f"{self.sampler.where} gave no whole answer in {self.sampler.retries + 1} attempts: {reason}; see that it runs")
+        raise UserError(f"{self.sampler.where} gave no complete answer in {self.sampler.retries + 1} attempts: {reason}; check that it runs")
 
     def _bring(self, version: int) -> str:
-        """The weights of this version are in place when this returns, under the name that it returns."""
+        """Loads the weights of this version and returns their name."""
         if self._held is not None and self._held[0] == version:
             return self._held[1]
         self._held = self._agreed = None
@@ -113,7 +113,7 @@ class Served:
         target = self._folder if in_place else self._folder / label
         if in_place and self.model.folder.source and Path(self.model.folder.source).resolve() == target.resolve():
             raise UserError(f"players.*.engine.folder is {target}, the model that is trained from: it would be overwritten; copy it first")
-        replace(self.model, head=None).save(target)  # vLLM takes every safetensors file of a folder for the model's
+        replace(self.model, head=None).save(target)  # without the head: vLLM reads every safetensors file of a folder as the model's
         self.sampler.load(target, label)
         for old in self._folder.glob(f"{self._token}-*"):
             if old != target:
@@ -122,7 +122,7 @@ class Served:
         return label
 
     def _check_logprobs(self, sampling: Sampling, token: int) -> None:
-        """Raises UserError where vLLM's log-probabilities are not those of the full tempered distribution."""
+        """Raises UserError if vLLM's log-probabilities are not those of the full tempered distribution."""
         whole = sampling.top_k == 0 and sampling.top_p == 1.0 and sampling.min_p == 0.0
         if 0 < sampling.temperature < LEAST_TEMPERATURE:
             raise UserError(f"temperature is {sampling.temperature}; vLLM samples at 0 (greedy) or from {LEAST_TEMPERATURE} on")
@@ -146,7 +146,7 @@ class Served:
         return int(config) if config is not None else None
 
     def _compare(self, contexts: Sequence[Context]) -> None:
-        """Raises UserError where vLLM's log-probabilities of some samples are far from the model's own: it serves something else."""
+        """Raises UserError if vLLM's log-probabilities of some samples are far from the model's own: its weights or settings differ."""
         version = int(contexts[0].versions[0]) if contexts and contexts[0].versions is not None else None
         if version is None or version == self._agreed:
             return
@@ -162,15 +162,15 @@ class Served:
         apart = float(np.abs(own - theirs).mean())
         if not apart <= self.tolerance:
             raise UserError(
-                f"log-probabilities of {self.sampler.where} are {apart:.2f} nats a token from the model's own, more than the {self.tolerance:g} "
+                f"log-probabilities of {self.sampler.where} differ by {apart:.2f} nats per token from the model's own, more than the {self.tolerance:g} "
                 "allowed: it serves other weights, or gives other log-probabilities (--logprobs-mode); start it with this model, or set "
-                "players.*.engine.tolerance where it is quantised"
+                "players.*.engine.tolerance if it is quantised"
             )
         self._agreed = version
 
 
 def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Served:
-    """The model sampled by vLLM as the specification says. Raises UserError where vLLM, or its server, is not there or does not fit."""
+    """The model sampled by vLLM as specified. Raises UserError if vLLM or its server is missing or does not fit."""
     if not isinstance(model, LanguageModel):
         raise UserError(
             f"players.{name}.engine is {type(spec).__name__}, which samples language models only; set --players.{name}.engine none"
@@ -189,7 +189,7 @@ def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Se
 
 
 def checked(answer: Answer, job: Job, room: int, ends: Collection[int], vocabulary: int | None) -> Sampled:
-    """The answer as the engine would give it. Raises UserError for one that no sampling of this model can have given."""
+    """The answer in the engine's form. Raises UserError if this model's sampling cannot have produced it."""
     count = len(answer.tokens)
     if answer.logprobs is None:
         raise UserError("vLLM gave no log-probabilities of its tokens; start it with --max-logprobs 1 or more")

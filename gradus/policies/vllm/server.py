@@ -1,7 +1,7 @@
-"""A vLLM server over HTTP: token ids in, token ids and log-probabilities out, weights read again from a folder when told.
+"""A vLLM server over HTTP: token ids in, token ids and log-probabilities out; it reloads weights from a folder on request.
 
-Written to what vLLM documents from 0.10.2 on (completions with `return_token_ids`; the development endpoints `collective_rpc` and
-`reset_prefix_cache`; `reload_weights` with a path from 0.16 on; `weight_info` where it is there). Tested against simulated answers only.
+Follows vLLM's documentation from 0.10.2 on (completions with `return_token_ids`; the development endpoints `collective_rpc` and
+`reset_prefix_cache`; `reload_weights` with a path from 0.16 on; `weight_info` if present). Tested only with simulated answers.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from gradus.types import UserError, unknown
 from gradus.types.players import VLLMServer
 
 PROBE = "0 1 23 The quick brown fox (été, 日本) {}\n"
-"""What server and model must cut into the same tokens."""
+"""Text that server and model must tokenise identically."""
 
 
 class Broken(Exception):
-    """An answer that is none: a fault of the server, text that is no JSON, nothing in time. The same request may do better."""
+    """An unusable answer: a server error, text that is not JSON, or a timeout. A retry may succeed."""
 
 
 class Server:
-    """What a specification names. Nothing is asked before `connect`."""
+    """A vLLM server by its specification. The first request is sent by `connect`."""
 
     def __init__(self, spec: VLLMServer) -> None:
         try:
             parts, port = urlsplit(spec.url), urlsplit(spec.url).port
-        except ValueError as error:  # a port that is no number, a bracket that is not closed
+        except ValueError as error:  # a port that is not a number, an unclosed bracket
             raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write it as http://127.0.0.1:8000') from None
-        if parts.username is not None:  # it would be written down with the recipe
+        if parts.username is not None:  # it would be stored with the recipe
             raise UserError("the url of a vLLM server holds a name or a password; leave them out, and put a key into VLLM_API_KEY")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UserError(f'the url of a vLLM server is "{spec.url}"; write it as http://127.0.0.1:8000')
@@ -48,10 +48,10 @@ class Server:
         self._port, self._path = port, parts.path.rstrip("/").removesuffix("/v1")
         self.model, self.reads = "", Path()
         self.longest: int | None = None
-        self._marks = True  # whether it keeps a name for its weights; newer versions do
+        self._marks = True  # whether it stores a name for its weights; newer versions do
 
     def connect(self) -> None:
-        """Finds the model that it serves. Raises UserError where there is no server, or another model."""
+        """Finds the model that it serves. Raises UserError if there is no server, or it serves another model."""
         try:
             found = self._asked("GET", "/v1/models")
             offered = {str(m["id"]): m for m in found["data"]}
@@ -68,11 +68,11 @@ class Server:
         self.reads = Path(str(offered[self.model].get("root") or self.model)).resolve()
 
     def check_vocabulary(self, encode: Callable[[str], list[int]]) -> None:
-        """Raises UserError where it cuts text into other tokens than `encode`; a server without a tokenizer is taken at its word."""
+        """Raises UserError if it tokenises text differently from `encode`; a server without a tokenizer is not checked."""
         try:
             found = self._asked("POST", "/tokenize", {"model": self.model, "prompt": PROBE, "add_special_tokens": False})
         except (Lost, Broken) as error:
-            raise UserError(f"{self.where} does not answer: {error}; see that it runs") from None
+            raise UserError(f"{self.where} does not answer: {error}; check that it runs") from None
         except Refused as error:
             if error.status == 404:
                 return
@@ -83,7 +83,7 @@ class Server:
             )
 
     def load(self, folder: Path, label: str) -> None:
-        """Has it read the weights in `folder`, and forget what it computed from others."""
+        """Makes the server read the weights in `folder` and drop its prefix cache."""
         path = folder.resolve()
         options = {} if path == self.reads else {"weights_path": str(path)}
         body = {"method": "reload_weights", "kwargs": options, "timeout": self.spec.timeout}
@@ -113,7 +113,7 @@ class Server:
         return True
 
     def holds(self, label: str) -> bool:
-        """Whether its weights still have this name; a version that keeps no names is believed."""
+        """Whether its weights still have this name; True for a version that stores no names."""
         if not self._marks:
             return True
         try:
@@ -122,7 +122,7 @@ class Server:
             return False
 
     def sample(self, jobs: Sequence[Job], rooms: Sequence[int], ends: Sequence[int], label: str | None) -> list[Answer | None]:
-        """One request a job, at most `requests` at a time."""
+        """One request per job, at most `requests` at a time."""
         with ThreadPoolExecutor(min(self.spec.requests, len(jobs))) as pool:
             return list(pool.map(self._sampled, jobs, rooms, repeat(tuple(ends)), repeat(label)))
 
@@ -131,13 +131,13 @@ class Server:
         body: dict[str, Any] = {
             **{"model": self.model, "prompt": job.prefix.tolist(), "max_tokens": room, "seed": seed_of(job.key), "n": 1},
             **{"temperature": s.temperature, "top_k": s.top_k, "top_p": s.top_p, "min_p": s.min_p},
-            # Said outright, for a server fills what is left out from the model's generation_config.json.
+            # Set explicitly, because a server fills missing values from the model's generation_config.json.
             **{"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "min_tokens": 0},
             **{"ignore_eos": True, "stop_token_ids": list(ends), "stop": list(s.stops), "include_stop_str_in_output": True},
             **{"logprobs": 1, "return_token_ids": True, "return_tokens_as_token_ids": True, "add_special_tokens": False},
         }
         if label is not None:
-            body["cache_salt"] = label  # keys and values computed from other weights are never shared
+            body["cache_salt"] = label  # keys and values of other weights are never shared
         answer = self._completion(body)
         counted = (answer.get("usage") or {}).get("prompt_tokens")
         if counted is not None and counted != len(job.prefix):
@@ -145,7 +145,7 @@ class Server:
         return _answer(answer)
 
     def mode(self, token: int) -> Literal["raw", "processed"]:
-        """After truncation to one token its log-probability is 0; before, it is what the model says."""
+        """After truncation to one token its log-probability is 0; before, it is the model's."""
         body = {"model": self.model, "prompt": [token], "max_tokens": 1, "temperature": 1.0, "top_k": 1, "logprobs": 1, "ignore_eos": True}
         found = _answer(self._completion({**body, "return_tokens_as_token_ids": True}))
         if found is None or not found.logprobs:
@@ -153,23 +153,23 @@ class Server:
         return "processed" if found.logprobs[0] > -1e-6 else "raw"
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
-        """An answer to a completion, asked again a few times where it is broken. Raises UserError where it stays so, Lost."""
+        """An answer to a completion, with retries if it is broken. Raises UserError after the last one, Lost."""
         reason = ""
         for attempt in range(self.retries + 1):
             sleep(protocol.PAUSE * 2 ** (attempt - 1) if attempt else 0)
             try:
                 answer = self._asked("POST", "/v1/completions", body)
-                answer["choices"][0]["finish_reason"]  # what is no completion is asked for again
+                answer["choices"][0]["finish_reason"]  # raises if the answer is not a completion, for a retry
             except Broken as error:
                 reason = str(error)
             except (KeyError, IndexError, TypeError):
-                reason = "its answer is no completion"
+                reason = "its answer is not a completion"
             else:
                 return answer
         raise UserError(f"{self.where} failed {self.retries + 1} times: {reason}; look into its log")
 
     def _asked(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What the server says to one request; {} for no text. Raises Refused, Broken, Lost."""
+        """The server's answer to one request; {} for no text. Raises Refused, Broken, Lost."""
         kind = HTTPSConnection if self._secure else HTTPConnection
         connection = kind(self._host, self._port, timeout=self.spec.timeout)
         key = os.environ.get("VLLM_API_KEY")
@@ -195,12 +195,12 @@ class Server:
         try:
             found = json.loads(text or b"{}")
         except ValueError:
-            raise Broken(f"its answer to {path} is not whole JSON") from None
+            raise Broken(f"its answer to {path} is not complete JSON") from None
         return found if isinstance(found, dict) else {}
 
 
 class Refused(UserError):
-    """A request that the server understands and does not grant."""
+    """A request that the server understands and refuses."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -208,7 +208,7 @@ class Refused(UserError):
 
 
 def _answer(completion: dict[str, Any]) -> Answer | None:
-    """The one choice of a completion; None where it was aborted. Raises UserError where it names no tokens."""
+    """The one choice of a completion; None if it was aborted. Raises UserError if it has no token ids."""
     choice = completion["choices"][0]
     if choice["finish_reason"] == "abort":
         return None
@@ -223,7 +223,7 @@ def _answer(completion: dict[str, Any]) -> Answer | None:
 
 
 def _said(text: bytes) -> str:
-    """What an error's text says, in brackets and short."""
+    """The message of an error's text, in brackets and shortened."""
     try:
         found = json.loads(text)
         found = found.get("error", found.get("message", found.get("detail", found)))

@@ -1,7 +1,7 @@
-"""Tests in Python text, taken apart into what a program shall compute and what must come of it, which the program is never told.
+"""Splits tests in Python text into expressions for the program and expected values, which the program never sees.
 
-Only what is compared with a literal can be taken apart: `assert sorted(f(2)) == [1, 3]`, `assert abs(f(2) - 0.5) < 1e-6`, several of these in one
-text, and a function of such assertions that is called with the program's: `def check(candidate): ...`, then `check(f)`.
+Only comparisons with a literal can be split: `assert sorted(f(2)) == [1, 3]`, `assert abs(f(2) - 0.5) < 1e-6`, several of these in one
+text, and a function of such assertions that is called with the program's function: `def check(candidate): ...`, then `check(f)`.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ _PARTS = (
     *(ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict),
     *(ast.BinOp, ast.operator, ast.UnaryOp, ast.USub, ast.UAdd, ast.Invert, ast.expr_context),
 )
-_CLOSE = (1e-9, 0.0)  # what math.isclose grants: relative, absolute
+_CLOSE = (1e-9, 0.0)  # default tolerances of math.isclose: relative, absolute
 
 
 @dataclass(frozen=True)
 class Test:
-    """`expression` and `expected`, or else a `statement`, or else `stdin` and `stdout`."""
+    """One test: `expression` and `expected`, or a `statement`, or `stdin` and `stdout`."""
 
-    __test__ = False  # no test of ours
+    __test__ = False  # pytest does not collect it
 
     expression: str | None = None
     expected: Any = None
     statement: str | None = None
     stdin: str = ""
     stdout: str | None = None
-    within: tuple[float, float] | None = None  # how far a number may be from `expected`: relative, absolute; None: as `same` has it
-    strict: bool = False  # whether it must be nearer than that
+    within: tuple[float, float] | None = None  # tolerance of a number against `expected`: relative, absolute; None: the tolerance of `same`
+    strict: bool = False  # whether the difference must be below the absolute tolerance (<, not <=)
 
 
 class _NotApart(Exception):
-    """A text, or a part of it, that can only be run."""
+    """A text, or a part of it, cannot be split into claims; it can only be run."""
 
 
 def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
-    """The tests in the texts of one problem, which share their names when they are run.
+    """The tests in the texts of one problem. The texts share one namespace when they run.
 
-    So all are taken apart as one, or, where that cannot be, each that names nothing of the others' and gives them no name that they use.
+    So all texts are split together. If that is impossible, only texts that share no name with the others are split; the others are run.
     """
     every = [node for _, body in bodies for node in body]
     bound, whole = set(_bound(every)), _taken_apart(every)
@@ -61,18 +61,18 @@ def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
 
 
 def claims_nothing(body: Sequence[ast.stmt]) -> bool:
-    """Whether a text defines at most, so that every program passes it."""
+    """Whether a text only defines functions and names, so that every program passes it."""
     return all(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _sets_up(node) for node in body)
 
 
 def as_script(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """A text's lines with those under `if __name__ == "__main__":` as lines of their own, for they are meant to run."""
+    """A text's statements, with those under `if __name__ == "__main__":` unpacked, because they are meant to run."""
     guard = ast.dump(ast.parse("__name__ == '__main__'", mode="eval").body)
     return [line for node in body for line in (node.body if isinstance(node, ast.If) and ast.dump(node.test) == guard else [node])]
 
 
 def _taken_apart(body: Sequence[ast.stmt]) -> tuple[Test, ...]:
-    """The claims of a text, in its order; none of one that can only be run."""
+    """The claims of a text, in its order; empty if the text can only be run."""
     try:
         return tuple(_claims(body))
     except _NotApart:
@@ -80,7 +80,7 @@ def _taken_apart(body: Sequence[ast.stmt]) -> tuple[Test, ...]:
 
 
 def _bound(body: Sequence[ast.stmt]) -> Iterator[str]:
-    """Names that a text gives to what is no program's."""
+    """The names that a text itself defines: functions, classes, variables, imports."""
     for node in (inner for outer in body for inner in ast.walk(outer)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
@@ -95,7 +95,7 @@ def _names(tests: Sequence[Test]) -> set[str]:
 
 
 def right(value: Any, test: Test) -> bool:
-    """Whether a program's value is what a test expects."""
+    """Whether a program's value passes a test."""
     if isinstance(value, Raised):
         return False
     try:
@@ -113,7 +113,7 @@ def _near(value: Any, expected: float, relative: float, absolute: float, strict:
 
 
 def _claims(body: Sequence[ast.stmt]) -> Iterator[Test]:
-    """Raises _NotApart."""
+    """The claims of a text. Raises _NotApart if it cannot be split."""
     checks: dict[str, ast.FunctionDef] = {}
     for node in body:
         if isinstance(node, ast.Assert):
@@ -129,7 +129,7 @@ def _claims(body: Sequence[ast.stmt]) -> Iterator[Test]:
 
 
 def _called(node: ast.stmt, checks: dict[str, ast.FunctionDef]) -> tuple[str, str] | None:
-    """The check that a line calls, and the function that it calls it with."""
+    """(check function, its argument) of a line such as `check(f)`; None for any other line."""
     call = node.value if isinstance(node, ast.Expr) else None
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in checks or call.keywords:
         return None
@@ -145,7 +145,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _sets_up(node: ast.stmt) -> bool:
-    """An import, a text, or a literal that is given a name: what claims do not need, since they may name functions only."""
+    """Whether a line is an import, a bare literal or the assignment of a literal. Claims do not need these: they name functions only."""
     if isinstance(node, ast.Import | ast.ImportFrom | ast.Pass):
         return True
     if isinstance(node, ast.Expr):
@@ -154,7 +154,7 @@ def _sets_up(node: ast.stmt) -> bool:
 
 
 def _of_assertion(claim: ast.expr) -> Iterator[Test]:
-    """Raises _NotApart."""
+    """The tests of one assertion. Raises _NotApart if it cannot be split."""
     if isinstance(claim, ast.BoolOp) and isinstance(claim.op, ast.And):
         for part in claim.values:
             yield from _of_assertion(part)
@@ -180,7 +180,7 @@ def _equality(one: ast.expr, other: ast.expr) -> Test:
 
 
 def _closeness(claim: ast.expr) -> Test | None:
-    """abs(f(2) - 0.5) < 1e-6, math.isclose(f(2), 0.5, abs_tol=1e-6)."""
+    """The test of abs(f(2) - 0.5) < 1e-6 or math.isclose(f(2), 0.5, abs_tol=1e-6); None for any other form."""
     if isinstance(claim, ast.Compare) and len(claim.ops) == 1 and isinstance(claim.ops[0], ast.Lt | ast.LtE):
         most, distance = _literal(claim.comparators[0]), claim.left
         if most is None or not _calls(distance, "abs", 1) or not isinstance(distance, ast.Call):
@@ -206,7 +206,7 @@ def _with_room(one: ast.expr, other: ast.expr, room: tuple[float, float], strict
 
 
 def _computed(node: ast.expr) -> bool:
-    """Whether the program can compute it from functions and literals: every name is called, and nothing in it is compared."""
+    """Whether an expression consists of function calls and literals: every name is called, and nothing is compared."""
     parts = list(ast.walk(node))
     called = {id(n.func) for n in parts if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     named = {id(n) for n in parts if isinstance(n, ast.Name)}
@@ -214,14 +214,14 @@ def _computed(node: ast.expr) -> bool:
 
 
 def _plain_call(node: ast.expr) -> bool:
-    """f(2, key=[3]): a function by its name, with literals."""
+    """Whether an expression is a call such as f(2, key=[3]): a function by its name, with literals."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or any(k.arg is None for k in node.keywords):
         return False
     return all(_literal(argument) is not None for argument in (*node.args, *(k.value for k in node.keywords)))
 
 
 def _literal(node: ast.expr) -> tuple[Any] | None:
-    """The value in a tuple of one, since it may be None."""
+    """The literal's value in a tuple of one, because the value may be None; None if it is not a literal."""
     try:
         return (ast.literal_eval(node),)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -233,5 +233,5 @@ def _calls(node: ast.expr, name: str, arguments: int) -> bool:
 
 
 def _module(node: ast.expr) -> str:
-    """`math.isclose` of a function that belongs to something, else nothing."""
+    """The dotted name of an attribute of a name, such as `math.isclose`; else ""."""
     return f"{node.value.id}.{node.attr}" if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else ""

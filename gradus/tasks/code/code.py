@@ -1,4 +1,4 @@
-"""Code: write a Python function that does a few things to a list, one after the other; hidden tests call it in a sandbox."""
+"""Code: write a Python function that does a few steps on a list; hidden tests call it in a sandbox."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from gradus.types import Frozen, unknown
 from gradus.types.parts import Task
 
 _LEVELS = (1, 6)  # steps
-_LIMITS = {1: 110, 2: 160, 3: 210, 4: 260, 5: 310, 6: 360}  # characters of a solution and some to spare
-_TESTS = 8  # inputs that a function is called with, the empty list among them
+_LIMITS = {1: 110, 2: 160, 3: 210, 4: 260, 5: 310, 6: 360}  # characters of a solution and some spare ones
+_TESTS = 8  # inputs of a function's tests, the empty list among them
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that is done to a list x, in words, in Python, and as a function of the list and k. `end`: it leaves no list."""
+    """One step on a list x: in words, in Python, and as a function of the list and k. `end`: its result is not a list."""
 
     words: str  # with {k}
     code: str  # an expression of x, with {k}
@@ -34,11 +34,11 @@ class Step:
 
 
 def code(level: int = 2, kinds: str = "all", reward: str = "all", isolation: str = "bubblewrap") -> Task:
-    """`level` steps, 1 to 6; the last of them is the problem's kind.
+    """Python functions of `level` steps, 1 to 6. The last step is the problem's kind.
 
-    `kinds`: "all" or some of the steps' names. `reward`: "all" (1 where all tests pass) or "share" (of the tests). `isolation`: "bubblewrap",
-    or "rlimits": limits alone, under which a program can read and write what you can.
-    Raises: UserError for a kind, reward or isolation that is not known.
+    `kinds`: "all" or names of steps. `reward`: "all" (1 if all tests pass) or "share" (the share of tests passed). `isolation`:
+    "bubblewrap", or "rlimits": resource limits alone, under which a program has your rights to read and write files.
+    Raises: UserError for an unknown kind, reward or isolation.
     """
     names = chosen("code", kinds, {**NUMBERS, **WORDS})
     if reward not in ("all", "share"):
@@ -59,7 +59,7 @@ def code(level: int = 2, kinds: str = "all", reward: str = "all", isolation: str
 
 
 def _code(rng: random.Random, level: int, kinds: Sequence[str]) -> Draft:
-    """Steps of one subject, numbers or words, such that the tests tell the function from simpler ones."""
+    """A problem of steps on numbers or on words. Its tests tell the function from simpler ones."""
     kind = rng.choice(kinds)
     steps, draw, subject = (NUMBERS, _numbers, "integers") if kind in NUMBERS else (WORDS, _words, "words")
     middle = [name for name, step in steps.items() if not step.end]
@@ -100,7 +100,7 @@ def _run(chain: Sequence[tuple[Step, Any]], given: list[Any]) -> Any:
 
 
 def _telling(chain: Sequence[tuple[Step, Any]], inputs: Sequence[list[Any]]) -> bool:
-    """Whether no step could be left out: without it some test would fail. And the answers differ, so that no constant passes."""
+    """Whether every step is needed: some test fails without it. The answers must also differ, so that no constant passes."""
     right = [_run(chain, given) for given in inputs]
     if len({repr(value) for value in right}) < 4:
         return False
@@ -113,7 +113,7 @@ def _telling(chain: Sequence[tuple[Step, Any]], inputs: Sequence[list[Any]]) -> 
 
 
 def _parameter(name: str, rng: random.Random) -> Any:
-    """k of a step: a small number, or a letter."""
+    """The parameter k of a step: a small number, or a letter."""
     if name in ("having", "lacking"):
         return rng.choice("aeioulmnrst")
     if name in ("above", "below"):
@@ -168,7 +168,7 @@ NUMBERS: Mapping[str, Step] = Frozen(
     spread=Step("Return largest minus smallest, or 0 without any", "max(x) - min(x) if x else 0", lambda x, k: _spread(x), end=True),
     median=Step("Return the lower median, or 0 without any", "sorted(x)[(len(x) - 1) // 2] if x else 0", lambda x, k: _median(x), end=True),
 )
-"""Steps on lists of numbers. `does` is written in another way than `code`, so that a slip in either shows."""
+"""Steps on lists of numbers. `does` is written differently from `code`, so that an error in either shows."""
 
 WORDS: Mapping[str, Step] = Frozen(
     upper=Step("Make each upper case", "[w.upper() for w in x]", lambda x, k: ["".join(chr(ord(c) & ~32) for c in w) for w in x]),

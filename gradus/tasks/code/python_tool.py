@@ -1,4 +1,4 @@
-"""Questions that a few lines of Python answer, and any task played with a Python tool."""
+"""Questions for a Python tool, and a wrapper that plays any one-turn task with a Python tool."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ LEVELS = (1, 4)
 
 @dataclass(frozen=True)
 class Question:
-    """`words` and `code` have {a} and {b}; `value` computes the answer in another way than `code`."""
+    """`words` and `code` contain {a} and {b}. `value` computes the answer differently from `code`."""
 
     words: str
     code: str
     value: Callable[[int, int], int]
-    most: int = 99  # that b may be
+    most: int = 99  # largest b
 
 
 def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -> Task:
-    """Numbers that are hard to tell without a program: the larger the `level`, 1 to 4, the larger what they are made from.
+    """Questions about numbers that are hard to compute without a program. `level`: 1 to 4; a higher level has larger numbers.
 
-    `limit`: turns. `isolation`: "bubblewrap", or "rlimits": limits alone, under which a program can read and write what you can.
-    Raises: UserError for an isolation that is not known.
+    `limit`: number of turns. `isolation`: "bubblewrap", or "rlimits": resource limits alone, under which a program has your rights to read
+    and write files.
+    Raises: UserError for an unknown isolation.
     """
     source = Generated("python_tool", make, level, LEVELS)
     return Task(
@@ -40,16 +41,16 @@ def python_tool(level: int = 2, limit: int = 4, isolation: str = "bubblewrap") -
         replace(source, held_out=True),
         environment=PythonTool(Sandbox(isolation_named(isolation), LIMITS), limit=limit),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
-        about="tell a number that takes a program to find; a turn is a program, run in a sandbox, or the answer",
+        about="compute a number that needs a program; a turn is a program, run in a sandbox, or the answer",
         sampling=Sampling(max_tokens=96),
         level=level,
     )
 
 
 def with_python(task: Task, *, sandbox: Sandbox = Sandbox(limits=LIMITS), limit: int = 4) -> Task:
-    """A task of one turn as one of several, in which programs can be run before answering; its verifier judges what follows "answer:".
+    """Turns a one-turn task into a task of several turns with a Python tool. The task's verifier judges the text after "answer:".
 
-    Raises UserError for a task without verifier, or with an environment of its own.
+    Raises UserError for a task without a verifier, or with its own environment.
     """
     if task.verify is None or task.environment is not None:
         reason = "has an environment of its own" if task.environment is not None else "has no verifier"
@@ -59,7 +60,7 @@ def with_python(task: Task, *, sandbox: Sandbox = Sandbox(limits=LIMITS), limit:
 
 
 def make(rng: Random, level: int) -> Draft:
-    """A question; its demonstration runs the code and repeats what that prints."""
+    """A question. Its demonstration runs the code and repeats the output as the answer."""
     kind = rng.choice(sorted(QUESTIONS))
     question = QUESTIONS[kind]
     a, b = rng.randint(5 * 4**level, 20 * 4**level), rng.randint(2, min(9 + level, question.most))

@@ -1,10 +1,10 @@
-"""A verifier that runs code: a completion's program is right where it passes its problem's tests, which it never sees.
+"""A verifier that runs code: a completion's program is right if it passes the problem's tests, which it never sees.
 
-The tests are the problem's answer: a list (or one alone) of
-- Python text. `assert f(2) == 3`, and what else compares with literals, is taken apart (`gradus.tasks.code.assertion_parser`): the program computes f(2), and
-  what is right is known only outside; a text of several assertions is several tests. Any other text runs in the program's own interpreter and
-  passes where it does not raise; a program that is written to deceive can then forge the verdict;
-- {"stdin": text, "stdout": text}: the whole program reads the one and must print the other; spaces at the ends of lines do not count.
+The tests are the problem's answer: one test or a list of tests, each of them
+- Python text. A comparison with a literal, such as `assert f(2) == 3`, is split (`gradus.tasks.code.assertion_parser`): the program
+  computes f(2), and only the verifier knows the expected value. A text of several assertions is several tests. Any other text runs in the
+  program's own interpreter and passes if it does not raise; there, a program written to deceive can forge the verdict;
+- {"stdin": text, "stdout": text}: the whole program reads `stdin` and must print `stdout`; spaces at the ends of lines do not count.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
 
 @dataclass(frozen=True)
 class UnitTests:
-    """1.0 where the completion's program passes all tests of its problem. One over a limit fails the tests that it did not reach."""
+    """1.0 if the completion's program passes all tests of its problem, else 0.0. A program over a limit fails the tests not reached."""
 
-    share: bool = False  # True: the share of tests passed
+    share: bool = False  # True: the reward is the share of tests passed
     sandbox: Sandbox = Sandbox(limits=LIMITS)
-    answers_are_tests: ClassVar[bool] = True  # a problem's answer judges answers and is none itself
+    answers_are_tests: ClassVar[bool] = True  # a problem's answer holds tests, not a right completion
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
-        """Raises UserError for tests that are none, and where isolation is missing."""
+        """The reward of a completion. Raises UserError for malformed tests, and if isolation is missing."""
         tests = parsed_tests(problem)
         program = python_code(completion)
         if not program.strip():
@@ -50,9 +50,9 @@ class UnitTests:
         return sum(passed) / len(passed) if self.share else float(all(passed))
 
     def passed(self, program: str, tests: Sequence[Test]) -> list[bool]:
-        """Which tests a program passes; none after one in which it went over a limit, nor, without `share`, after one that it failed.
+        """Per test, whether a program passes. All tests after an exceeded limit count as failed; without `share`, all after a failure.
 
-        Raises SandboxError where it could not be run.
+        Raises SandboxError if the program could not run.
         """
         called = [t for t in tests if t.expression is not None]
         stated = [t for t in tests if t.statement is not None]
@@ -71,7 +71,7 @@ class UnitTests:
         return [verdicts.get(id(test), False) for test in tests]
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
-        """The outcomes of many at once. They are kept as a fact of the step: what a program does is no function of the run's seed."""
+        """The outcomes of many trajectories, in parallel. They are recorded as a fact of the step, because a program may act at random."""
         if not trajectories:
             return []
         call = world.call(f"unit_tests/{trajectories[0].id}")
@@ -84,18 +84,18 @@ class UnitTests:
         return list(found)
 
     def check(self) -> None:
-        """Raises UserError where programs cannot be isolated here."""
+        """Raises UserError if this machine cannot isolate programs."""
         self.sandbox.check()
 
 
 def python_code(completion: str) -> str:
-    """The last block between ``` that has anything in it, or the whole text where there is none."""
+    """The last block between ``` that is not empty, or the whole text if there is none."""
     blocks = [block for block in _FENCED.findall(completion) if block.strip()]
     return blocks[-1] if blocks else completion
 
 
 def parsed_tests(problem: Problem) -> tuple[Test, ...]:
-    """The tests of a problem. Raises UserError where its answer is none."""
+    """The tests of a problem. Raises UserError if its answer is not a list of tests."""
     given = problem.answer
     given = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(given, list | tuple) or not given:
@@ -107,8 +107,8 @@ def parsed_tests(problem: Problem) -> tuple[Test, ...]:
     pairs = [_pair(one, problem.id) for one in given if not (isinstance(one, str) and one.strip())]
     if not pairs and all(claims_nothing(body) for _, body in texts):
         raise UserError(
-            f"problem {problem.id}: its tests only define, such as {given[0][:80]!r}, so that every program would pass; "
-            "add an assertion, or a line that calls what is defined: check(f)"
+            f"problem {problem.id}: its tests only define names, such as {given[0][:80]!r}, so every program would pass; "
+            "add an assertion, or a line that calls the defined function: check(f)"
         )
     return (*claimed(texts), *pairs)
 
@@ -123,13 +123,13 @@ def _pair(given: Any, where: str) -> Test:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str, where: str) -> tuple[str, list[ast.stmt]]:
-    """A text as it is run, and its lines."""
+    """A text in the form in which it runs, and its statements."""
     try:
         body = ast.parse(text).body
         script = as_script(body)
         return text if script == body else ast.unparse(ast.Module(script, [])), script
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"problem {where}: the test {text[:80]!r} is no Python ({error}); mend it") from None
+        raise UserError(f"problem {where}: the test {text[:80]!r} is not valid Python ({error}); mend it") from None
 
 
 def _printed(ran: Ran, expected: str) -> bool:

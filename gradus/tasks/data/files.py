@@ -1,6 +1,6 @@
-"""Tables of rows on disk, read row by row when they are asked for: JSON lines, Parquet, CSV.
+"""Tables of rows on disk, read on demand: JSON lines, Parquet, CSV.
 
-A table holds no row twice: JSON lines keep the offset of each line, the others their Arrow columns.
+A JSON-lines table keeps the offset of each line and reads rows from the file. The other tables keep their Arrow columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from gradus.types import UserError
 
 Row = dict[str, Any]
-FORMATS = ".jsonl, .ndjson, .json (one object a line), .parquet, .csv"
+FORMATS = ".jsonl, .ndjson, .json (one object per line), .parquet, .csv"
 UNREADABLE = {
     "": "add its kind to its name, as in {path}.jsonl",
     ".gz": "unpack it: gunzip --keep {path}",
@@ -27,13 +27,13 @@ UNREADABLE = {
     ".xlsx": "save the sheet as .csv",
     ".xls": "save the sheet as .csv",
 }
-"""What to do about a file of another kind, by how its name ends."""
-CHUNK = 1024  # rows that are held as Python objects at a time
-TEXT = 2000  # characters of a bad row that are kept
+"""Ending of a file name -> the remedy for a file of another kind."""
+CHUNK = 1024  # rows held as Python objects at a time
+TEXT = 2000  # characters kept of a bad row
 
 
 class RowError(UserError):
-    """A row that cannot be used: `where` it stands, the `field` at fault (None: the row itself), the `reason` with what to do."""
+    """A row that cannot be used: its place (`where`), the wrong `field` (None: the row itself), the `reason` with the remedy."""
 
     def __init__(self, where: str, reason: str, field: str | None = None) -> None:
         super().__init__(f'{where}: "{field}" {reason}' if field is not None else f"{where}: {reason}")
@@ -42,7 +42,7 @@ class RowError(UserError):
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that was left out: its file, its place in words ("line 7"), the field at fault, the reason, and the row as text (cut at TEXT)."""
+    """A row that was left out: its file, its place in words ("line 7"), the wrong field, the reason, and the row as text (cut at TEXT)."""
 
     file: str
     place: str
@@ -52,7 +52,7 @@ class BadRow:
 
 
 class Table(Protocol):
-    """Rows by index, 0 to len - 1, in the order of the file. `lost`: rows that could not even be read as such, and have no index."""
+    """Rows by index, 0 to len - 1, in the order of the file. `lost`: rows that cannot be read; they have no index."""
 
     @property
     def lost(self) -> tuple[BadRow, ...]: ...
@@ -68,7 +68,7 @@ class Table(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class JsonLines:
-    """One JSON object a line; blank lines are skipped. int64 `offsets` and `lines` (from 1) of every row."""
+    """One JSON object per line; blank lines are skipped. `offsets` and `lines` (from 1): int64, one per row."""
 
     path: Path
     offsets: np.ndarray
@@ -96,7 +96,7 @@ class ArrowTable:
 
     path: Path
     table: Any  # pyarrow.Table
-    numbers: np.ndarray  # int64, the number that people give to every row
+    numbers: np.ndarray  # int64, the number of every row for a reader, from 1
     lost: tuple[BadRow, ...] = ()
 
     def __len__(self) -> int:
@@ -111,19 +111,19 @@ class ArrowTable:
 
 
 def chunks(table: Table) -> Iterator[tuple[int, list[Row]]]:
-    """The rows in order, as (index of the first, rows), never more than CHUNK at a time."""
+    """The rows in order, as (index of the first, rows), at most CHUNK at a time."""
     for start in range(0, len(table), CHUNK):
         yield start, table.rows(range(start, min(start + CHUNK, len(table))))
 
 
 def each_row(table: Table) -> Iterator[tuple[int, Row | RowError]]:
-    """Every row in order with its index; the error in the place of one that cannot be read."""
+    """Every row in order with its index. An unreadable row is replaced by its error."""
     for start in range(0, len(table), CHUNK):
         indices = range(start, min(start + CHUNK, len(table)))
         try:
             yield from zip(indices, table.rows(indices), strict=True)
         except RowError:
-            for index in indices:  # one by one, to tell the bad from the good
+            for index in indices:  # one by one, to separate bad rows from good ones
                 try:
                     yield index, table.rows([index])[0]
                 except RowError as error:
@@ -131,7 +131,7 @@ def each_row(table: Table) -> Iterator[tuple[int, Row | RowError]]:
 
 
 def bad_row(table: Table, index: int, error: RowError) -> BadRow:
-    """What is kept of a row that is left out."""
+    """The record of a row that is left out."""
     if isinstance(table, JsonLines):
         with table.path.open("rb") as file:
             file.seek(int(table.offsets[index]))
@@ -143,9 +143,9 @@ def bad_row(table: Table, index: int, error: RowError) -> BadRow:
 
 
 def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = False) -> Table:
-    """The table in a file, by its extension. `lossy`: rows that cannot be told apart as such are `lost` instead of an error.
+    """The table in a file, by its extension. `lossy`: unreadable rows are `lost`; otherwise they are an error.
 
-    Raises UserError for a file that is missing, a folder, empty, unreadable or of another kind.
+    Raises UserError if the file is missing, a folder, empty, unreadable or of another kind.
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder; give one file ({FORMATS}) or a folder written by datasets' save_to_disk")
@@ -164,7 +164,7 @@ def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = Fa
     if reader is None:
         remedy = UNREADABLE.get(path.suffix.lower(), f"convert it to one of {FORMATS}").replace("{path}", str(path))
         ending = f'ends in "{path.suffix}"' if path.suffix else "has no ending"
-        raise UserError(f"{path} {ending}, which is no known kind of data; {remedy}")
+        raise UserError(f"{path} {ending}, which is not a known kind of data; {remedy}")
     try:
         table = reader(path, prompt_column)
     except OSError as error:
@@ -177,7 +177,7 @@ def read_table(path: Path, prompt_column: str | None = None, *, lossy: bool = Fa
 
 
 def parse_line(line: bytes, where: str) -> Row:
-    """The object on a line of JSON. Raises UserError that names the place."""
+    """The object on a line of JSON. Raises RowError, which names the place."""
     try:
         row = json.loads(line.rstrip(b"\r\n").decode(), parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_distinct_names)
     except UnicodeDecodeError as error:
@@ -194,7 +194,7 @@ def parse_line(line: bytes, where: str) -> Row:
 
 
 def kind(value: Any) -> str:
-    """What a value is, in a user's words."""
+    """The kind of a value, in words for a user."""
     names = {
         type(None): "nothing",
         bool: "true or false",
@@ -219,7 +219,7 @@ def _finite(text: str) -> float:
 
 
 def _distinct_names(pairs: list[tuple[str, Any]]) -> Row:
-    """An object; Python would keep the last of two values with one name, and lose the first in silence."""
+    """An object from its pairs. Raises ValueError for a repeated name: Python would silently keep the last value."""
     row = dict(pairs)
     if len(row) < len(pairs):
         names = [name for name, _ in pairs]
@@ -239,7 +239,7 @@ def _jsonl(path: Path, prompt_column: str | None) -> JsonLines:
                 lines.append(number)
             if number == 1 and line.lstrip().startswith(b"[") and (path.suffix == ".json" or not line.rstrip().endswith(b"]")):
                 other = path.with_suffix(".jsonl" if path.suffix.lower() == ".json" else ".lines.jsonl")
-                raise UserError(f"{path} is one JSON array; write one object a line: jq -c '.[]' {path} > {other}")
+                raise UserError(f"{path} is one JSON array; write one object per line: jq -c '.[]' {path} > {other}")
             at += len(line)
     return JsonLines(path, np.array(offsets, dtype=np.int64), np.array(lines, dtype=np.int64))
 
@@ -256,9 +256,9 @@ def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
 
 
 def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
-    """A column is of numbers where every value is written as the number is, else of text as it stands: 007, 1e5, true and 2020-01-01 are text.
+    """The table of a CSV file. A column holds numbers if every value is a number in its usual form, else text: 007, 1e5 and true are text.
 
-    Empty lines are no rows, but count, so that rows have the numbers that a table shows. Rows of another length are `lost`.
+    Empty lines are not rows, but they count, so that rows have the numbers of a spreadsheet. Rows of another length are `lost`.
     """
     import pyarrow
     import pyarrow.csv
@@ -270,7 +270,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
         header = next(csv.reader(file), [])
     for separator, name in ((";", "semicolons"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
-            raise UserError(f"{path}, row 1: its columns stand apart by {name}, not by commas; save it with commas, or as JSON lines")
+            raise UserError(f"{path}, row 1: its columns are separated by {name}, not by commas; save it with commas, or as JSON lines")
     lost: list[BadRow] = []
 
     def skipped(row: Any) -> str:
@@ -281,7 +281,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
     try:
         table = pyarrow.csv.read_csv(
             path,
-            read_options=pyarrow.csv.ReadOptions(use_threads=False),  # so that bad rows have their numbers
+            read_options=pyarrow.csv.ReadOptions(use_threads=False),  # bad rows get their numbers in one thread only
             parse_options=pyarrow.csv.ParseOptions(
                 newlines_in_values=True, invalid_row_handler=skipped, ignore_empty_lines=len(header) < 2
             ),
@@ -294,7 +294,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
         raise UserError(
             f"{path} is not a readable CSV file: {_first_line(error)}; save it as UTF-8, values with commas in quotes"
         ) from error
-    prompts = ("prompt", "question", prompt_column)  # text, even where they are digits only
+    prompts = ("prompt", "question", prompt_column)  # text, even if they hold digits only
     columns = [column if name in prompts else _numbers(column) for name, column in zip(table.column_names, table.columns, strict=True)]
     numbers = np.arange(2, table.num_rows + len(lost) + 2)  # the header is row 1
     numbers = np.setdiff1d(numbers, [int(row.place.removeprefix("row ")) for row in lost])
@@ -304,9 +304,9 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
 
 
 def _numbers(column: Any) -> Any:
-    """A column of text as int64 or float64 with None for empty places, where that loses nothing of how it is written; else as it is.
+    """A column of text as int64 or float64, with None for empty places, if the numbers print as written; else the column unchanged.
 
-    Numbers are written as Arrow writes them (1, 0.5), or as Python does, from which most tables of real numbers come (1.0, 1e-05).
+    Two printed forms count: Arrow's (1, 0.5) and Python's (1.0, 1e-05), because Python writes most tables of real numbers.
     """
     import pyarrow
     import pyarrow.compute

@@ -1,7 +1,7 @@
-"""The final answer of a text, and whether two are the same: the verifier of data files that bring answers.
+"""The final answer of a text, and the comparison of two: the verifier for data files with answers.
 
-It stands after the last `####`, else in the last `\\boxed{}`, else after the last `answer:` (to the end of that line for marks without
-braces); else it is the whole text.
+The final answer is the text after the last `####`, else in the last `\\boxed{}`, else after the last `answer:`, else the whole text. After
+`####` and `answer:` it ends with the line.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 from gradus.types import NOT_APPLICABLE, Outcome, Problem
 
-# no more digits than these, so that a number from a model stays cheap to compare
+# the number of digits is limited, so that a number from a model is cheap to compare
 _NUMBER = re.compile(r"[-+]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})(e[-+]?[0-9]{1,2})?(/[0-9]{1,100})?")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 _LABEL = re.compile(r"\banswer\s*:", re.IGNORECASE)
 
 
 def final_answer(text: str) -> str:
-    r"""The part of a text that answers, stripped.
+    r"""The final answer of a text, stripped.
 
     >>> [final_answer(text) for text in ("6 * 7 = 42\n#### 42", r"so \boxed{\frac{1}{2}}", "Answer: Paris\nBye", " 42 ")]
     ['42', '\\frac{1}{2}', 'Paris', '42']
@@ -46,9 +46,9 @@ def normalised(text: str) -> str | Fraction:
 
 
 def answered(text: str) -> str | Fraction | None:
-    """What a completion gives as its answer, for comparing completions with each other: its final answer, of that what follows a last "=".
+    """The answer of a completion, to compare completions with each other: the part of its final answer after the last "=", normalised.
 
-    None where nothing is left.
+    None if it is empty.
     """
     said = final_answer(text).rpartition("=")[2].strip()
     return normalised(said) if said else None
@@ -60,13 +60,13 @@ def same_answer(given: str, answer: Any) -> bool:
 
 
 def has_answer(answer: Any) -> bool:
-    """Whether `verify` can compare with this: text that is not blank (else silence would be right), a number, true or false, or a list of such."""
+    """Whether `verify` can use this answer: a number, true, false, text that is not blank (else silence is right), or a list of these."""
     items = answer if isinstance(answer, list | tuple) else [answer]
     return bool(items) and all(item is not None and not isinstance(item, Mapping | list | tuple) and str(item).strip() for item in items)
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the final answer is the problem's (or one of its list of accepted ones), else 0.0; not applicable without an answer."""
+    """1.0 if the final answer equals the problem's answer (or one of its list), else 0.0; not applicable without an answer."""
     if not has_answer(problem.answer):
         return NOT_APPLICABLE
     accepted = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
@@ -74,12 +74,12 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def _line(text: str) -> str:
-    """The first line that holds anything."""
+    """The first line that is not blank."""
     return text.strip().partition("\n")[0].strip()
 
 
 def _boxed(text: str) -> str | None:
-    """What stands between the braces of the last \\boxed{...}; None where there is none or it is never closed."""
+    """The content of the last \\boxed{...}; None if there is none or its braces never close."""
     start = text.rfind("\\boxed{")
     depth = 0
     for at in range(start + len("\\boxed"), len(text) if start >= 0 else 0):

@@ -1,4 +1,4 @@
-"""GSM8K, grade-school word problems, from its official files: one JSON object a line with `question` and `answer` (steps, then "#### 72").
+"""GSM8K, grade-school word problems, from its official files: one JSON object per line with `question` and `answer` (steps, "#### 72").
 
 Cobbe et al., Training Verifiers to Solve Math Word Problems, arXiv:2110.14168.
 """
@@ -23,7 +23,7 @@ _TAIL = 4096  # characters at the end of a completion that are read
 
 
 def gsm8k(path: str | None = None, held_out: str | None = None) -> Task:
-    """`path`: the training file, train.jsonl. `held_out`: the file of evaluation; None: a tenth of the training file, chosen by content."""
+    """GSM8K. `path`: the training file, train.jsonl. `held_out`: the evaluation file; None: a tenth of `path`, chosen by content."""
     return Task(
         name="gsm8k",
         source=Gsm8k(path, held_out),
@@ -37,7 +37,7 @@ def gsm8k(path: str | None = None, held_out: str | None = None) -> Task:
 
 @dataclass(frozen=True)
 class Gsm8k:
-    """The rows of the official files, read when the first problem is drawn. No question of the evaluation is among those of training."""
+    """The rows of the official files, read at the first draw. No evaluation question is among the training questions."""
 
     path: str | None = None
     held_out: str | None = None
@@ -45,7 +45,7 @@ class Gsm8k:
 
     @property
     def size(self) -> int:
-        """How many problems there are. Raises UserError where the file cannot be read or a row is not sound."""
+        """The number of problems. Raises UserError if the file cannot be read or a row is malformed."""
         return len(self._problems())
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
@@ -66,24 +66,24 @@ class Gsm8k:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the last number after "####", in the last \\boxed{}, or else of the whole text equals the answer (1,080 = $1080.00)."""
+    """1.0 if the last number of the final answer (see `final_answer`) equals the problem's answer (1,080 = $1080.00); else 0.0."""
     return float(last_number(final_answer(completion[-_TAIL:])) == Fraction(problem.answer))
 
 
 def last_number(text: str) -> Fraction | None:
-    """The last number of a text; commas between thousands and a dollar sign do not count."""
+    """The last number of a text, without commas between thousands and dollar sign; None if there is no number."""
     found = _NUMBER.findall(text)
     return Fraction(found[-1].replace(",", "").replace("$", "").replace("--", "-")) if found else None
 
 
 def _stamp(path: str) -> tuple[str, int]:
-    """A path and when its file was changed, so that a changed file is read again."""
+    """A path and its file's time of change, so that a changed file is read again."""
     return path, Path(path).stat().st_mtime_ns if Path(path).is_file() else 0
 
 
 @lru_cache(maxsize=4)
 def _split(path: tuple[str, int], held_out: tuple[str, int] | None) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Problems of training and of evaluation."""
+    """(training problems, evaluation problems)."""
     rows = _read(Path(path[0]))
     if held_out is None:
         return tuple(p for p in rows if not is_held_out("gsm8k", p.question)), tuple(p for p in rows if is_held_out("gsm8k", p.question))
@@ -105,7 +105,7 @@ def _read(path: Path) -> list[Problem]:
 
 
 def _problem(row: object, name: str, where: str) -> Problem:
-    """Raises UserError with file and line for a row that is not in the official form."""
+    """The problem of a row. Raises UserError with file and line if the row is not in the official form."""
     if not isinstance(row, dict) or not all(isinstance(row.get(f), str) and row[f].strip() for f in ("question", "answer")):
         raise UserError(f'{where}: a row of GSM8K has "question" and "answer", both text; mend the line or give the official file')
     _, marker, last = row["answer"].rpartition("####")

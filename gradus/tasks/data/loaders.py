@@ -35,11 +35,11 @@ VERIFIERS: dict[str, Verify] = {
 
 
 def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
-    """The task that `spec` means, first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
+    """The task of `spec`, the first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
-    `options` go to the maker of a name or a user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name, verify, bad_rows,
-    isolation).
-    Raises UserError for what is none of these, suggesting near names.
+    `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name,
+    verify, bad_rows, isolation).
+    Raises UserError, with similar names, if nothing matches.
     """
     if not spec.strip():
         raise UserError("the task has no name; give --task a name, a file or file.py:task")
@@ -59,7 +59,7 @@ def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: An
 
 
 def is_data(spec: str, named: Collection[str]) -> bool:
-    """Whether a task's name means a file of problems, a saved folder or a data set. Raises UserError for a bad weight of a mixture."""
+    """Whether `spec` names a file of problems, a saved folder or a data set. Raises UserError for a bad weight in a mixture."""
     if spec in named or _PYTHON.fullmatch(spec):
         return False
     if Path(spec).exists() or (_FILE.fullmatch(spec) and "," not in spec):
@@ -68,19 +68,19 @@ def is_data(spec: str, named: Collection[str]) -> bool:
 
 
 def options_of(spec: str, named: Mapping[str, Callable[..., Task]]) -> dict[str, inspect.Parameter]:
-    """The options that a task's maker takes, by name: that of a named task, a user's function, or `load_task_file`.
+    """The options of a task, by name: the parameters of the named task's function, the user's function, or `load_task_file`.
 
-    Raises UserError where a user's file cannot be loaded.
+    Raises UserError if the user's file cannot be loaded.
     """
     if _PYTHON.fullmatch(spec) and spec not in named:
         maker = load_object(spec, "task")
-        if not inspect.isroutine(maker):  # a task as it is, or what is no task
+        if not inspect.isroutine(maker):  # a Task, or a wrong type
             return {}
     else:
         maker = named.get(spec, load_task_file)
     try:
         known = dict(inspect.signature(maker, eval_str=True).parameters)
-    except Exception:  # a user's annotations may name what only a type checker sees
+    except Exception:  # a user's annotations may use names that only a type checker sees
         known = dict(inspect.signature(maker).parameters)
     if maker is load_task_file:
         known.pop("path")  # the name of the task is the path
@@ -100,18 +100,21 @@ def load_task_file(
 ) -> Task:
     """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
 
-    A row has a prompt (`prompt`, `question` or `messages`: text, or a list of chat messages; another with `prompt_column`), perhaps an
-    answer (`answer`, `solution` or `label`; another with `answer_column`), and any further columns, which problems carry in `meta` and
-    reward functions get as keywords. Where there are answers, a completion is right if its final answer is the row's: as a number or as text
-    (`verify="final_answer"`), or as mathematics (`verify="mathematics"`: LaTeX, fractions, sets, intervals, equations, matrices); or its
-    program is run, and right if it passes the row's tests (`verify="unit_tests"`, or the share passed: `verify="unit_tests_share"`), under
-    `isolation`: "bubblewrap", or "rlimits": limits alone, under which it can read and write what you can.
+    A row has a prompt, text or a list of chat messages, in the column `prompt_column` (None: the first of `prompt`, `question` and
+    `messages`). It may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). Problems
+    keep all other columns in `meta`, and reward functions get them as keywords. `name`: the task's name; None: the last part of the path.
 
-    `bad_rows` is the share of rows that may be bad: they are left out, and a run writes them to bad_rows.jsonl; at 0 the first one is an error.
+    `verify` sets the comparison of a completion's final answer with the row's: as number or text ("final_answer"), or as mathematics
+    ("mathematics": LaTeX, fractions, sets, intervals, equations, matrices). With `verify` "unit_tests" the completion's program must pass
+    the row's tests, with "unit_tests_share" the reward is the share passed. `isolation`, for unit tests only: "bubblewrap", or
+    "rlimits": resource limits alone, under which a program has your rights to read and write files.
 
-    Held out is the file `held_out`, for a data set else its split validation or test, else a tenth of the distinct prompts, at least 1
-    and at most 256, chosen by a hash of their content. No prompt that is held out is trained on.
-    Raises UserError for a source that cannot be read, and with file and line for a bad row too many.
+    `bad_rows` is the share of rows that may be bad. Bad rows are left out, and a run writes them to bad_rows.jsonl. With `bad_rows` 0 the
+    first bad row is an error.
+
+    The held-out problems are those of the file `held_out`; without it the split validation or test of a data set; without that a tenth of
+    the distinct prompts (at least 1, at most 256), chosen by a hash of their content. No held-out prompt is trained on.
+    Raises UserError if the source cannot be read, and with file and line if there are too many bad rows.
     """
     judge = _judge(verify, isolation)
     table, beside = open_tables(str(path), prompt_column, lossy=bad_rows > 0)
@@ -173,7 +176,7 @@ class DatasetTable:
 
 
 def open_tables(path: str, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
-    """The table of a file, a saved folder or a data set, and the held-out one that comes with it."""
+    """The table of a file, a saved folder or a data set, and its held-out table, None if it has none."""
     folder = Path(path)
     saved = folder.is_dir() and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json"))
     if saved or (not folder.exists() and not _FILE.fullmatch(path) and _DATASET.fullmatch(path)):
@@ -210,7 +213,7 @@ def _from_hub(datasets: Any, path: str) -> Any:
 
 
 def _apart(checked: Checked, other: Checked, path: str, held_out: str) -> tuple[np.ndarray, str]:
-    """The rows whose prompts are not held out, and a clause that says what was done."""
+    """The rows whose prompts are not held out, and a clause about the split for the task's `about`."""
     training = np.flatnonzero(~np.isin(checked.hashes, other.hashes))
     if len(training) == 0:
         raise UserError(f"every prompt of {path} is also in {held_out}; give held-out problems that are not trained on")
@@ -221,5 +224,5 @@ def _apart(checked: Checked, other: Checked, path: str, held_out: str) -> tuple[
 
 
 def _name(path: str) -> str:
-    """A task's name: a file's stem, a folder's or a data set's last name."""
+    """A task's name: the file's stem, or the last part of the folder's or data set's name."""
     return Path(path).stem if _FILE.fullmatch(path) else Path(path).name

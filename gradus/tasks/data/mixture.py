@@ -16,7 +16,7 @@ from gradus.types.returned import check_problems
 
 
 def split_weights(spec: str) -> list[tuple[str, Fraction]]:
-    """Tasks and weights of `a:3,b:1`; a task without weight has 1. Empty where `spec` is no mixture. Raises UserError for a bad weight."""
+    """Tasks and weights of `a:3,b:1`. The default weight is 1. Empty if `spec` is not a mixture. Raises UserError for a bad weight."""
     pieces = [piece.strip() for piece in spec.split(",")]
     found = []
     for piece in pieces:
@@ -31,7 +31,7 @@ def split_weights(spec: str) -> list[tuple[str, Fraction]]:
 
 
 def whole(weights: Sequence[Fraction]) -> list[int]:
-    """The least whole numbers in the proportion of the weights (taken to thousandths): 0.7, 0.3 -> 7, 3."""
+    """The smallest whole numbers in the proportion of the weights, which are rounded to thousandths: 0.7, 0.3 -> 7, 3."""
     rounded = [max(Fraction(round(w * 1000), 1000), Fraction(1, 1000)) for w in weights]
     scaled = [int(w * math.lcm(*(r.denominator for r in rounded))) for w in rounded]
     return [n // math.gcd(*scaled) for n in scaled]
@@ -39,15 +39,15 @@ def whole(weights: Sequence[Fraction]) -> list[int]:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Problems of several sources. Of each block of `sum(weights)` problems exactly `weights[k]` are of source k, in an order of their own.
+    """Problems of several sources. Each block of `sum(weights)` problems holds exactly `weights[k]` of source k, in a random order.
 
-    Each source is read in order. With `endless` a finite source begins again, in a new order each time, and the mixture has no end;
-    without it the mixture ends before a source would give a problem twice.
+    Each source is read in order. With `endless` a finite source begins again, in a new order each time, and the mixture has no end.
+    Without it the mixture ends before a source would repeat a problem.
     """
 
-    parts: Frozen[Task]  # by the name that problems carry
+    parts: Frozen[Task]  # tasks by name; a problem's `task` is that name
     weights: tuple[int, ...]
-    held_out: bool  # which source of each task
+    held_out: bool  # whether to draw from the held-out sources
     endless: bool
 
     def sources(self) -> list[Source]:
@@ -59,7 +59,7 @@ class Mixture:
         finite = [(size // weight, k) for k, (size, weight) in enumerate(zip(sizes, self.weights, strict=True)) if size is not None]
         if self.endless or not finite:
             return None
-        block = min(finite)[0]  # in this block some source runs out first
+        block = min(finite)[0]  # the first block in which a source runs out
         for slot in range(sum(self.weights)):
             part, at = self.place(block * sum(self.weights) + slot)
             size = sizes[part]
@@ -68,14 +68,14 @@ class Mixture:
         return (block + 1) * sum(self.weights)
 
     def place(self, index: int) -> tuple[int, int]:
-        """Which source problem `index` is of, and its number within it."""
+        """(number of the source, index within it) of problem `index`."""
         block, slot = divmod(index, sum(self.weights))
         part, rank = _dealt(Key().fold("mixture", *self.parts), block, self.weights)
         k = int(part[slot])
         return k, block * self.weights[k] + int(rank[slot])
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
-        """`level` None draws each task at its own level."""
+        """The problems of these indices. `level` None: each task at its own level."""
         places = [self.place(int(i)) for i in indices]
         drawn: dict[tuple[int, int], Problem] = {}
         for part, (source, (name, task)) in enumerate(zip(self.sources(), self.parts.items(), strict=True)):
@@ -89,7 +89,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class MixtureEnvironment:
-    """The environment of the task that a problem is of."""
+    """Starts an episode in the environment of the problem's task."""
 
     parts: Frozen[Environment]
 
@@ -99,7 +99,7 @@ class MixtureEnvironment:
 
 @dataclass(frozen=True)
 class MixtureVerify:
-    """The verdict of the task that a problem is of; not applicable where that task has no verifier."""
+    """The verdict of the problem's task; not applicable if that task has no verifier."""
 
     parts: Frozen[Verify | None]
 
@@ -117,10 +117,10 @@ class MixtureVerify:
 
 
 def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
-    """One task of several, given as (spec, task, weight). Problems carry their task's name; where two share one, the spec.
+    """One task from several, given as (spec, task, weight). A problem's `task` is its task's name, or the spec if two tasks share a name.
 
-    New tokens are limited by the longest limit, and only stops that all have are kept; other sampling is the first task's.
-    Raises UserError for tasks that cannot run together: one-turn tasks with environments, other kinds of policies, one task twice.
+    max_tokens is the largest of the tasks' limits, only common stops are kept, and the first task sets all other sampling.
+    Raises UserError for tasks that cannot run together: one-turn tasks with environments, different kinds of policies, one task twice.
     """
     names = [task.name for _, task, _ in parts]
     names = names if len(set(names)) == len(names) else [spec for spec, _, _ in parts]
@@ -162,23 +162,23 @@ def _check_together(tasks: Frozen[Task]) -> None:
 
 
 def _named(problem: Problem, name: str, task: Task) -> Problem:
-    """The problem under its task's name, with the system message of its task, which the mixture has no place for."""
+    """The problem under its task's name, with its task's system message, because the mixture has none."""
     system = ({"role": "system", "content": task.system},) if task.system and problem.text is None else ()
     id = problem.id if problem.id.startswith(f"{name}/") else f"{name}/{problem.id}"
     return replace(problem, id=id, task=name, messages=(*system, *problem.messages))
 
 
 def _again(at: int, size: int | None, key: Key) -> int:
-    """Where problem `at` of a source that begins again after `size` stands in it: as it is the first time, then in new orders."""
+    """The index in a source of `size` problems for draw `at`: in order in the first round, then in a new order per round."""
     if size is None or at < size:
         return at
     again, place = divmod(at, size)
     return int(_order(key, again, size)[place])
 
 
-@lru_cache(maxsize=64)  # neighbours ask for the same block
+@lru_cache(maxsize=64)  # neighbouring indices need the same block
 def _dealt(key: Key, block: int, weights: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """For every place of a block: which source it is of, and the how-manieth of that source in the block."""
+    """For every place of a block: the number of its source, and its rank (from 0) among that source's places in the block."""
     part = np.repeat(np.arange(len(weights)), weights)[_order(key, block, sum(weights))]
     rank = np.zeros(len(part), dtype=np.int64)
     for k, weight in enumerate(weights):

@@ -1,4 +1,4 @@
-"""From the rows of a table to problems: which columns hold prompt and answer, what a row must look like, which rows are held out."""
+"""Problems from the rows of a table: columns of prompt and answer, checks of every row, held-out rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from gradus.types import Frozen, Key, Message, Problem, UserError, unknown
 
 PROMPTS = ("prompt", "question", "messages")
 ANSWERS = ("answer", "solution", "label")
-RESERVED = ("prompts", "completions", "completion_ids")  # what reward functions get besides the columns
+RESERVED = ("prompts", "completions", "completion_ids")  # arguments of reward functions besides the columns
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that hold the prompt (text or chat) and the answer (None: there is none); all others go to `meta`."""
+    """The columns of the prompt (text or chat) and the answer (None: no answer). All other columns go to `meta`."""
 
     prompt: str
     answer: str | None = None
 
 
 def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str | None = None) -> Columns:
-    """The columns named, else the first of PROMPTS and of ANSWERS that the first row has. Raises UserError where there is no prompt."""
+    """The named columns, else the first of PROMPTS and of ANSWERS in the first row. Raises UserError if there is no prompt."""
     for name in (prompt, answer):
         if name is not None and name not in row:
             raise unknown("column", name, row, f"Looked for it in {where}")
     for name in RESERVED:
         if name in row:
-            raise UserError(f'{where}: the column "{name}" has a name that reward functions get from training; rename it')
+            raise UserError(f'{where}: the column name "{name}" is reserved for an argument of reward functions; rename the column')
     prompt = prompt or next((name for name in PROMPTS if name in row), None)
     if prompt is None:
         listing = ", ".join(f'"{name}"' for name in row) or "none"
@@ -45,7 +45,7 @@ def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str 
 
 
 def prompt_of(row: Row, column: str, where: str) -> tuple[tuple[Message, ...], bool]:
-    """The messages of a row's prompt, and whether it was plain text (then it is one user message). Raises UserError with the place."""
+    """The messages of a row's prompt, and whether it is plain text (then one user message). Raises RowError with the place."""
     value = row.get(column)
     if value is None:
         raise RowError(where, "is missing; every row needs one, as the first row has", column)
@@ -63,15 +63,15 @@ def prompt_of(row: Row, column: str, where: str) -> tuple[tuple[Message, ...], b
 
 
 def asked(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The messages up to the last one that is not the assistant's: a chat that was answered is asked again."""
+    """The messages without a final assistant message, so that an answered chat becomes a prompt again."""
     return messages[:-1] if messages[-1]["role"] == "assistant" else messages
 
 
 def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str) -> Problem:
-    """The problem in a row. `meta` holds every further column, and `solution` where the row brings a worked one.
+    """The problem of a row. `meta` holds every further column, and `solution` if the row has a worked solution.
 
-    A worked solution is the column `solution`, else the text of `completion`, else the assistant's last turn of `messages`, else an answer
-    that was reasoned out before `####`.
+    A worked solution is the column `solution`, else the text of `completion`, else the assistant's last message of the prompt, else an
+    answer that contains `####`.
     """
     messages, plain = prompt_of(row, columns.prompt, where)
     answer = row.get(columns.answer) if columns.answer else None
@@ -84,14 +84,14 @@ def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str) ->
 
 @dataclass(frozen=True, eq=False)
 class RowSource:
-    """Problems of a table: problem i is row `indices[i]`. Level and key change nothing: the rows are what they are."""
+    """Problems of a table: problem i is row `indices[i]`. Level and key have no effect."""
 
     table: Table
     columns: Columns
     name: str
     indices: np.ndarray  # int64, in the order of the file
     size: int | None
-    part: str = ""  # goes into the ids, where problems of one task come from two tables
+    part: str = ""  # prefix in the ids, if problems of one task come from two tables
     bad: tuple[BadRow, ...] = ()  # rows of the table that were left out
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
@@ -105,8 +105,8 @@ class RowSource:
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """What one pass over a table found: the sound `rows` (int64, in order), a hash of each one's prompt (uint64), how many of them have an
-    answer, what every one brings, and the bad rows."""
+    """The result of one pass over a table: the valid `rows` (int64, in order), a hash of each row's prompt (uint64), the number of rows
+    with an answer, the columns that every row provides, and the bad rows."""
 
     columns: Columns
     rows: np.ndarray
@@ -117,10 +117,10 @@ class Checked:
 
 
 def check_rows(table: Table, prompt: str | None = None, answer: str | None = None, *, bad_rows: float = 0.0) -> Checked:
-    """Reads every row once; bad rows are left out.
+    """Reads every row once and leaves bad rows out.
 
-    `bad_rows`: the share of rows that may be bad. Raises UserError that names the place: of the first bad row where none may be, else of the
-    first and how many there are where they are more than that.
+    `bad_rows`: the share of rows that may be bad. Raises UserError with the place of the first bad row if `bad_rows` is 0; with that place
+    and the number of bad rows if they exceed the share.
     """
     if not 0 <= bad_rows <= 1:
         raise UserError(f"--task.bad_rows is {bad_rows}; it is the share of rows that may be bad, 0 to 1")
@@ -157,22 +157,22 @@ def check_rows(table: Table, prompt: str | None = None, answer: str | None = Non
 
 
 def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> None:
-    """Prompts are all of one form: the first sound row's."""
+    """Raises RowError unless the prompt has the form (text or chat) of the first valid row."""
     if problem.plain != plain:
         names = ("text", "a list of messages")
         raise RowError(where, f"is {names[plain]}, but {names[not plain]} in the first row; use one form", columns.prompt)
 
 
 def content_hash(messages: Sequence[Message]) -> int:
-    """64 bits of what is asked, the same on every machine; case and spacing aside, so that no split parts prompts that differ in these alone."""
+    """A 64-bit hash of the prompt, the same on every machine. It ignores case and spacing, so that such variants go to the same split."""
     text = json.dumps([[m["role"], " ".join(m["content"].split()).casefold()] for m in messages])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def hold_out(hashes: np.ndarray, share: float = 0.1, most: int = 256) -> tuple[np.ndarray, np.ndarray]:
-    """(training rows, held-out rows), int64 in order: held out are the `share` of distinct prompts with the smallest hashes, 1 to `most`.
+    """(training rows, held-out rows), int64 in order. The `share` of distinct prompts with the smallest hashes, 1 to `most`, is held out.
 
-    Of rows with one prompt either all train or none: of a held-out prompt the first row is kept and the others are left out of both.
+    Rows with the same prompt are all in training or none is: a held-out prompt keeps its first row, and its other rows are in neither set.
     """
     distinct, first = np.unique(hashes, return_index=True)
     count = min(most, max(1, round(share * len(distinct))))
@@ -181,10 +181,10 @@ def hold_out(hashes: np.ndarray, share: float = 0.1, most: int = 256) -> tuple[n
 
 
 def _check_answer(row: Row, columns: Columns, where: str) -> None:
-    """An answer column that only later rows have would be missed in silence."""
+    """Raises RowError for an answer column that the first row lacks: it would be ignored silently."""
     late = next((n for n in ANSWERS if columns.answer is None and n != columns.prompt and row.get(n) is not None), None)
     if late:
-        raise RowError(where, f'has "{late}", but the first row has not; give every row the column, null where there is no answer')
+        raise RowError(where, f'has "{late}", but the first row lacks it; give every row the column, null if there is no answer')
 
 
 def _message(value: Any, where: str, which: str) -> Message:
@@ -195,14 +195,14 @@ def _message(value: Any, where: str, which: str) -> Message:
             given = f"is {kind(value[name])}" if value.get(name) is not None else "is missing"
             raise RowError(where, f'{which}: "{name}" {given}; it must be text')
         _text(value[name], where)
-    return {name: field for name, field in value.items() if field is not None}  # Arrow fills what other messages have with null
+    return {name: field for name, field in value.items() if field is not None}  # Arrow adds the fields of other messages as null
 
 
 def _text(value: str, where: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise RowError(where, "holds half of a surrogate pair, which is no character; mend the text") from None
+        raise RowError(where, "holds half of a surrogate pair, which is not a character; mend the text") from None
     return value
 
 

@@ -1,4 +1,4 @@
-"""Points in the plane: eight Gaussians on a circle, and a direction that says which of them is meant."""
+"""Points in the plane: eight Gaussians on a circle, and a direction that selects one of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gradus.types import Frozen, Outcome, Trajectory
 from gradus.types.parts import Task
 
 MODES, RADIUS, SPREAD = 8, 2.0, 0.2  # Gaussians, distance of their centres from the origin, their standard deviation
-ASIDE = 11.0  # degrees that a direction lies off its mode's at most; half the gap between two modes is 22.5
-WIDTH = 0.5  # distance at which the reward has fallen to exp(-1/2)
+ASIDE = 11.0  # largest angle in degrees between a direction and its mode's; half the gap between two modes is 22.5
+WIDTH = 0.5  # distance at which the reward is exp(-1/2)
 
 
 def flow_2d() -> Task:
@@ -26,14 +26,14 @@ def flow_2d() -> Task:
         replace(source, held_out=True),
         judge=near,
         provides=frozenset({"condition"}),
-        about="points in the plane: draw near the one of eight Gaussians that a direction names (for flow generators)",
+        about="points in the plane: draw near the one of eight Gaussians in a given direction (for flow generators)",
         level=1,
         policy="flow",
     )
 
 
 def make(rng: Random, level: int) -> Draft:
-    """A direction in hundredths of a degree; the condition is its cosine and sine, the answer the centre of the mode it names."""
+    """A direction in hundredths of a degree. The condition is its cosine and sine, the answer is the centre of its mode."""
     mode = rng.randrange(MODES)
     hundredths = (mode * 36000 // MODES + rng.randint(-round(100 * ASIDE), round(100 * ASIDE))) % 36000
     x, y = centre(mode)
@@ -43,13 +43,13 @@ def make(rng: Random, level: int) -> Draft:
 
 
 def centre(mode: int) -> tuple[float, float]:
-    """Where a mode's Gaussian is centred."""
+    """The centre of a mode's Gaussian."""
     angle = 2 * math.pi * mode / MODES
     return RADIUS * math.cos(angle), RADIUS * math.sin(angle)
 
 
 def near(trajectory: Trajectory) -> Outcome:
-    """exp(-|x - c|^2 / (2 WIDTH^2)) of the finished sample x and the centre c that the problem names."""
+    """exp(-|x - c|^2 / (2 WIDTH^2)) of the finished sample x and the centre c in the problem's answer."""
     sample = trajectory.contexts[-1].streams["sample"][-1].astype(np.float64)
     apart = float(np.square(sample - np.array(trajectory.problem.answer)).sum())
     return math.exp(-apart / (2 * WIDTH * WIDTH))

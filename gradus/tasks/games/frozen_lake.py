@@ -1,4 +1,4 @@
-"""Frozen lake: generated maps, every one with a way to the goal."""
+"""Frozen lake: generated maps, each with a way to the goal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from gradus.types.parts import Task
 
 INSTRUCTION = "Walk P to G, not into H. Say up, down, left or right."
 LEVELS = {1: (3, 0.35, 0.27), 2: (4, 0.25, 0.22), 3: (4, 0.4, 0.15), 4: (5, 0.35, 0.10), 5: (6, 0.35, 0.05)}
-"""Cells a side, share of holes, and the measured chance that a random walk gets to the goal."""
-LEAST = 2  # moves that the shortest way has at least
+"""Level -> cells per side, share of holes, and the measured chance that a random walk reaches the goal."""
+LEAST = 2  # least number of moves of the shortest way
 
 
 def frozen_lake(level: int = 2, slip: float = 0.0) -> Task:
-    """Walk over ice on a generated map of `level` 1 (3 x 3) to 5 (6 x 6); with chance `slip` a move goes astray. Reward 1 at the goal."""
+    """Walk over ice on a generated map of `level` 1 (3 x 3) to 5 (6 x 6). With chance `slip` a move goes sideways. Reward 1 at the goal."""
     source = Generated("frozen_lake", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "frozen_lake",
@@ -34,7 +34,7 @@ def frozen_lake(level: int = 2, slip: float = 0.0) -> Task:
 
 
 def make(rng: Random, level: int) -> Draft:
-    """A map with a way of two moves or more, and the shortest way as its demonstration."""
+    """A map with a shortest way of two moves or more, which is its demonstration."""
     size, holes, _ = LEVELS[level]
     while True:
         cells = ["H" if rng.random() < holes else "." for _ in range(size * size)]

@@ -1,4 +1,4 @@
-"""A walk over a frozen lake: from P to G on a grid, round the holes H. The text shows the whole grid, so every turn is a whole state."""
+"""A walk over a frozen lake: from P to G on a grid, round the holes H. Each observation shows the whole grid, so it is the full state."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Cell = tuple[int, int]  # row, column
 
 MOVES: dict[str, Cell] = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 ASIDE = {"up": ("left", "right"), "down": ("left", "right"), "left": ("up", "down"), "right": ("up", "down")}
-GOAL_REWARD = 1.0  # for the step onto G; every other step, also the one into a hole, gives 0
+GOAL_REWARD = 1.0  # reward of the step onto G; every other step gives 0, also the step into a hole
 TAIL = 200  # characters of an action that are read, from its end
 
 
 @dataclass(frozen=True)
 class FrozenLake:
-    """Plays the map of `problem.meta["map"]` (rows of P . H G). A move over the edge stays; a hole or the goal ends the episode."""
+    """Plays the map of `problem.meta["map"]` (rows of P . H G). A move over the edge has no effect; a hole or the goal ends the episode."""
 
     slip: float = 0.0  # chance that a move goes to one of its two sides instead, in [0, 1]
     limit: int = 30  # moves after which the episode is truncated
@@ -47,7 +47,7 @@ class Walk:
         return self.play(action)
 
     def play(self, action: str) -> Turn:
-        """The answer to one action; an action that names no direction as its last word is invalid and uses up a move."""
+        """The answer to one action. An action whose last word is not a direction is invalid and uses up a move."""
         self.moves += 1
         truncated = self.moves >= self.settings.limit
         move = parse(action)
@@ -62,7 +62,7 @@ class Walk:
 
 
 def parse(action: str) -> str | None:
-    """The direction that the action's last word names (up, down, left, right or a first letter, in any case), or None."""
+    """The direction in the action's last word (up, down, left, right or a first letter, in any case), or None."""
     words = re.findall(r"\w+", action[-TAIL:].lower())
     if not words:
         return None
@@ -70,7 +70,7 @@ def parse(action: str) -> str | None:
 
 
 def slipped(move: str, slip: float, key: Key) -> str:
-    """The move that happens: the one chosen, or with chance `slip` one of the two to its sides."""
+    """The actual move: the chosen one, or with chance `slip` one of the two sideways moves."""
     chance = float(key.uniform()[()])
     return move if chance >= slip else ASIDE[move][chance >= slip / 2]
 
@@ -82,7 +82,7 @@ def moved(grid: Sequence[str], cell: Cell, move: str) -> Cell:
 
 
 def find(grid: Sequence[str], mark: str) -> Cell:
-    """The first cell with a mark. Raises ValueError where there is none."""
+    """The first cell with a mark. Raises ValueError if there is none."""
     for row, line in enumerate(grid):
         if mark in line:
             return row, line.index(mark)
@@ -90,14 +90,14 @@ def find(grid: Sequence[str], mark: str) -> Cell:
 
 
 def shown(grid: Sequence[str], cell: Cell) -> str:
-    """The grid as the player sees it, P where the player stands."""
+    """The grid as the player sees it, with P at the player's cell."""
     lines = [line.replace("P", ".") for line in grid]
     lines[cell[0]] = lines[cell[0]][: cell[1]] + "P" + lines[cell[0]][cell[1] + 1 :]
     return "\n".join(lines)
 
 
 def shortest(grid: Sequence[str]) -> list[str] | None:
-    """A shortest way from P to G round the holes, as moves, the first in the order up, down, left, right; None where there is none."""
+    """The moves of a shortest way from P to G round the holes, the first in the order up, down, left, right; None if there is no way."""
     start, goal = find(grid, "P"), find(grid, "G")
     ways: dict[Cell, list[str]] = {start: []}
     waiting = deque([start])

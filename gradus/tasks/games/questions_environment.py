@@ -1,4 +1,4 @@
-"""Find the hidden one of a few things by asking about what they are like. The answerer is a table, so it always tells the truth."""
+"""Find the hidden item among a few by asking for attributes. The answers come from a table, so they are always true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from importlib.resources import files
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Turn, World
 
-RIGHT_REWARD = 1.0  # for naming the hidden item; every other turn, also a wrong guess, gives 0
+RIGHT_REWARD = 1.0  # reward for naming the hidden item; every other turn gives 0, also a wrong guess
 TAIL = 200  # characters of an action that are read, from its end
 REMINDED = 6  # attributes in a reminder
 SAID = re.compile(r"\b(?:is it|it is|it's) (?:an? |the )?([a-z]+)")
@@ -20,7 +20,7 @@ SAID = re.compile(r"\b(?:is it|it is|it's) (?:an? |the )?([a-z]+)")
 
 @dataclass(frozen=True)
 class TwentyQuestions:
-    """Hides `problem.answer`, one of `problem.meta["candidates"]`. Naming an attribute asks; naming an item ends the episode."""
+    """Hides `problem.answer`, one of `problem.meta["candidates"]`. An attribute's name is a question; an item's name ends the episode."""
 
     limit: int = 20  # turns after which the episode is truncated
 
@@ -39,17 +39,17 @@ class Quiz:
         if item not in candidates or not set(candidates) <= set(table()):
             raise ValueError(f"the hidden item {item} must be among the candidates, and all of them in the table")
         self.item, self.left, self.settings, self.turns, self.reminders = item, candidates, settings, 0, 0
-        self.first = Turn("", state=self._state())  # the candidates stand in the problem, where they stay in sight
+        self.first = Turn("", state=self._state())  # the candidates stand in the problem's question, which stays in the context
 
     def _state(self) -> str:
-        """What the player can know: the candidates that fit all answers so far."""
+        """The candidates that fit all answers so far."""
         return " ".join(sorted(self.left))
 
     async def step(self, action: str) -> Turn:
         return self.play(action)
 
     def play(self, action: str) -> Turn:
-        """The answer to one action; what names neither attribute nor item uses up a turn and is told the next few attributes."""
+        """The answer to one action. An action without an attribute or item uses up a turn and gets a reminder of a few attributes."""
         self.turns += 1
         truncated = self.turns >= self.settings.limit
         said = parse(action)
@@ -65,7 +65,7 @@ class Quiz:
 
 
 def parse(action: str) -> str:
-    """The word after the last 'is it' or 'it is' (an article between them is skipped), '' where there is none."""
+    """The word after the last 'is it' or 'it is' (an article is skipped); '' if there is none."""
     said = SAID.findall(" ".join(action[-TAIL:].lower().split()))
     return said[-1] if said else ""
 
@@ -77,24 +77,24 @@ def _stored() -> dict[str, dict]:
 
 @cache
 def table() -> Mapping[str, frozenset[str]]:
-    """Item -> the attributes that it has; no two items have the same."""
+    """Item -> its attributes. No two items have the same set."""
     return Frozen({item: frozenset(has) for item, has in _stored()["items"].items()})
 
 
 @cache
 def attributes() -> tuple[str, ...]:
-    """The attributes that can be asked for, in the order of the table."""
+    """All attributes, in the order of the table."""
     return tuple(_stored()["attributes"])
 
 
 def some_attributes(reminder: int) -> tuple[str, ...]:
-    """The attributes of a reminder, counted from 1: few, as contexts are short; several reminders go through them all."""
+    """The attributes of a reminder (counted from 1): only a few, because contexts are short. Several reminders go through all."""
     first = (reminder - 1) * REMINDED
     return tuple(attributes()[i % len(attributes())] for i in range(first, first + REMINDED))
 
 
 def best_question(candidates: Iterable[str]) -> str:
-    """The attribute that splits the candidates most evenly, the first of the table where several do."""
+    """The attribute that splits the candidates most evenly; the first in the table if several do."""
     left = list(candidates)
     return min(attributes(), key=lambda attribute: abs(2 * sum(attribute in table()[c] for c in left) - len(left)))
 

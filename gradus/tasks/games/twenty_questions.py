@@ -1,4 +1,4 @@
-"""Twenty questions: find the hidden one of a few things by asking."""
+"""Twenty questions: find the hidden item among a few by asking."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gradus.types.parts import Task
 
 INSTRUCTION = "I hide one of these. Ask: is it big? Guess: it is cat"
 LEVELS = {1: (4, 3), 2: (8, 2), 3: (16, 1), 4: (32, 1)}
-"""Candidates, and of which part of the table: 3 is every third thing, 1 all."""
+"""Level -> number of candidates, and the step through the table: 3 takes every third item, 1 takes all."""
 
 
 def twenty_questions(level: int = 2) -> Task:
-    """Find the hidden one of 4 (`level` 1), 8, 16 or 32 things. Reward 1 for naming it; a wrong guess ends the game."""
+    """Find the hidden item among 4 (`level` 1), 8, 16 or 32 (`level` 4). Reward 1 for naming it; a wrong guess ends the game."""
     source = Generated("twenty_questions", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "twenty_questions",
@@ -25,7 +25,7 @@ def twenty_questions(level: int = 2) -> Task:
         replace(source, held_out=True),
         environment=TwentyQuestions(),
         provides=frozenset({"demonstration", "solution", "difficulty"}),
-        about="find a hidden thing by asking what it is like; a turn is a question or the guess",
+        about="find a hidden item by asking for its attributes; a turn is a question or the guess",
         sampling=Sampling(max_tokens=24),
         level=level,
         chance=1 / LEVELS[level][0] if level in LEVELS else 0.0,
@@ -33,7 +33,7 @@ def twenty_questions(level: int = 2) -> Task:
 
 
 def make(rng: Random, level: int) -> Draft:
-    """Candidates in random order, one of them hidden, and halving questions as the demonstration."""
+    """Candidates in random order, one of them hidden. The demonstration asks halving questions."""
     count, part = LEVELS[level]
     candidates = tuple(rng.sample(list(table())[::part], count))
     item = rng.choice(candidates)

@@ -14,9 +14,9 @@ _TAIL = 64  # characters at the end of a completion that are read
 
 
 def arithmetic(level: int = 3, operations: str = "+-*") -> Task:
-    """Two numbers of `level` digits (1 to 8), added or subtracted, or one of them times a digit. Level 1: up to 99 with one digit.
+    """Two numbers of `level` digits (1 to 8), added or subtracted, or one of them times a digit. At `level` 1: up to 99, and one digit.
 
-    `operations`: one or more of + - *.  Raises: UserError for any other.
+    `operations`: one or more of + - *.  Raises: UserError for other operations.
     """
     if not operations or set(operations) - set("+-*"):
         raise UserError(f'task arithmetic: operations is "{operations}"; give one or more of + - *')
@@ -33,7 +33,7 @@ def arithmetic(level: int = 3, operations: str = "+-*") -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the completion ends in "=" and the answer, a whole number in plain digits."""
+    """1.0 if the completion ends in "=" and the answer, a whole number in ASCII digits; else 0.0."""
     _, marker, last = completion[-_TAIL:].rpartition("=")
     found = re.fullmatch(r"\s*(-?[0-9]{1,20})\s*", last)
     return float(bool(marker) and found is not None and int(found[1]) == problem.answer)
@@ -75,7 +75,7 @@ def columns(a: int, operation: str, b: int) -> list[str]:
             steps.append(f"{top}+{low}{f'+{carry}' if carry else ''}={total}")
             carry = total // 10
         elif operation == "-":
-            top -= carry  # what the column to the right borrowed
+            top -= carry  # borrowed by the column to the right
             carry = int(top < low)
             steps.append(f"{top + 10 * carry}-{low}={top + 10 * carry - low}")
         else:

@@ -12,7 +12,7 @@ _LABELS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def running_sum(level: int = 20) -> Task:
-    """The sum of `level` numbers (4 to 26) of one digit, each under a letter; the notes give letter and sum so far."""
+    """The sum of `level` one-digit numbers (4 to 26), each after a letter. The notes give each letter and the sum so far."""
     return generated_task(
         "running_sum",
         _running_sum,

@@ -1,4 +1,4 @@
-"""Countdown: reach a target from numbers, each used once, by steps such as 9-4=5,5*6=30."""
+"""Countdown: reach a target from numbers, each used once, in steps such as 9-4=5,5*6=30."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradus.types.parts import Task
 Step = tuple[int, str, int, int]
 """left, operation, right, result."""
 
-_LEVELS = {  # how many numbers, the largest, the largest result, operations
+_LEVELS = {  # number of numbers, the largest number, the largest result, operations
     1: (3, 9, 99, "+-"),
     2: (3, 9, 99, "+-*"),
     3: (4, 9, 99, "+-"),
@@ -26,11 +26,11 @@ _LEVELS = {  # how many numbers, the largest, the largest result, operations
 _WORDS = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 _TAIL = 512
 _STEP = re.compile(r"([0-9]{1,9})([-+*/])([0-9]{1,9})=([0-9]{1,9})")
-_CHANCE = {1: 0.29, 2: 0.12, 3: 0.17, 4: 0.05, 5: 0.02}  # of right steps at random, results whole and above 0; measured on 4,096 attempts
+_CHANCE = {1: 0.29, 2: 0.12, 3: 0.17, 4: 0.05, 5: 0.02}  # success of random steps with whole results above 0; measured on 4,096 attempts
 
 
 def countdown(level: int = 3) -> Task:
-    """Levels 1 to 7: three to six numbers of growing size, first + -, then *, then / where it leaves no rest."""
+    """Levels 1 to 7: three to six numbers of growing size; first + and -, then *, then / without remainder."""
     return generated_task(
         "countdown",
         _countdown,
@@ -45,16 +45,16 @@ def countdown(level: int = 3) -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the last attempt (after the last ";") is a list of right steps that uses up every number and ends in the target.
+    """1.0 if the last attempt (after the last ";") is a list of correct steps that uses every number and ends in the target; else 0.0.
 
-    A step takes two numbers that are there and puts its result in their place; results are whole and 0 or more.
+    A step replaces two of the numbers by its result. Results are whole and 0 or more.
     """
     attempt = completion[-_TAIL:].rpartition(";")[2].strip()
     return float(reaches(problem.meta["numbers"], int(problem.answer), attempt))
 
 
 def reaches(numbers: tuple[int, ...], target: int, attempt: str) -> bool:
-    """Whether the steps of an attempt are right, use up the numbers and end in the target."""
+    """Whether the steps of an attempt are correct, use all numbers and end in the target."""
     left = Counter(numbers)
     texts = attempt.split(",")
     if len(texts) != len(numbers) - 1:
@@ -72,7 +72,7 @@ def reaches(numbers: tuple[int, ...], target: int, attempt: str) -> bool:
 
 
 def apply(a: int, operation: str, b: int) -> int | None:
-    """The result, or None where it would not be whole or lie below 0."""
+    """The result, or None if it is not whole or below 0."""
     if operation == "/":
         return a // b if b and a % b == 0 else None
     result = {"+": a + b, "-": a - b, "*": a * b}[operation]
@@ -80,12 +80,12 @@ def apply(a: int, operation: str, b: int) -> int | None:
 
 
 def attempt(rng: random.Random, numbers: tuple[int, ...], operations: str, most: int) -> list[Step]:
-    """Random steps that use up the numbers, with results from 1 to `most`; shorter where numbers were left that no step fits."""
+    """Random steps that use the numbers, with results from 1 to `most`. Fewer steps if no step fits the remaining numbers."""
     left = list(numbers)
     steps: list[Step] = []
     while len(left) > 1:
         a, b = rng.sample(left, 2)
-        # A difference or quotient has one order that is allowed; a step that gives back one of its numbers (a*1) is none.
+        # A difference or quotient is allowed in one order only. A step whose result equals one of its numbers (a*1) is not allowed.
         ordered = [(a, o, b) if o in "+*" else (max(a, b), o, min(a, b)) for o in operations]
         fitting = [(x, o, y, r) for x, o, y in ordered if (r := apply(x, o, y)) is not None and 1 <= r <= most and r not in (x, y)]
         if not fitting:
@@ -103,7 +103,7 @@ def text(steps: list[Step]) -> str:
 
 
 def rules(level: int) -> tuple[int, int, int, str]:
-    """How many numbers, the largest, the largest result, operations."""
+    """Number of numbers, the largest number, the largest result, operations."""
     return _LEVELS[level]
 
 
@@ -125,7 +125,7 @@ def _countdown(rng: random.Random, level: int) -> Draft:
 
 
 def hints(steps: list[Step]) -> Frozen[tuple[str, ...]]:
-    """Three kinds of hint, from abstract to concrete, each in four parts that are read one after the other.
+    """Three kinds of hint, from abstract to concrete, each in four parts that follow each other.
 
     9-4=5,5*6=30: knowledge "start with 9| and 4|, subtract them|, to get 5"; planning "multiply last|, subtract first|, the first step
     gives 5|, the last takes 5 and 6"; solution "9-4|=5|,5*6|=30". With more steps the parts of the solution are longer.

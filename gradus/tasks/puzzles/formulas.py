@@ -1,6 +1,6 @@
-"""Formulas of propositional and first-order logic: how they are written, what they mean in a finite world, and how they are drawn.
+"""Formulas of propositional and first-order logic: notation, truth in a finite world, and random formulas.
 
-~ not, & and, | or, > implies, <> alike (of two truth values); Ax and Ex say "for all x" and "for some x", Px and Rxy that something holds.
+~ not, & and, | or, > implies, <> equivalent; Ax and Ex: "for all x" and "for some x"; Px and Rxy: atoms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CONNECTIVES = ("&", "|", ">", "<>")
 
 @dataclass(frozen=True)
 class Formula:
-    """A sign and what it is put to: a letter ("p"), an atom ("P" of "x"), "~", a connective, or "A" and "E" of a variable and a formula."""
+    """A sign and its parts: a letter ("p"), an atom ("P" of "x"), "~", a connective, or "A" and "E" with a variable and a formula."""
 
     sign: str
     parts: tuple[Formula, ...] = ()
@@ -30,20 +30,20 @@ class Formula:
 
 @dataclass(frozen=True)
 class World:
-    """Things 0 to size - 1, of which some are P, some are Q, and some pairs are in R and S."""
+    """Things 0 to size - 1. Some are P, some are Q, and some pairs are in R and S."""
 
     size: int
     facts: Mapping[str, frozenset[tuple[int, ...]]]
 
 
 def letters(formula: Formula) -> str:
-    """The letters of a propositional formula, in order of first sight."""
+    """The letters of a propositional formula, in order of first appearance."""
     own = "" if formula.parts else formula.sign
     return "".join(dict.fromkeys(own + "".join(letters(part) for part in formula.parts)))
 
 
 def joined(sign: str, values: Sequence[bool]) -> bool:
-    """The value of a negation or connective, from the values of its parts."""
+    """The value of a negation or connective, given the values of its parts."""
     if sign == "~":
         return not values[0]
     a, b = values
@@ -58,7 +58,7 @@ def true_under(formula: Formula, values: Mapping[str, bool]) -> bool:
 
 
 def true_in(formula: Formula, world: World, things: Mapping[str, int]) -> bool:
-    """The value of a first-order formula in a world, given the things that its free variables stand for."""
+    """The value of a first-order formula in a world, given the things for its free variables."""
     if formula.sign in ("A", "E"):
         (inside,) = formula.parts
         values = (true_in(inside, world, {**things, formula.variables: thing}) for thing in range(world.size))
@@ -74,12 +74,12 @@ def rows(names: str) -> list[dict[str, bool]]:
 
 
 def drawn(rng: random.Random, names: str, size: int) -> Formula:
-    """A formula with `size` connectives over the letters; each letter or part of it may be negated; neighbours differ."""
+    """A random formula with `size` connectives over the letters. Each letter or part may be negated."""
     if size == 0:
         return _negated(rng, Formula(rng.choice(names)), 0.25)
     left = rng.randrange(size)
     first, second = drawn(rng, names, left), drawn(rng, names, size - 1 - left)
-    while letters(first) == letters(second) and size == 1:  # p&p, p>~p say too little
+    while letters(first) == letters(second) and size == 1:  # p&p, p>~p are too simple
         second = drawn(rng, names, 0)
     sign = rng.choices(CONNECTIVES, (3, 3, 3, 1))[0]
     return _negated(rng, Formula(sign, (first, second)), 0.15)
@@ -90,14 +90,14 @@ def _negated(rng: random.Random, formula: Formula, share: float) -> Formula:
 
 
 def rewritten(rng: random.Random, formula: Formula, count: int) -> Formula:
-    """An equal formula: up to `count` laws applied at random places."""
+    """An equivalent formula: up to `count` laws applied at random places."""
     for _ in range(count):
         formula = _once(rng, formula)
     return formula
 
 
 def _once(rng: random.Random, formula: Formula) -> Formula:
-    """One law at one place: swap, contraposition, > as |, De Morgan, <> as two >, two negations struck out or, with letters, put in."""
+    """One law at one place: exchange of sides, contraposition, > as |, De Morgan, <> of two negations, removal of a double negation."""
     inner = [i for i, part in enumerate(formula.parts) if part.parts]
     if inner and rng.random() < 0.5:
         i = rng.choice(inner)
@@ -120,5 +120,5 @@ def _once(rng: random.Random, formula: Formula) -> Formula:
 
 
 def negation(formula: Formula) -> Formula:
-    """Not the formula; two negations are none."""
+    """The negation of a formula. A double negation is removed."""
     return formula.parts[0] if formula.sign == "~" else Formula("~", (formula,))

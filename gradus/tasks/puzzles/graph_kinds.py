@@ -1,4 +1,4 @@
-"""What can be asked about a graph: for every kind a worked answer, and a check of any other answer against the graph itself."""
+"""Kinds of graph question: for each a solver with a worked answer, and a check of any answer against the graph."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Graph:
-    """Every node is a capital letter and stands in an edge. `ends`: the nodes asked about. `planted`: a walk that it was built round."""
+    """Every node is a capital letter and belongs to an edge. `ends`: the nodes in the question. `planted`: a walk built into the graph."""
 
-    edges: tuple[tuple[str, str, int], ...]  # from, to, weight (1 where none is written)
+    edges: tuple[tuple[str, str, int], ...]  # from, to, weight (1 if the question shows none)
     directed: bool = False
     ends: tuple[str, ...] = ()
     planted: str = ""
@@ -25,18 +25,18 @@ class Graph:
 
     @cached_property
     def weights(self) -> Mapping[str, int]:
-        """Two letters, where one can go from the first to the second, to the weight."""
+        """Two letters -> weight of the edge from the first to the second."""
         there = {a + b: w for a, b, w in self.edges}
         return there if self.directed else there | {b + a: w for a, b, w in self.edges}
 
     @cached_property
     def after(self) -> Mapping[str, str]:
-        """Where one can go from a node, in the order of the alphabet."""
+        """Node -> its successors, in alphabetical order."""
         return {node: "".join(sorted(pair[1] for pair in self.weights if pair[0] == node)) for node in self.nodes}
 
     @cached_property
     def networkx(self) -> Any:
-        """The same with places in `nodes` for names: sets of text have no order that every process shares."""
+        """The graph for networkx, with places in `nodes` as names, because sets of text have a different order in each process."""
         import networkx
 
         place = {node: i for i, node in enumerate(self.nodes)}
@@ -54,7 +54,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Solved:
-    """`best`: what an answer is measured by (a number, a set, whether there is one at all)."""
+    """`best`: the value that a check compares with (a number, a set, or whether an answer exists)."""
 
     worked: str
     answer: str
@@ -62,11 +62,11 @@ class Solved:
 
 
 Check = Callable[[Graph, str, Any], bool]
-"""A graph, what was answered, and `best`."""
+"""Checks an answer: graph, text of the answer, `best`."""
 
 
 def walk(graph: Graph, said: str) -> str | None:
-    """The nodes of "ABD", "A B D", "A,B,D", "A-B-D" or "A>B>D"; None where a step is no edge, or a letter no node."""
+    """The nodes of "ABD", "A B D", "A,B,D", "A-B-D" or "A>B>D"; None if a step is not an edge or a letter is not a node."""
     nodes = letters(said)
     if nodes is None or any(node not in graph.nodes for node in nodes):
         return None
@@ -74,13 +74,13 @@ def walk(graph: Graph, said: str) -> str | None:
 
 
 def letters(said: str) -> str | None:
-    """Capital letters with nothing but spaces, commas, hyphens and arrows between; None for any other text or too many."""
+    """The capital letters of a text that else has only spaces, commas, hyphens and arrows; None for any other text or too many letters."""
     bare = re.sub(r"[ ,>-]", "", said)
     return bare if re.fullmatch(r"[A-Z]{1,200}", bare) else None
 
 
 def pairs(said: str) -> list[str] | None:
-    """Edges such as "AB CD" or "A-B, C-D", each with its letters in order of the alphabet; None for any other text."""
+    """Edges such as "AB CD" or "A-B, C-D", each with its letters in alphabetical order; None for any other text."""
     found = said.replace("-", "").replace(",", " ").split()
     return ["".join(sorted(pair)) for pair in found] if all(re.fullmatch("[A-Z]{2}", pair) for pair in found) else None
 
@@ -90,7 +90,7 @@ def exact(graph: Graph, said: str, best: Any) -> bool:
 
 
 def breadth_first(graph: Graph, start: str) -> Iterator[tuple[str, str]]:
-    """Every other node that can be reached, with the node from which it was first seen."""
+    """(predecessor, node) for every other reachable node, in breadth-first order."""
     seen, waiting = {start}, [start]
     for node in waiting:
         for other in graph.after[node]:
@@ -109,7 +109,7 @@ def _parts(graph: Graph) -> list[str]:
 
 
 def solve_path(graph: Graph) -> Solved:
-    """Edges by which nodes are first seen, up to the goal."""
+    """Works with the edges of a breadth-first search, up to the goal."""
     start, goal = graph.ends
     seen: list[tuple[str, str]] = []
     for step in breadth_first(graph, start):
@@ -129,7 +129,7 @@ def check_path(graph: Graph, said: str, best: Any) -> bool:
 
 
 def solve_distance(graph: Graph) -> Solved:
-    """Distances in the order in which nodes are seen, up to the goal."""
+    """Works with the distances in breadth-first order, up to the goal."""
     start, goal = graph.ends
     far = {start: 0}
     for a, b in breadth_first(graph, start):
@@ -139,7 +139,7 @@ def solve_distance(graph: Graph) -> Solved:
 
 
 def solve_cheapest(graph: Graph) -> Solved:
-    """Nodes as they are settled, nearest first, each with its cost and where it was come from."""
+    """Works with the settled nodes of Dijkstra's algorithm, nearest first, each with its predecessor and cost."""
     start, goal = graph.ends
     open_, settled = {start: (0, "")}, dict[str, tuple[int, str]]()
     while goal not in settled:
@@ -161,7 +161,7 @@ def check_cheapest(graph: Graph, said: str, best: Any) -> bool:
 
 
 def solve_linked(graph: Graph) -> Solved:
-    """What is reached from the first node, one node more at a time."""
+    """Works with the set of reached nodes, which grows by one node at a time."""
     start, goal = graph.ends
     reached = start
     lines = [start]
@@ -178,7 +178,7 @@ def solve_parts(graph: Graph) -> Solved:
 
 
 def solve_cycle(graph: Graph) -> Solved:
-    """Nodes with one neighbour or none are taken away until there are no more; what is left, if anything, has a cycle."""
+    """Removes nodes with one neighbour or none as long as there are any. Remaining nodes contain a cycle."""
     left = {node: set(graph.after[node]) for node in graph.nodes}
     gone = ""
     while loose := [node for node in left if len(left[node]) < 2]:
@@ -195,7 +195,7 @@ def solve_cycle(graph: Graph) -> Solved:
 
 
 def check_cycle(graph: Graph, said: str, best: Any) -> bool:
-    """ "ABC" and "ABCA" are the same cycle; no node stands in it twice."""
+    """Accepts "ABC" and "ABCA" for the same cycle. No node may repeat."""
     if said == "none":
         return not best
     ring = walk(graph, said)
@@ -204,7 +204,7 @@ def check_cycle(graph: Graph, said: str, best: Any) -> bool:
 
 
 def solve_colour(graph: Graph) -> Solved:
-    """Colours by turns from the first node on, in the order in which nodes are seen; an edge within one colour ends it."""
+    """Colours nodes by turns in breadth-first order from the first node. An edge within one colour proves "none"."""
     colour = {graph.nodes[0]: 0}
     for a, b in breadth_first(graph, graph.nodes[0]):
         colour[b] = 1 - colour[a]
@@ -216,7 +216,7 @@ def solve_colour(graph: Graph) -> Solved:
 
 
 def check_colour(graph: Graph, said: str, best: Any) -> bool:
-    """Every node once, with its colour, in any order."""
+    """Expects every node once, with its colour, in any order."""
     if said == "none":
         return not best
     bare = re.sub(r"[ ,:-]", "", said)
@@ -228,7 +228,7 @@ def check_colour(graph: Graph, said: str, best: Any) -> bool:
 
 
 def solve_order(graph: Graph) -> Solved:
-    """The nodes that nothing left leads to, before each step; the first of them goes."""
+    """Works with the nodes without a remaining predecessor, and takes the first of them at each step."""
     left, lines, order = set(graph.nodes), [], ""
     while free := "".join(node for node in graph.nodes if node in left and not any(b == node and a in left for a, b, _ in graph.edges)):
         lines.append(free)
@@ -258,7 +258,7 @@ def check_visit(graph: Graph, said: str, best: Any) -> bool:
 
 
 def solve_trail(graph: Graph) -> Solved:
-    """Degrees; more than two odd ones forbid a trail."""
+    """Works with the degrees: more than two odd ones forbid a trail."""
     return Solved(_degrees(graph), graph.planted or "none", bool(graph.planted))
 
 
@@ -270,7 +270,7 @@ def check_trail(graph: Graph, said: str, best: Any) -> bool:
 
 
 def solve_flow(graph: Graph) -> Solved:
-    """Ways from the source to the sink, each with what it carries, that fill the network together."""
+    """Works with ways from source to sink, each with its flow; together they are a maximum flow."""
     import networkx
 
     start, goal = graph.ends
@@ -288,7 +288,7 @@ def solve_flow(graph: Graph) -> Solved:
 
 
 def solve_span(graph: Graph) -> Solved:
-    """The edges of a lightest tree, light ones first, each with the weight so far."""
+    """Works with the edges of a minimum spanning tree, light ones first, each with the total weight so far."""
     import networkx
 
     tree = sorted(networkx.minimum_spanning_edges(graph.networkx, data=True), key=lambda e: (e[2]["weight"], *sorted(e[:2])))
@@ -327,7 +327,7 @@ def check_apart(graph: Graph, said: str, best: Any) -> bool:
 
 
 def _chosen(graph: Graph, said: str, best: Any, fits: Callable[[str, str], bool]) -> bool:
-    """Whether these are `best` different nodes of which any two fit."""
+    """Whether the answer names `best` different nodes of which any two fit."""
     nodes = letters(said)
     if nodes is None or len(nodes) != best or len(set(nodes)) != best or not set(nodes) <= set(graph.nodes):
         return False
@@ -358,7 +358,7 @@ def solve_degree(graph: Graph) -> Solved:
 
 
 def solve_bridges(graph: Graph) -> Solved:
-    """For every edge the way round it, or "-"."""
+    """Works with the shortest way round every edge, or "-"."""
     lines, found = [], []
     for edge in sorted(graph.edges):
         without = Graph(tuple(e for e in graph.edges if e != edge), ends=edge[:2])

@@ -1,4 +1,4 @@
-"""Graph problems of eighteen kinds: ways, parts, cycles, orders, flows, trees, cliques, each answered by what can be checked on the graph."""
+"""Graph problems of eighteen kinds: ways, parts, cycles, orders, flows, trees, cliques. Every answer is checked on the graph."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from gradus.types.parts import Task
 Edges = Sequence[tuple[str, str]]
 
 _SIZES = {1: (4, 90), 2: (6, 150), 3: (8, 240), 4: (12, 450), 5: (18, 900), 6: (26, 1800)}
-"""How many nodes, and characters of a worked solution and some to spare."""
+"""Level -> number of nodes, and characters of a worked solution with some spare."""
 _TAIL = 1024
-_NONE = 0.3  # share of the problems whose right answer is that there is none
+_NONE = 0.3  # share of the problems whose right answer is "none"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`draw`: nodes and level to edges and a walk they were built round. `ends`: how many nodes are asked about. `rule`, `plan`: hints."""
+    """`draw`: nodes and level -> edges and the walk planted in them. `ends`: number of nodes in the question. `rule`, `plan`: hints."""
 
     draw: Callable[[random.Random, str, int], tuple[Edges, str]]
     solve: Callable[[Graph], Solved]
     check: Check
     rule: str
     plan: str
-    chance: float  # share of the commonest answer at level 2, measured on 4,000 problems
+    chance: float  # share of the most frequent answer at level 2, measured on 4,000 problems
     ends: int = 0
     directed: bool = False
     weighted: bool = False
 
 
 def graphs(level: int = 2, kinds: str = "all") -> Task:
-    """4 nodes at level 1, then 6, 8, 12, 18 and 26 at level 6.
+    """Graphs of 4 nodes at `level` 1, then 6, 8, 12, 18, and 26 at level 6.
 
-    `kinds`: "all" or some of the keys of `KINDS`, each of which says its rule.  Raises: UserError for a kind that is not known.
+    `kinds`: "all" or a list of keys of `KINDS`, which holds the rule of each kind.  Raises: UserError for an unknown kind.
     """
     names = chosen("graphs", kinds, KINDS)
     return generated_task(
@@ -58,7 +58,7 @@ def graphs(level: int = 2, kinds: str = "all") -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where what follows the last "=" answers the question, whichever of the right answers it is."""
+    """1.0 if the text after the last "=" is any right answer, else 0.0."""
     said = ending(completion, _TAIL)
     if not said or not said.isascii():
         return 0.0
@@ -73,7 +73,7 @@ def _tree(rng: random.Random, nodes: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _more(rng: random.Random, edges: Edges, allowed: Edges, count: int) -> list[tuple[str, str]]:
-    """Up to `count` of the allowed edges that are not there, in neither direction, added."""
+    """The edges and up to `count` of the allowed ones that are missing in both directions."""
     there = {frozenset(edge) for edge in edges}
     free = [edge for edge in allowed if frozenset(edge) not in there]
     return [*edges, *rng.sample(free, min(count, len(free)))]
@@ -84,14 +84,14 @@ def _connected(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _dense(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """About two edges a node, with a clique of up to 6 in it."""
+    """About two edges per node, with a clique of up to 6 nodes."""
     some = rng.sample(nodes, min(6, rng.randint(3, 3 + level // 2)))
     edges = _more(rng, _tree(rng, nodes), list(combinations(some, 2)), 99)
     return _more(rng, edges, list(combinations(nodes, 2)), max(0, 2 * len(nodes) - len(edges) - 4)), ""
 
 
 def _scattered(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """One part or several, of two nodes or more each."""
+    """One part or several, each of two nodes or more."""
     sizes = [2] * rng.randint(1, min(len(nodes) // 2, 6))
     for _ in range(len(nodes) - sum(sizes)):
         sizes[rng.randrange(len(sizes))] += 1
@@ -102,7 +102,7 @@ def _scattered(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _forest(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Parts, most of the time with a cycle in them."""
+    """Trees, or more often a connected graph with a cycle."""
     if rng.random() < _NONE:
         cut = rng.randint(2, len(nodes) - 2)
         mixed = rng.sample(nodes, len(nodes))
@@ -111,7 +111,7 @@ def _forest(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _two_sided(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Connected, most of the time without an odd cycle."""
+    """A connected graph, mostly without an odd cycle."""
     tree = _tree(rng, nodes)
     side = {tree[0][0]: 0}
     for a, b in tree:
@@ -128,7 +128,7 @@ def _arrows(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _before(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Arrows that all agree with one order, or, for some, one that closes a circle."""
+    """Arrows that agree with one order; in some graphs one arrow closes a cycle."""
     order = rng.sample(nodes, len(nodes))
     place = {node: i for i, node in enumerate(order)}
     edges, _ = _connected(rng, nodes, level)
@@ -140,13 +140,13 @@ def _before(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _tour(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """A walk through every node, and edges beside it."""
+    """A walk through every node, and further edges."""
     way = "".join(rng.sample(nodes, len(nodes)))
     return _more(rng, list(pairwise(way)), list(combinations(nodes, 2)), rng.randint(1, len(nodes) // 2)), way
 
 
 def _drawing(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """The edges of one walk that goes through every node and along no edge twice; for some, edges with too many odd nodes instead."""
+    """The edges of a walk through every node and along no edge twice; in some graphs edges with too many odd nodes instead."""
     while rng.random() < _NONE:
         edges, _ = _connected(rng, nodes, level)
         ends = [node for edge in edges for node in edge]
@@ -162,7 +162,7 @@ def _drawing(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
 
 
 def _network(rng: random.Random, nodes: str, level: int) -> tuple[Edges, str]:
-    """Pipes from the first of an order to its last, every node on some way between."""
+    """A flow network from the first node of an order to the last. Every node lies on a way between them."""
     order = rng.sample(nodes, len(nodes))
     edges = dict.fromkeys((rng.choice(order[:i]), node) for i, node in enumerate(order) if i)
     for i, node in enumerate(order[:-1]):
@@ -233,7 +233,7 @@ def _graphs(rng: random.Random, level: int, kinds: tuple[str, ...]) -> Draft:
 
 
 def _ends(rng: random.Random, kind: Kind, graph: Graph, planted: str) -> tuple[str, ...]:
-    """The nodes that are asked about: for a way, two that no edge connects where there are such, every distance as likely."""
+    """The nodes in the question. For a way: two nodes without an edge between them, if there are any, with equal chance per distance."""
     if kind.draw is _network:
         return tuple(planted)
     if kind.ends < 2:
@@ -243,12 +243,12 @@ def _ends(rng: random.Random, kind: Kind, graph: Graph, planted: str) -> tuple[s
         by_steps.setdefault(_steps(graph, a, b), []).append((a, b))
     far = [steps for steps in by_steps if steps != 1] or [1]
     if kind.draw is _scattered and 0 in far and rng.random() < 0.7:
-        far = [0]  # so that "no" is right about half of the time at every level
+        far = [0]  # "no" is right for about half of the problems at every level
     return tuple(rng.sample(rng.choice(by_steps[rng.choice(far)]), 2))
 
 
 def _steps(graph: Graph, start: str, goal: str) -> int:
-    """Edges of a shortest way; 0 where there is none."""
+    """Number of edges of a shortest way; 0 if there is none."""
     far = {start: 0}
     for a, b in on.breadth_first(graph, start):
         far[b] = far[a] + 1
@@ -256,6 +256,6 @@ def _steps(graph: Graph, start: str, goal: str) -> int:
 
 
 def _content(graph: Graph) -> str:
-    """Every node by its place in the alphabet of this graph; whatever is asked about it, a graph belongs to one split."""
+    """The graph with nodes by their place among its nodes. It leaves the question out, so that a graph belongs to one split."""
     places = [(graph.place(a), graph.place(b), w) for a, b, w in graph.edges]
     return f"{'>' if graph.directed else '-'} {sorted(places)}"

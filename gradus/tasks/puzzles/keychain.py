@@ -1,4 +1,4 @@
-"""Chains of keys in a long text: pairs such as "q>d" lie scattered in filler; which key is reached from one, so many hops on?"""
+"""Chains of keys in a long text: pairs such as "q>d" stand in filler; find the key that a number of hops leads to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEVELS = {  # pairs, hops, letters of a key, characters of filler
     7: (160, 8, 3, 32_000),
     8: (320, 12, 3, 128_000),
 }
-_MOST = 4_000_000  # characters of filler that may be asked for
+_MOST = 4_000_000  # largest length of filler, in characters
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _FILLER = (
     *("the", "lamp", "near", "door", "was", "quiet", "and", "a", "river", "ran", "past", "old", "stones", "while", "someone", "carried"),
@@ -31,10 +31,10 @@ _FILLER = (
 
 
 def keychain(level: int = 2, hops: int = 0, length: int = 0) -> Task:
-    """Levels 1 to 8: four pairs and one hop, up to 320 pairs and twelve hops in 128,000 characters of filler.
+    """Chains at `level` 1 to 8: four pairs and one hop, up to 320 pairs and twelve hops in 128,000 characters of filler.
 
-    `hops` (0: those of the level) and `length` (characters of filler; 0: those of the level) set one alone; with more hops than the level
-    has pairs, there are as many pairs as needed. Raises: UserError where one is out of its range.
+    `hops`: number of hops, 1 to 100; 0: the level's. With more `hops` than the level has pairs, there are as many pairs as needed.
+    `length`: characters of filler; 0: the level's. Raises: UserError if one is out of range.
     """
     if not 0 <= hops <= 100:
         raise UserError(f"task keychain: hops is {hops}; give 1 to 100, or 0 for those of the level")
@@ -49,7 +49,7 @@ def keychain(level: int = 2, hops: int = 0, length: int = 0) -> Task:
         level=level,
         levels=(1, 8),
         max_tokens=16 + (2 * (width + (reached > 20)) + 2) * reached,
-        chance=1 / (max(pairs, reached) + 1 - reached) if reached < pairs else 0.5,  # the key that leads nowhere: where the walk may end
+        chance=1 / (max(pairs, reached) + 1 - reached) if reached < pairs else 0.5,  # a guess of the last key
         about='follow keys: "q>d f>q d>t;f 2" -> "f>q q>d=d" (from f, two hops); level: pairs, hops, and text around them',
         provides=("hints",),
     )
@@ -75,12 +75,12 @@ def _keychain(rng: random.Random, level: int, hops: int, length: int) -> Draft:
         pairs=pairs,
         hints=hints(("a>b leads from a to b", ", the walk starts behind ;", ", its number of hops is last"), planning, solution),
     )
-    # Names and filler are words only: the puzzle is the order in which the links of the chain are told, and where the walk starts.
+    # The content leaves names and filler out: the puzzle is the order of the links and the start of the walk.
     return Draft(question, answer, solution, f"{order} {start} {hops}", meta)
 
 
 def _names(rng: random.Random, count: int, width: int) -> list[str]:
-    """Different names of as many letters, none of them a word of the filler."""
+    """Different names of `width` letters. Names of two letters or more are not words of the filler."""
     found: dict[str, None] = {}
     while len(found) < count:
         name = "".join(rng.choice(_LETTERS) for _ in range(width))
@@ -90,7 +90,7 @@ def _names(rng: random.Random, count: int, width: int) -> list[str]:
 
 
 def _scattered(rng: random.Random, told: list[str], filler: int) -> str:
-    """The links with about `filler` characters of words between them, before and after."""
+    """The links with about `filler` characters of words between, before and after them."""
     if not filler:
         return " ".join(told)
     total = sum(map(len, _FILLER)) / len(_FILLER) + 1

@@ -1,4 +1,4 @@
-"""Knights and knaves: knights tell the truth, knaves lie, and exactly one assignment fits what all of them say."""
+"""Knights and knaves: knights tell the truth, knaves lie, and exactly one assignment fits all statements."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from gradus.tasks.generated import Draft, generated_task
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
-_NAMES = "ABCDEFGHIJLMOPQRSTUVWXYZ"  # all but K and N, which stand for the roles
-ALONE = 2 / 3  # share of the statements that speak of one person
+_NAMES = "ABCDEFGHIJLMOPQRSTUVWXYZ"  # all letters but K and N, which stand for the roles
+ALONE = 2 / 3  # share of the statements about one person
 _TAIL = 64
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What one says of one or two others: `wording` as it stands in the prompt, `holds` under an assignment (True: knight)."""
+    """A statement about one or two people: `wording` for the prompt; `holds`: its truth under an assignment (True: knight)."""
 
     wording: str
     holds: Callable[[Sequence[bool]], bool]
 
 
 def knights_knaves(level: int = 2) -> Task:
-    """Level 1: two people. 2: three. 3: four. Each says of another that he lies or is true, or of two that they are alike (=), differ (!),
+    """Two people at `level` 1, three at 2, four at 3.
 
-    are both knights (&), or not both knaves (|).
+    Each person makes a statement: another one lies or is true; or two people are alike (=), differ (!), are both knights (&), or are not
+    both knaves (|).
     """
     return generated_task(
         "knights_knaves",
@@ -43,18 +44,18 @@ def knights_knaves(level: int = 2) -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the completion ends in "=" and one letter a person, K for a knight and N for a knave, in order."""
+    """1.0 if the completion ends in "=" and the right letter per person, in order: K for a knight, N for a knave. Else 0.0."""
     _, marker, last = completion[-_TAIL:].rpartition("=")
     return float(bool(marker) and re.fullmatch(r"[KN]{2,4}", last.strip()) is not None and last.strip() == problem.answer)
 
 
 def implied(statements: Sequence[Statement], roles: Sequence[bool]) -> tuple[bool, ...]:
-    """Who would be a knight, by the truth of what they say, if the roles were these; a solution implies itself."""
+    """The roles that follow from the truth of the statements under these roles. A solution implies itself."""
     return tuple(s.holds(roles) for s in statements)
 
 
 def solutions(statements: Sequence[Statement]) -> list[tuple[bool, ...]]:
-    """All assignments that fit."""
+    """All assignments that fit the statements."""
     return [roles for roles in product((True, False), repeat=len(statements)) if implied(statements, roles) == roles]
 
 
@@ -71,7 +72,7 @@ def _knights_knaves(rng: random.Random, level: int) -> Draft:
         statements = [_statement(rng, i, names) for i in range(count)]
         fitting = solutions(statements)
     question = " ".join(f"{name}:{s.wording}" for name, s in zip(names, statements, strict=True))
-    # Other names make no other puzzle, except for two people, where too few puzzles would be left to hold any out.
+    # Other names are the same puzzle, except with two people: there, too few puzzles would be left to hold any out.
     content = question if count == 2 else question.translate({ord(name): str(i) for i, name in enumerate(names)})
     return Draft(question, letters(fitting[0]), worked(rng, statements, fitting[0]), content, Frozen(category=str(count)))
 
@@ -90,12 +91,12 @@ def _statement(rng: random.Random, speaker: int, names: Sequence[str]) -> Statem
         Statement(f"{a}&{b}", lambda roles: roles[i] and roles[j]),
         Statement(f"{a}|{b}", lambda roles: roles[i] or roles[j]),
     )
-    # Words about two people often settle a puzzle at once; chains of words about one are what makes it hard.
+    # A statement about two people often settles a puzzle at once; chains of statements about one person make it hard.
     return rng.choice(alone if rng.random() < ALONE else together)
 
 
 def worked(rng: random.Random, statements: Sequence[Statement], solution: tuple[bool, ...]) -> str:
-    """Assignments tried in a random order, up to three that fail and then the solution, each with what it implies; "KKN>KNN KNK>KNK=KNK"."""
+    """A worked solution: up to three random wrong assignments, then the solution, each with its implied roles: "KKN>KNN KNK>KNK=KNK"."""
     wrong = [roles for roles in product((True, False), repeat=len(statements)) if roles != solution]
     tried = [*rng.sample(wrong, rng.randint(0, min(3, len(wrong)))), solution]
     return " ".join(f"{letters(roles)}>{letters(implied(statements, roles))}" for roles in tried) + f"={letters(solution)}"

@@ -1,4 +1,4 @@
-"""Logic: values and truth tables of formulas, what follows from what, which formulas are equal, and what holds in a small world."""
+"""Logic: values and truth tables of formulas, entailment, equivalence, and truth in a small world."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ _RULES = ("~ not, & and, | or", ", a>b is 0 for 1>0 alone", ", <> is 1 for equal
 
 
 def logic(level: int = 2, kinds: str = "all") -> Task:
-    """Levels 1 to 6: two to five letters, two to fourteen connectives, worlds of three to seven things. `kinds`: "all" or a list such as
+    """Logic at `level` 1 to 6: two to five letters, two to fourteen connectives, worlds of three to seven things.
 
-    "value,entails". value: of a formula, given the letters' values. table: the values for 00, 01, 10, 11. entails, equal: "yes" or a row of
-    values that shows otherwise. which: the things in a world for which a formula holds. sentence: whether one holds in it.
-    Raises: UserError for a kind that is not known.
+    `kinds`: "all" or a list such as "value,entails". value: the value of a formula, given the letters' values. table: the values for 00,
+    01, 10, 11. entails, equal: "yes" or a row of values as a counterexample. which: the things in a world for which a formula holds.
+    sentence: whether a formula holds in a world.
+    Raises: UserError for an unknown kind.
     """
     return generated_task(
         "logic",
@@ -40,16 +41,17 @@ def logic(level: int = 2, kinds: str = "all") -> Task:
         level=level,
         levels=(1, 6),
         max_tokens={1: 80, 2: 120, 3: 160}.get(level, 120 * level),
-        chance=0.36,  # the answer that is most often right for each kind; measured on 1,024 problems
+        chance=0.36,  # success of the most frequent answer per kind; measured on 1,024 problems
         about='logic: "entails p>q,q;p" -> "...=01" (p false, q true: it does not) or "=yes"; value, table, entails, equal, which, sentence',
         provides=("hints",),
     )
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the text after the last "=" is right: any row of values that meets the premises and not the conclusion, or tells two formulas
+    """1.0 if the text after the last "=" is right, else 0.0.
 
-    apart, where there is one; else the only answer that there is. Things of a world may stand in any order.
+    entails and equal accept any counterexample: a row of values that meets the premises and not the conclusion, or on which the two
+    formulas differ; without one, "yes". which accepts the things in any order. The other kinds have a single answer.
     """
     last = ending(completion, 96)
     if last is None:
@@ -70,14 +72,14 @@ def _logic(rng: random.Random, level: int, kinds: Sequence[str]) -> Draft:
 def _draft(
     kind: str, asked: str, answer: str, steps: str, planning: Sequence[str], alike: Sequence[str] = (), against: tuple[str, ...] = ()
 ) -> Draft:
-    """`alike`: the same puzzle written in other orders; the first of them, letters renamed, stands for all."""
+    """`alike`: the same puzzle in other orders; the first in sort order, letters renamed, is the content. `against`: counterexamples."""
     solution = f"{steps}={answer}"
     meta = Frozen(category=kind, hints=hints(_RULES, planning, solution), against=against)
     return Draft(f"{kind} {asked}", answer, solution, f"{kind} {min(map(_renamed, alike or (asked,)))}", meta)
 
 
 def _renamed(asked: str) -> str:
-    """The text with the letters named in order of first sight: q>p and p>q are one puzzle."""
+    """The text with letters renamed in order of first appearance: q>p and p>q are the same puzzle."""
     seen = dict.fromkeys(c for c in asked if c in _LETTERS)
     return asked.translate({ord(c): _LETTERS[i] for i, c in enumerate(seen)})
 
@@ -93,12 +95,12 @@ def _value(rng: random.Random, level: int) -> Draft:
     answer = str(int(true_under(formula, row)))
     given = "".join(f"{name}{int(value)}" for name, value in row.items())
     steps = _reduced(str(formula), {name: str(int(value)) for name, value in row.items()})
-    # given with the formula first, so that renaming in order of first sight does not hang on the order of the values
+    # the formula comes first, so that renaming in order of first appearance does not depend on the order of the values
     return _draft("value", f"{formula} {given}", answer, " ".join(steps[:-1]), ("put in the values", ", then the innermost brackets"))
 
 
 def _reduced(text: str, values: Mapping[str, str]) -> list[str]:
-    """The formula with its values put in, and then every step outwards: ["(0>1)&~1", "1&0", "0"]."""
+    """The formula with its values, and every step of its evaluation from the inside out: ["(0>1)&~1", "1&0", "0"]."""
     steps = ["".join(values.get(c, c) for c in text)]
     while len(steps[-1]) > 1:
         # negated digits and bracketed digits go first; a pair of digits stands alone in its brackets
@@ -165,7 +167,7 @@ def _equal(rng: random.Random, level: int) -> Draft:
 
 
 def _altered(rng: random.Random, formula: Formula) -> Formula:
-    """A formula with one sign or negation changed somewhere, so that it looks as equal ones do."""
+    """A formula with one sign or negation changed somewhere, so that it looks like an equivalent one."""
     if formula.parts and rng.random() < 0.6:
         i = rng.randrange(len(formula.parts))
         return Formula(formula.sign, tuple(_altered(rng, part) if i == j else part for j, part in enumerate(formula.parts)))
@@ -175,7 +177,7 @@ def _altered(rng: random.Random, formula: Formula) -> Formula:
 
 
 def _compared(names: str, formulas: Sequence[Formula], against: Sequence[str]) -> str:
-    """The values of all formulas row by row, up to the first row that decides: "00:11 01:10"."""
+    """The values of all formulas row by row, up to the first counterexample: "00:11 01:10"."""
     lines = []
     for row in rows(names):
         lines.append(f"{_bits(row)}:{''.join(str(int(true_under(f, row))) for f in formulas)}")
@@ -185,7 +187,7 @@ def _compared(names: str, formulas: Sequence[Formula], against: Sequence[str]) -
 
 
 def _world(rng: random.Random, level: int) -> tuple[World, str]:
-    """A world and how it is written: "3 P02 Q1 R01,12" has three things, of which 0 and 2 are P."""
+    """A world and its notation: "3 P02 Q1 R01,12" has three things, of which 0 and 2 are P."""
     size = _LEVELS[level][2]
     ones, twos = "PQ", "RS" if level >= 4 else "R"
     facts: dict[str, frozenset[tuple[int, ...]]] = {}
@@ -200,7 +202,7 @@ def _world(rng: random.Random, level: int) -> tuple[World, str]:
 
 
 def _about(rng: random.Random, world: World, known: str, size: int) -> Formula:
-    """A formula with `size` connectives about the variables known; one part says something of another thing that is in R with the last."""
+    """A random formula with `size` connectives over the known variables. A part may introduce a variable related to the last one."""
     ones = [name for name in world.facts if name in "PQ"]
     twos = [name for name in world.facts if name in "RS"]
     if size == 0:
@@ -232,7 +234,7 @@ def _which(rng: random.Random, level: int) -> Draft:
 
 
 def _tried(formula: Formula, world: World) -> tuple[str, str]:
-    """ "0:1 1:0 2:1" and "02": the values for each thing, and the things for which it holds."""
+    """("0:1 1:0 2:1", "02"): the formula's value for each thing, and the things for which it holds."""
     values = [true_in(formula, world, {"x": thing}) for thing in range(world.size)]
     found = "".join(str(i) for i, value in enumerate(values) if value)
     return " ".join(f"{i}:{int(value)}" for i, value in enumerate(values)), found
@@ -255,4 +257,4 @@ def _sentence(rng: random.Random, level: int) -> Draft:
 KINDS: Mapping[str, Callable[[random.Random, int], Draft]] = Frozen(
     value=_value, table=_table, entails=_entails, equal=_equal, which=_which, sentence=_sentence
 )
-"""name -> how a problem of the kind is made."""
+"""Kind -> the function that makes a problem of it."""

@@ -1,4 +1,4 @@
-"""Planning in four small worlds: blocks, a robot with two hands, towers of discs, sliding tiles. Any plan that gets to the goal counts."""
+"""Planning in four small worlds: blocks, a robot with two hands, towers of discs, sliding tiles. Any plan to the goal counts."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 from gradus.types.ranges import check_ranges
 
-_LIMITS = {1: 150, 2: 190, 3: 330, 4: 420, 5: 800, 6: 1800}  # characters of a worked solution and some to spare
+_LIMITS = {1: 150, 2: 190, 3: 330, 4: 420, 5: 800, 6: 1800}  # characters of a worked solution and some spare ones
 _TAIL = 1024
-_LEAST = 2  # actions that a shortest plan has at least
+_LEAST = 2  # least number of actions of a shortest plan
 _BALLS = "abcdef"
 
 
 @dataclass(frozen=True)
 class World:
-    """States are text, as in the prompt. `moves`: action -> state that it leads to; every move can be taken back.
+    """A planning domain. States are text, as in the prompt. `moves`: action -> next state; every move can be undone.
 
-    `bound` is never more than the actions that are left. `note` is a state as a worked solution shows it, without spaces.
+    `bound`: a lower bound on the number of remaining actions. `note`: a state in the form of a worked solution, without spaces.
     """
 
     draw: Callable[[random.Random, int], tuple[str, str]]
     moves: Callable[[str], dict[str, str]]
     bound: Callable[[str, str], int]
-    content: Callable[[str, str], str]  # equal for two problems that differ in names only
+    content: Callable[[str, str], str]  # equal for two problems that differ only in names
     rule: str
-    chance: float  # of random actions, none taken back, to get to the goal within the limit at level 2; measured on 4,000 problems
+    chance: float  # success at level 2 of random actions that never undo the last; measured on 4,000 problems
     done: Callable[[str, str], bool] = operator.eq
     note: Callable[[str], str] = lambda state: state.replace(" ", ",")
 
 
 @dataclass(frozen=True)
 class Planning:
-    """`slack`: actions, 0 or more, by which a plan may be longer than a shortest one."""
+    """The verifier. `slack`: number of actions, 0 or more, by which a plan may be longer than a shortest one."""
 
     slack: int
 
@@ -49,7 +49,7 @@ class Planning:
         check_ranges(self, slack="[0, inf)")
 
     def verify(self, problem: Problem, completion: str) -> Outcome:
-        """1.0 where the actions after the last "=", with spaces or commas between, can be taken one by one and end at the goal."""
+        """1.0 if the actions after the last "=", separated by spaces or commas, are possible in turn and end at the goal; else 0.0."""
         said = ending(completion, _TAIL)
         if said is None or not said.isascii():
             return 0.0
@@ -64,10 +64,10 @@ class Planning:
 
 
 def planning(level: int = 2, kinds: str = "all", slack: int = 4) -> Task:
-    """3 to 8 blocks, 2 to 6 balls, 2 to 6 discs, 2 x 3 to 3 x 3 tiles, as the level grows from 1 to 6.
+    """Plans for 3 to 8 blocks, 2 to 6 balls, 2 to 6 discs, 2 x 3 to 3 x 3 tiles, at `level` 1 to 6.
 
-    `kinds`: "all" or some of blocks, gripper, hanoi, tiles. `slack`: by how many actions a plan may be longer than a shortest one; 0 asks
-    for a shortest.  Raises: UserError for a kind that is not known, and for a slack below 0.
+    `kinds`: "all" or a list of blocks, gripper, hanoi, tiles. `slack`: number of actions by which a plan may be longer than a shortest one;
+    0: only a shortest plan counts.  Raises: UserError for an unknown kind, and for a slack below 0.
     """
     names = chosen("planning", kinds, WORLDS)
     return generated_task(
@@ -86,7 +86,7 @@ def planning(level: int = 2, kinds: str = "all", slack: int = 4) -> Task:
 
 
 def shortest(world: World, start: str, goal: str) -> list[tuple[str, str]]:
-    """Actions of a shortest plan with the states they lead to (A*). Raises LookupError where the goal cannot be reached."""
+    """(action, next state) of every step of a shortest plan, found by A*. Raises LookupError if the goal cannot be reached."""
     count = 0
     waiting = [(world.bound(start, goal), 0, 0, start)]
     came: dict[str, tuple[int, str, str]] = {start: (0, "", "")}
@@ -111,7 +111,7 @@ def shortest(world: World, start: str, goal: str) -> list[tuple[str, str]]:
 
 
 def block_moves(state: str) -> dict[str, str]:
-    """ "B_" puts B on the table, "BC" on C; only blocks with nothing on them move."""
+    """The moves of blocks: "B_" puts B on the table, "BC" puts it on C. Only the top block of a stack moves."""
     stacks = state.split()
     found = {}
     for one in stacks:
@@ -126,7 +126,7 @@ def block_moves(state: str) -> dict[str, str]:
 
 
 def _misplaced(state: str, goal: str) -> int:
-    """Blocks that do not stand, with all below them, as in the goal; each of them has to move."""
+    """The number of blocks that do not stand, with all blocks below, as in the goal. Each of them has to move."""
     right = {stack[:i] for stack in goal.split() for i in range(1, len(stack) + 1)}
     return sum(stack[:i] not in right for stack in state.split() for i in range(1, len(stack) + 1))
 
@@ -137,7 +137,7 @@ def _blocks(rng: random.Random, level: int) -> tuple[str, str]:
 
 
 def _stacks(rng: random.Random, names: list[str]) -> str:
-    """At most four stacks."""
+    """Random stacks of the blocks, at most four."""
     found: list[str] = []
     for name in rng.sample(names, len(names)):
         i = rng.randint(0, len(found) if len(found) < 4 else 3)
@@ -146,7 +146,7 @@ def _stacks(rng: random.Random, names: list[str]) -> str:
 
 
 def _block_content(start: str, goal: str) -> str:
-    """Blocks named by their place in the goal, for the order of its stacks that comes first."""
+    """The problem with blocks named by their place in the goal; the first in sort order over all orders of the goal's stacks."""
     made = []
     for stacks in permutations(goal.split()):
         renamed = start.translate({ord(name): chr(ord("A") + i) for i, name in enumerate("".join(stacks))})
@@ -155,7 +155,7 @@ def _block_content(start: str, goal: str) -> str:
 
 
 def gripper_moves(state: str) -> dict[str, str]:
-    """ "g2" goes to room 2, "+a" takes ball a (at most two are held), "-a" puts it down. A held ball is written "a*"."""
+    """The moves of the robot: "g2" goes to room 2, "+a" takes ball a (at most two), "-a" puts it down. "a*" is a held ball."""
     robot, *balls = state.split()
     room, held = robot[1], sum(ball[1] == "*" for ball in balls)
     found = {f"g{other}": " ".join([f"@{other}", *balls]) for other in "123" if other != room}
@@ -169,7 +169,7 @@ def gripper_moves(state: str) -> dict[str, str]:
 
 
 def _to_carry(state: str, goal: str) -> int:
-    """A ball elsewhere is taken and put down, a held one put down; every room but the robot's where one of these happens is gone to."""
+    """A bound on the actions left: two per misplaced ball (one if it is held), and one per room that the robot has to visit."""
     robot, *balls = state.split()
     wrong = [(ball[1], want[1]) for ball, want in zip(balls, goal.split(), strict=True) if ball != want]
     rooms = {room for pair in wrong for room in pair} - {robot[1], "*"}
@@ -183,7 +183,7 @@ def _gripper(rng: random.Random, level: int) -> tuple[str, str]:
 
 
 def _gripper_content(start: str, goal: str) -> str:
-    """Balls without names, rooms named in the order that comes first."""
+    """The problem without names of balls; the first in sort order over all names of rooms."""
     robot, *balls = start.split()
     made = []
     for rooms in permutations("123"):
@@ -193,13 +193,13 @@ def _gripper_content(start: str, goal: str) -> str:
 
 
 def _gripper_note(state: str) -> str:
-    """The room of the robot and what it holds."""
+    """The robot's room and the balls that it holds."""
     robot, *balls = state.split()
     return robot[1] + "".join(ball[0] for ball in balls if ball[1] == "*")
 
 
 def hanoi_moves(state: str) -> dict[str, str]:
-    """ "AC" moves the last disc of peg A to peg C, where it may not lie on a smaller one; "-" is an empty peg."""
+    """The moves of discs: "AC" moves the top disc of peg A to peg C, never onto a smaller disc. "-" is an empty peg."""
     pegs = [peg.strip("-") for peg in state.split()]
     found = {}
     for a, b in permutations(range(3), 2):
@@ -211,7 +211,7 @@ def hanoi_moves(state: str) -> dict[str, str]:
 
 
 def _off_peg(state: str, goal: str) -> int:
-    """Discs on another peg than at the goal."""
+    """The number of discs on another peg than in the goal."""
     return sum(disc not in there for peg, there in zip(state.split(), goal.split(), strict=True) for disc in peg.strip("-"))
 
 
@@ -230,8 +230,8 @@ def _hanoi_content(start: str, goal: str) -> str:
 
 
 def tile_moves(state: str) -> dict[str, str]:
-    """The tile above, below, left or right of the gap "." slides into it."""
-    width = state.index("/") + 1  # a row and its stroke
+    """The moves of tiles: the tile above, below, left or right of the gap "." slides into it."""
+    width = state.index("/") + 1  # a row and its "/"
     gap = state.index(".")
     found = {}
     for at in (gap - width, gap - 1, gap + 1, gap + width):
@@ -241,7 +241,7 @@ def tile_moves(state: str) -> dict[str, str]:
 
 
 def _tile_steps(state: str, goal: str) -> int:
-    """Rows and columns that the tiles are away from their places."""
+    """The sum of the tiles' distances from their goal cells, in rows and columns."""
     width = state.index("/") + 1
     away = 0
     for tile in goal.replace("/", "").replace(".", ""):
@@ -251,7 +251,7 @@ def _tile_steps(state: str, goal: str) -> int:
 
 
 def _tiles(rng: random.Random, level: int) -> tuple[str, str]:
-    """The tiles in order, the gap anywhere, and what a walk of so many moves without going back makes of it."""
+    """(start, goal): the goal has the tiles in order and a random gap; the start comes from random moves that never undo the last."""
     walk, side = {1: (3, 2), 2: (6, 2), 3: (14, 2), 4: (12, 3), 5: (18, 3), 6: (30, 3)}[level]
     order = [str(i) for i in range(1, 3 * side)]
     order.insert(rng.randrange(3 * side), ".")

@@ -1,4 +1,4 @@
-"""Proofs from rules: facts are letters, "ab>c" says that a and b give c; a proof tells what follows, step by step, up to the goal."""
+"""Proofs from rules: facts are letters, "ab>c" means that a and b give c; a proof lists derived letters, step by step, up to the goal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradus.tasks.puzzles.sat import signature
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
-_LEVELS = {  # letters, facts, rules, steps of a proof at least
+_LEVELS = {  # letters, facts, rules, least number of steps of a proof
     1: (7, 2, 5, 2),
     2: (8, 2, 7, 2),
     3: (10, 2, 11, 3),
@@ -21,14 +21,14 @@ _LEVELS = {  # letters, facts, rules, steps of a proof at least
     6: (24, 4, 44, 8),
 }
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_NONE = 0.2  # share of the problems whose goal does not follow: the best guess blind
+_NONE = 0.2  # share of the problems whose goal does not follow: the best blind guess
 
 Rule = tuple[str, str]
-"""Letters that are needed, and the one that they give."""
+"""(premises, conclusion)."""
 
 
 def proofs(level: int = 2) -> Task:
-    """Levels 1 to 6: from four rules among five letters to 44 rules among 24 letters, most of which lead nowhere."""
+    """Up to 5 rules with 7 letters at `level` 1, up to 44 rules with 24 letters at 6. Most rules do not help."""
     return generated_task(
         "proofs",
         _proofs,
@@ -43,9 +43,9 @@ def proofs(level: int = 2) -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the letters after the last "=" follow one by one from facts, rules and letters before them, and end in the goal; or where
+    """1.0 if the letters after the last "=" follow one by one from facts, rules and earlier letters, and end in the goal; else 0.0.
 
-    it is "none" and the goal does not follow.
+    "none" is right if the goal does not follow.
     """
     last = ending(completion, 64)
     facts, goal = problem.meta["facts"], problem.meta["goal"]
@@ -56,7 +56,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def proves(facts: str, rules: Sequence[Rule], steps: str) -> bool:
-    """Whether every letter of the steps follows from the facts and the letters before it by one rule."""
+    """Whether every letter of the steps follows by one rule from the facts and earlier letters."""
     known = set(facts)
     for step in steps:
         if not any(head == step and known.issuperset(body) for body, head in rules):
@@ -66,7 +66,7 @@ def proves(facts: str, rules: Sequence[Rule], steps: str) -> bool:
 
 
 def derived(facts: str, rules: Sequence[Rule]) -> dict[str, Rule]:
-    """All that follows, each letter with the rule that gives it first, nearest ones before farther ones."""
+    """All derivable letters, each with the rule that first gives it, in the order of derivation."""
     found: dict[str, Rule] = {}
     while True:
         known = {*facts, *found}
@@ -77,7 +77,7 @@ def derived(facts: str, rules: Sequence[Rule]) -> dict[str, Rule]:
 
 
 def proof(goal: str, found: dict[str, Rule]) -> list[Rule]:
-    """The rules that the goal needs, in an order in which they can be used."""
+    """The rules that the goal needs, in a usable order."""
     needed = {goal}
     for head in reversed(found):
         if head in needed:
@@ -97,13 +97,13 @@ def _proofs(rng: random.Random, level: int) -> Draft:
         solution,
     )
     meta = Frozen(facts=facts, rules=rules, goal=goal, steps=len(steps), hints=help_, category="proof" if steps else "none")
-    # A rule is a clause, "ab>c" being not a, not b or c; so is a fact, and the goal the other way round.
+    # Rules, facts and the negated goal are clauses: "ab>c" is "not a or not b or c".
     content = signature([*facts, *(f"{body.upper()}{head}" for body, head in rules), goal.upper()])
     return Draft(f"{' '.join(told)};{goal}", answer, solution, content, meta)
 
 
 def _puzzle(rng: random.Random, level: int) -> tuple[str, tuple[Rule, ...], str, list[Rule]]:
-    """Facts, rules, a goal and the steps to it, none where it does not follow."""
+    """Facts, rules, a goal and the steps to it (empty if it does not follow)."""
     size, given, count, least = _LEVELS[level]
     letters, wanted = rng.sample(_LETTERS, size), rng.random() >= _NONE
     while True:
@@ -114,7 +114,7 @@ def _puzzle(rng: random.Random, level: int) -> tuple[str, tuple[Rule, ...], str,
         if wanted:
             ways = {goal: proof(goal, found) for goal in found}
             goals = [goal for goal, way in ways.items() if len(way) >= least]
-        else:  # a goal that some rule gives, though none that can be used
+        else:  # a goal that only unusable rules give
             goals = sorted(heads - set(facts) - set(found)) if found else []
         if goals:
             goal = rng.choice(goals)
@@ -122,7 +122,7 @@ def _puzzle(rng: random.Random, level: int) -> tuple[str, tuple[Rule, ...], str,
 
 
 def _rules(rng: random.Random, letters: Sequence[str], facts: str, count: int, least: int) -> tuple[Rule, ...]:
-    """Rules in any order: a chain of `least` from the facts, each using the letter before it, and others at random."""
+    """Rules in random order: a chain of `least` rules from the facts, each with the conclusion before it, and random rules."""
     rules, known = [], rng.sample(facts, len(facts))
     for head in rng.sample([x for x in letters if x not in facts], least):
         rules.append(("".join(sorted({known[-1], rng.choice(known)})), head))

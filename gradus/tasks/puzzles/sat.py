@@ -1,4 +1,4 @@
-"""Satisfiability: clauses are words, a letter is a variable, a capital its negation; "aB bc AC" asks for a or not b, b or c, not a or not c."""
+"""Satisfiability: a clause is a word, a letter a variable, a capital its negation; "aB bc AC": a or not b, b or c, not a or not c."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradus.tasks.kinds import ending, hints
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
-_LEVELS = {  # variables, clauses, widths that a clause may have
+_LEVELS = {  # variables, clauses, possible widths of a clause
     1: (3, 5, (1, 2, 2)),
     2: (4, 8, (2, 2, 3)),
     3: (5, 14, (2, 3, 3)),
@@ -22,12 +22,12 @@ _LEVELS = {  # variables, clauses, widths that a clause may have
     6: (14, 62, (3,)),
     7: (20, 86, (3,)),
 }
-_LETTERS = "abcdefghijklmnopqrst"  # no u, so that "unsat" can be no assignment
-_UNSAT = 0.2  # share of the problems without a satisfying assignment: the best guess blind, from the second level on
+_LETTERS = "abcdefghijklmnopqrst"  # without u, so that "unsat" is not an assignment
+_UNSAT = 0.2  # share of the problems without a satisfying assignment: the best blind guess, from level 2 on
 
 
 def sat(level: int = 2) -> Task:
-    """Levels 1 to 7: three to twenty variables, from clauses of one and two letters to three-letter ones at the edge of satisfiability."""
+    """Levels 1 to 7: three to twenty variables; from clauses of one and two letters to clauses of three at the edge of satisfiability."""
     return generated_task(
         "sat",
         _sat,
@@ -42,7 +42,7 @@ def sat(level: int = 2) -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the text after the last "=" is "unsat" and no assignment fits, or letters, none in both cases, one of them in every clause."""
+    """1.0 if the text after the last "=" is "unsat" and no assignment fits, or literals that satisfy every clause; else 0.0."""
     last = ending(completion, 64)
     if last is None or last == "unsat":
         return float(last == problem.answer)
@@ -50,21 +50,21 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def satisfies(literals: str, clauses: Sequence[str]) -> bool:
-    """Whether the literals name no variable twice, none that is not there, and make every clause true."""
+    """Whether the literals name each variable at most once, only variables of the clauses, and make every clause true."""
     named, there = literals.lower(), set("".join(clauses).lower())
     return len(set(named)) == len(named) and set(named) <= there and all(set(literals) & set(clause) for clause in clauses)
 
 
 def simplified(clauses: Sequence[str], literal: str) -> tuple[str, ...]:
-    """What is left when a literal is true: clauses with it are met, its negation is struck out. An empty clause cannot be met."""
+    """The clauses left if a literal is true: clauses with it are dropped, its negation is removed. An empty clause is unsatisfiable."""
     return tuple(clause.replace(literal.swapcase(), "") for clause in clauses if literal not in clause)
 
 
 def searched(clauses: Sequence[str], given: str = "") -> tuple[list[str], str | None]:
-    """The steps of a search and the literals that it ends with, or None. A clause of one letter is forced; else the most frequent letter is tried.
+    """The steps of a search, and its satisfying literals or None. A clause of one letter is forced; else the most frequent letter is tried.
 
-    Davis, Logemann, Loveland, A machine program for theorem-proving, 1962. A step: the literal, ":" and what is left; "x" where a clause
-    became empty.
+    Davis, Logemann, Loveland, A machine program for theorem-proving, 1962. A step: the literal, ":" and the remaining clauses, or "x" if
+    a clause is empty.
     """
     if not clauses:
         return [], given
@@ -83,9 +83,9 @@ def searched(clauses: Sequence[str], given: str = "") -> tuple[list[str], str | 
 
 
 def signature(clauses: Sequence[str]) -> str:
-    """Equal for formulas that differ in the names and signs of the variables, in the order of clauses or of the letters in them.
+    """A text that is equal for formulas that differ only in names and signs of variables, in the order of clauses, or of letters in them.
 
-    Colours of literals and clauses are refined three times by the colours of their neighbours; no letter enters.
+    Colours of literals and clauses are refined three times by the colours of their neighbours, without the letters.
     """
     where: dict[str, list[int]] = {}
     for i, clause in enumerate(clauses):
@@ -102,7 +102,7 @@ def signature(clauses: Sequence[str]) -> str:
 
 
 def _mixed(numbers: Iterable[int]) -> int:
-    """32 bits that hang on the numbers and their order, the same on every machine."""
+    """A 32-bit hash of the numbers in their order, the same on every machine."""
     return zlib.crc32(str(tuple(numbers)).encode())
 
 
@@ -126,7 +126,7 @@ def _sat(rng: random.Random, level: int) -> Draft:
 
 
 def _clauses(rng: random.Random, level: int) -> tuple[str, ...]:
-    """Different clauses that use every variable."""
+    """Random different clauses that use every variable."""
     variables, count, widths = _LEVELS[level]
     found: dict[str, None] = {}
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Sorting: numbers, letters and words put in order, and what can be read off the order (a rank, pairs out of order)."""
+"""Sorting: put numbers, letters or words in order, or find a rank or the number of pairs out of order."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
 _SIZES = {1: (3, 20), 2: (5, 100), 3: (8, 100), 4: (12, 1000), 5: (20, 1000), 6: (40, 10_000)}
-"""How many items, and below what the numbers lie."""
-_LIMITS = {1: 70, 2: 140, 3: 280, 4: 480, 5: 880, 6: 1800}  # characters of a worked solution and some to spare
+"""Level -> number of items, and exclusive upper bound of the numbers."""
+_LIMITS = {1: 70, 2: 140, 3: 280, 4: 480, 5: 880, 6: 1800}  # characters of a worked solution and some spare ones
 _VOWELS, _CONSONANTS = "aeiou", "bcdfghjklmnpqrstvwxyz"
 _TAIL = 1024
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`solve`: items and, for a rank, which, to the answer. `rule`: in words, for hints."""
+    """`solve`: items and rank (used by pick) -> the answer. `rule`: in words, for hints."""
 
     items: Callable[[random.Random, int], list[str]]
     solve: Callable[[Sequence[str], int], list[str]]
@@ -32,9 +32,9 @@ class Kind:
 
 
 def sorting(level: int = 2, kinds: str = "all") -> Task:
-    """3 items at level 1, then 5, 8, 12, 20 and 40 at level 6.
+    """Lists of 3 items at `level` 1, then 5, 8, 12, 20, and 40 at level 6.
 
-    `kinds`: "all" or some of up, down, letters, words, lengths, distinct, pick, swaps.  Raises: UserError for a kind that is not known.
+    `kinds`: "all" or a list of up, down, letters, words, lengths, distinct, pick, swaps.  Raises: UserError for an unknown kind.
     """
     names = chosen("sorting", kinds, KINDS)
     return generated_task(
@@ -52,7 +52,7 @@ def sorting(level: int = 2, kinds: str = "all") -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the items after the last "=", with spaces or commas between, are the right ones in the right order."""
+    """1.0 if the items after the last "=", separated by spaces or commas, are the right ones in the right order; else 0.0."""
     said = ending(completion, _TAIL)
     if said is None or not said.isascii():
         return 0.0
@@ -66,7 +66,7 @@ def _numbers(rng: random.Random, level: int) -> list[str]:
 
 
 def _repeated(rng: random.Random, level: int) -> list[str]:
-    """Numbers of which some stand there twice or more."""
+    """Random numbers, some of them repeated."""
     count, most = _SIZES[level]
     some = rng.sample(range(most), max(2, count * 2 // 3))
     return [str(n) for n in rng.sample([*some, *rng.choices(some, k=count - len(some))], count)]
@@ -78,7 +78,7 @@ def _letters(rng: random.Random, level: int) -> list[str]:
 
 
 def _words(rng: random.Random, level: int) -> list[str]:
-    """Different words of 2 to 5 letters, consonants and vowels by turns; from level 3 on, half of them begin with one letter."""
+    """Different words of 2 to 5 letters, with consonants and vowels by turns. From level 3 on, about half of them begin with s."""
     found: dict[str, None] = {}
     while len(found) < _SIZES[level][0]:
         first = "s" if level > 2 and rng.random() < 0.5 else rng.choice(_CONSONANTS)
@@ -116,13 +116,13 @@ def _swaps(items: Sequence[str], rank: int) -> list[str]:
 
 
 def larger_before(items: Sequence[str]) -> list[int]:
-    """For every number, how many before it are larger; 5 2 8 1 gives 0 1 0 3."""
+    """For every number, the count of larger numbers before it; 5 2 8 1 gives 0 1 0 3."""
     numbers = [int(item) for item in items]
     return [sum(earlier > n for earlier in numbers[:i]) for i, n in enumerate(numbers)]
 
 
-# Guessing at level 2: one of the 5! orders of five items; one of the 3! of the three that are different; one of five ranks; and 5 swaps,
-# which 22 of the 120 orders have.
+# Guessing at level 2: one of 5! orders of five items; one of 3! orders of three different items; one of five ranks; 5 swaps, which 22 of
+# the 120 orders have.
 KINDS: dict[str, Kind] = {
     "up": Kind(_numbers, _ascending, "the smallest number first", 1 / 120),
     "down": Kind(_numbers, _descending, "the largest number first", 1 / 120),
@@ -144,15 +144,15 @@ def _sorting(rng: random.Random, level: int, kinds: tuple[str, ...]) -> Draft:
     answer = " ".join(kind.solve(items, rank))
     solution = f"{_worked(name, items)} ={answer}"
     meta = Frozen(category=name, items=tuple(items), rank=rank, hints=_hints(kind, items, solution))
-    # The same items in another order, or asked for in another way, are sorted alike.
+    # The same items in another order, or in another kind, have the same content.
     return Draft(question, answer, solution, " ".join(sorted(items)), meta)
 
 
 def _worked(name: str, items: Sequence[str]) -> str:
-    """The items sorted so far after each one is put in its place; for swaps, every number with how many larger ones stand before it."""
+    """The sorted items after each insertion; for swaps, every number with the count of larger numbers before it."""
     if name == "swaps":
         return " ".join(f"{item}:{count}" for item, count in zip(items, larger_before(items), strict=True))
-    done: list[tuple[int | str, int, str]] = []  # what is compared, then where it stood, so that equal ones keep their order
+    done: list[tuple[int | str, int, str]] = []  # (key, place, item); the place keeps the order of equal keys
     lines = []
     for place, item in enumerate(items):
         key: int | str = len(item) if name == "lengths" else int(item) if item.isdigit() else item
@@ -160,7 +160,7 @@ def _worked(name: str, items: Sequence[str]) -> str:
             continue
         insort(done, (-key if name == "down" and isinstance(key, int) else key, place, item))
         lines.append(" ".join(text for *_, text in done))
-    return ", ".join(lines[-8:])  # of a long list, only how it ends
+    return ", ".join(lines[-8:])  # of a long list, only the last insertions
 
 
 def _hints(kind: Kind, items: Sequence[str], solution: str) -> Hints:

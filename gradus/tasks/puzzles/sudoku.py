@@ -1,4 +1,4 @@
-"""Sudoku of 4 x 4, 6 x 6 and 9 x 9 cells with exactly one solution each."""
+"""Sudoku of 4 x 4, 6 x 6 and 9 x 9 cells, each with exactly one solution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradus.tasks.kinds import ending, hints
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
-_LEVELS = {  # rows and columns of a box, fewest and most empty cells, whether cells with one possible digit lead to the end
+_LEVELS = {  # rows and columns of a box, fewest and most empty cells, whether it is solvable without trying out
     1: (2, 2, 4, 6, True),
     2: (2, 2, 7, 9, True),
     3: (2, 3, 17, 22, True),
@@ -22,9 +22,9 @@ _LEVELS = {  # rows and columns of a box, fewest and most empty cells, whether c
     5: (3, 3, 44, 50, True),
     6: (3, 3, 54, 58, False),
 }
-_LIMITS = {1: 60, 2: 80, 3: 150, 4: 270, 5: 310, 6: 340}  # characters of a worked solution and some to spare
+_LIMITS = {1: 60, 2: 80, 3: 150, 4: 270, 5: 310, 6: 340}  # characters of a worked solution and some spare ones
 _TAIL = 512
-_CHANCE = 0.035  # of filling every row at random with the digits that it lacks, at level 2; measured on 4,096 boards
+_CHANCE = 0.035  # success at level 2 of filling every row at random with its missing digits; measured on 4,096 boards
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Board:
 
 
 def sudoku(level: int = 2) -> Task:
-    """4 x 4 at levels 1 and 2, 6 x 6 (boxes of two rows and three columns) at 3, 9 x 9 from 4 on; level 6 needs trying out."""
+    """Boards of 4 x 4 at `level` 1 and 2, 6 x 6 (boxes of two rows and three columns) at 3, 9 x 9 from 4 on; 6 needs trying out."""
     return generated_task(
         "sudoku",
         _sudoku,
@@ -46,13 +46,13 @@ def sudoku(level: int = 2) -> Task:
         levels=(min(_LEVELS), max(_LEVELS)),
         max_tokens=_LIMITS.get(level, 0),
         chance=_CHANCE,
-        about='sudoku: rows of digits, "." where one is missing -> "124 311 ... =1243 3421 ..." (row, column, digit found; then all rows)',
+        about='sudoku: rows of digits, "." for a missing one -> "124 311 ... =1243 3421 ..." (row, column, digit found; then all rows)',
         provides=("hints",),
     )
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where what follows the last "=" is a whole board (white space, commas and strokes aside) that keeps the clues and the rules."""
+    """1.0 if the text after the last "=" is a full board that keeps clues and rules; else 0.0. White space, commas and | are ignored."""
     said = ending(completion, _TAIL)
     clues = problem.question.replace("\n", "")
     rows, columns = problem.meta["box"]
@@ -66,7 +66,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 @cache
 def board(rows: int, columns: int) -> Board:
-    """The board whose boxes have so many rows and columns."""
+    """The board with boxes of `rows` rows and `columns` columns."""
     n = rows * columns
     units = [tuple(n * r + c for c in range(n)) for r in range(n)]
     units += [tuple(n * r + c for r in range(n)) for c in range(n)]
@@ -82,7 +82,7 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True)
 class Filling:
-    """What is possible in every cell, a bit a digit, and the cells with one digit in the order in which they were found."""
+    """The possible digits of every cell, one bit per digit, and the solved cells in the order in which they were found."""
 
     possible: list[int]
     found: list[int]
@@ -92,7 +92,7 @@ class Filling:
 
 
 def filled(given: Board, clues: Sequence[int]) -> Filling:
-    """All that follows from cells with one digit left, and digits with one cell of a unit left. Raises Contradiction.
+    """The board after two rules: a cell with one digit left, and a digit with one cell of a unit left. Raises Contradiction.
 
     `clues`: the bit of a cell's digit, 0 for an empty cell.
     """
@@ -105,7 +105,7 @@ def filled(given: Board, clues: Sequence[int]) -> Filling:
 
 
 def _put(given: Board, filling: Filling, cell: int, bit: int) -> None:
-    """The digit into the cell, and out of its peers; cells that have one digit left then go on by themselves."""
+    """Puts the digit into the cell and removes it from the cell's peers. Peers with one digit left are filled in turn."""
     possible = filling.possible
     if not possible[cell] & bit:
         raise Contradiction
@@ -128,7 +128,7 @@ def _put(given: Board, filling: Filling, cell: int, bit: int) -> None:
 
 
 def _follow(given: Board, filling: Filling) -> None:
-    """Digits that have one cell of a unit left, until there are no more. Raises Contradiction."""
+    """Places digits that have one cell of a unit left, as long as there are any. Raises Contradiction."""
     possible, every = filling.possible, (1 << given.size) - 1
     moved = True
     while moved:
@@ -149,7 +149,7 @@ def _follow(given: Board, filling: Filling) -> None:
 
 
 def solutions(given: Board, filling: Filling, most: int, rng: random.Random | None = None) -> list[list[int]]:
-    """Up to `most` boards, a bit a cell, that a filling can become; digits are tried upwards, or in an order that `rng` draws."""
+    """Up to `most` full boards from a filling, one bit per cell. Digits are tried upwards, or in random order with `rng`."""
     cell = _narrowest(filling.possible)
     if cell is None:
         return [filling.possible]
@@ -169,13 +169,13 @@ def solutions(given: Board, filling: Filling, most: int, rng: random.Random | No
 
 
 def _narrowest(possible: Sequence[int]) -> int | None:
-    """An open cell with the fewest digits; None where every cell has one."""
+    """The open cell with the fewest possible digits; None if no cell is open."""
     open_ = [(bits.bit_count(), cell) for cell, bits in enumerate(possible) if bits & (bits - 1)]
     return min(open_)[1] if open_ else None
 
 
 def _emptied(rng: random.Random, given: Board, board_: Sequence[int], count: int, easy: bool) -> list[int]:
-    """The board without up to `count` digits, such that it still has one solution (`easy`: one that follows step by step)."""
+    """The board with up to `count` digits removed. It still has one solution (`easy`: one that needs no trying out)."""
     clues = list(board_)
     order = rng.sample(range(len(clues)), len(clues))
     size, at, gone = max(1, count // 2), 0, 0
@@ -217,7 +217,7 @@ def _written(bits: Sequence[int], size: int, mark: str) -> str:
 
 
 def _worked(given: Board, clues: Sequence[int], full: Sequence[int]) -> list[str]:
-    """Row, column and digit of the empty cells in the order in which they follow; "?" before one that has to be tried out."""
+    """Row, column and digit of the empty cells in the order of solving; "?" before a digit that has to be tried out."""
     filling, tried = filled(given, clues), set()
     while (cell := _narrowest(filling.possible)) is not None:
         tried.add(cell)
@@ -228,9 +228,9 @@ def _worked(given: Board, clues: Sequence[int], full: Sequence[int]) -> list[str
 
 
 def content(question: str, rows: int, columns: int) -> str:
-    """The clues with digits numbered as they come; of a 4 x 4 board, the first of its turned, mirrored and exchanged forms.
+    """The clues with digits renumbered in order of appearance; for a 4 x 4 board the first in sort order of all its symmetric forms.
 
-    Larger boards are too many to be drawn twice in two forms.
+    Larger boards are so many that two symmetric forms are hardly ever drawn.
     """
     clues = question.replace("\n", "")
     forms = _forms() if len(clues) == 16 else (tuple(range(len(clues))),)
@@ -243,7 +243,7 @@ def content(question: str, rows: int, columns: int) -> str:
 
 @cache
 def _forms() -> tuple[tuple[int, ...], ...]:
-    """Every way to exchange rows of a band, bands, columns of a stack, stacks, and rows with columns of a 4 x 4 board; 128 in all."""
+    """The 128 symmetries of a 4 x 4 board: exchanges of rows in a band, bands, columns in a stack, stacks, and rows with columns."""
     lines = [
         tuple(2 * band + i for band, inner in zip(bands, inners, strict=True) for i in inner)
         for bands in permutations(range(2))

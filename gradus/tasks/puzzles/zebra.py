@@ -1,4 +1,4 @@
-"""Zebra puzzles: who lives where and with what, from clues that leave one answer; houses stand in a row."""
+"""Zebra puzzles: assign names to houses in a row, from clues with exactly one answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gradus.tasks.kinds import ending, hints
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
-_LEVELS = {  # houses, rows of names, whether the clues lead there step by step
+_LEVELS = {  # houses, rows of names, whether it is solvable without trying out
     1: (3, 2, True),
     2: (4, 2, True),
     3: (4, 3, True),
@@ -20,26 +20,26 @@ _LEVELS = {  # houses, rows of names, whether the clues lead there step by step
     5: (5, 4, False),
     6: (6, 5, False),
 }
-_LIMITS = {1: 90, 2: 150, 3: 240, 4: 400, 5: 600, 6: 1200}  # characters of a worked solution and some to spare
+_LIMITS = {1: 90, 2: 150, 3: 240, 4: 400, 5: 600, 6: 1200}  # characters of a worked solution and some spare ones
 _NAMES = ("ABCDEF", "uvwxyz", "klmnop", "PQRSTU", "abcdef")
 _TAIL = 512
-_SIGNS = "::!<<--~~~"  # how often a clue between two names has which sign
-_TRIES = 8  # clues of which it is searched whether the others are enough without them; a search takes much longer than following clues
+_SIGNS = "::!<<--~~~"  # signs of a clue between two names, by frequency
+_TRIES = 8  # limit for the clues whose removal is tested by a search, because a search is much slower than deduction
 _HOUSE = 0.15  # share of the clues that name a house
 
 
 @dataclass(frozen=True)
 class Relation:
-    """`holds` for the houses of two names; `narrow`: what is possible for both, a bit a house, once the relation is known."""
+    """`holds`: whether it is true of the houses of two names. `narrow`: the possible houses of both under it, one bit per house."""
 
     holds: Callable[[int, int], bool]
     narrow: Callable[[int, int], tuple[int, int]]
-    both_ways: bool  # whether the names can change places
+    both_ways: bool  # whether it is symmetric
     rule: str
 
 
 def zebra(level: int = 2) -> Task:
-    """3 houses and 2 rows of names at level 1, then 4 and 2, 4 and 3, 5 and 3, 5 and 4, 6 and 5; levels 5 and 6 may need trying out."""
+    """3 houses and 2 rows of names at `level` 1, then 4 and 2, 4 and 3, 5 and 3, 5 and 4, 6 and 5; 5 and 6 may need trying out."""
     return generated_task(
         "zebra",
         _zebra,
@@ -55,7 +55,7 @@ def zebra(level: int = 2) -> Task:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the rows after the last "=" hold every name once, in the order of the houses, and all clues are true of them."""
+    """1.0 if the rows after the last "=" hold every name once, in the order of the houses, and all clues are true; else 0.0."""
     said = ending(completion, _TAIL)
     if said is None or not said.isascii():
         return 0.0
@@ -68,7 +68,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def true(clue: str, house: Mapping[str, int]) -> bool:
-    """Whether a clue such as "A<x" or "A:1" holds; houses of names count from 0."""
+    """Whether a clue such as "A<x" or "A:1" holds. `house`: name -> house, counted from 0."""
     first, sign, second = clue[0], clue[1], clue[2]
     return RELATIONS[sign].holds(house[first], int(second) - 1 if second.isdigit() else house[second])
 
@@ -109,14 +109,14 @@ def _one(bits: int) -> bool:
 
 
 def opened(names: Sequence[str]) -> dict[str, int]:
-    """Every house for every name."""
+    """The start of a search: every house is possible for every name."""
     return {name: (1 << len(names[0])) - 1 for row in names for name in row}
 
 
 def narrowed(names: Sequence[str], clues: Sequence[str], possible: dict[str, int], trace: list[str] | None = None) -> bool:
-    """Takes out what the clues, and every house having one name of each row, rule out, again and again; False where nothing is left.
+    """Removes houses that the clues exclude, or that another name of the row has, as long as any change. False if a name has none left.
 
-    `trace` gets a line for every name that has fewer houses: "A12" is in house 1 or 2.
+    `trace` gets a line per change: "A12" means that A is in house 1 or 2.
     """
 
     def put(name: str, bits: int) -> bool:
@@ -149,7 +149,7 @@ def _houses(bits: int) -> str:
 
 
 def _of_row(row: str, possible: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    """A house that is settled is no other name's; a house that one name of the row can have is that name's."""
+    """The names of a row with their new possible houses: without settled houses of others, and only a house that no other name can have."""
     once = twice = taken = 0
     for name in row:
         bits = possible[name]
@@ -167,7 +167,7 @@ def _of_row(row: str, possible: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def answers(names: Sequence[str], clues: Sequence[str], possible: dict[str, int], most: int) -> list[dict[str, int]]:
-    """Up to `most` ways to settle every name, a bit each, that fit the clues."""
+    """Up to `most` assignments of a house (one bit) to every name that fit the clues."""
     if not narrowed(names, clues, possible):
         return []
     name = _narrowest(possible)
@@ -204,7 +204,7 @@ def _zebra(rng: random.Random, level: int) -> Draft:
 
 
 def _clues(rng: random.Random, names: Sequence[str], house: Mapping[str, int]) -> list[str]:
-    """True clues, each of which rules something out when it is added, until every name is settled."""
+    """True clues, each of which excludes a house by itself, until every name is settled."""
     possible, clues = opened(names), list[str]()
     while _narrowest(possible) is not None:
         clue = _clue(rng, names, house)
@@ -232,7 +232,7 @@ def _clue(rng: random.Random, names: Sequence[str], house: Mapping[str, int]) ->
 
 
 def _fewer(rng: random.Random, names: Sequence[str], clues: Sequence[str], easy: bool) -> tuple[str, ...]:
-    """The clues without those that are not needed, in another order."""
+    """The clues without unnecessary ones, in another order."""
     kept = rng.sample(clues, len(clues))
     tries = 0 if easy else _TRIES
     for clue in clues:
@@ -248,7 +248,7 @@ def _fewer(rng: random.Random, names: Sequence[str], clues: Sequence[str], easy:
 
 
 def _worked(names: Sequence[str], clues: Sequence[str], house: Mapping[str, int]) -> list[str]:
-    """What is ruled out, line by line; "?" before a name that has to be tried out."""
+    """The deductions, line by line; "?" before a name that has to be tried out."""
     possible, trace = opened(names), list[str]()
     narrowed(names, clues, possible, trace)
     while (name := _narrowest(possible)) is not None:
@@ -259,7 +259,7 @@ def _worked(names: Sequence[str], clues: Sequence[str], house: Mapping[str, int]
 
 
 def content(names: Sequence[str], clues: Sequence[str], house: Mapping[str, int]) -> str:
-    """The clues with every name told by its row and house; of the street seen from either side, and of up to three rows in any order."""
+    """The clues with row and house for every name; the first in sort order over both directions and the orders of up to three rows."""
     last = len(names[0]) - 1
     row_of = {name: i for i, row in enumerate(names) for name in row}
     orders = list(permutations(range(len(names)))) if len(names) <= 3 else [tuple(range(len(names)))]

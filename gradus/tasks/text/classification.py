@@ -1,4 +1,4 @@
-"""Classification by rules: is the number of ones even, is the word a palindrome, do the brackets close, is the text in a made-up lexicon good?"""
+"""Classification by rules: parity of ones, palindromes, closing brackets, the sentiment of a text under a made-up lexicon, and others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from gradus.tasks.kinds import chosen, hints, verify_exact
 from gradus.types import Frozen
 from gradus.types.parts import Task
 
-_LENGTHS = {1: (4, 7), 2: (6, 10), 3: (11, 16), 4: (20, 30), 5: (40, 60), 6: (80, 120)}  # signs, numbers or words, least and most
+_LENGTHS = {1: (4, 7), 2: (6, 10), 3: (11, 16), 4: (20, 30), 5: (40, 60), 6: (80, 120)}  # signs, numbers or words: least, most
 _OPEN = {")": "(", "]": "[", "}": "{"}
 _CLOSE = {"(": ")", "[": "]", "{": "}"}
 _FLIP = "ne"  # turns the sign of the next word
 
 
 def classification(level: int = 2, kinds: str = "all") -> Task:
-    """Levels 1 to 6: four to 120 signs. `kinds`: "all" or a list such as "parity,sentiment". parity: of the ones, "even" or "odd". majority:
+    """Classification of 4 to 120 signs, at `level` 1 to 6.
 
-    "a", "b" or "tie". palindrome, brackets (do they close), rising (is each number above the one before), divisible, contains: "yes" or "no".
-    sentiment: "good", "bad" or "neutral" by the sum over a made-up lexicon ("ne" turns the sign of the next word). states: where a machine
-    ends. Raises: UserError for a kind that is not known.
+    `kinds`: "all" or a list such as "parity,sentiment". parity: "even" or "odd" number of ones. majority: "a", "b" or "tie". palindrome,
+    brackets (do they close), rising (is each number above the one before), divisible, contains: "yes" or "no". sentiment: "good", "bad" or
+    "neutral" by the sum over a made-up lexicon ("ne" changes the sign of the next word). states: the last state of a machine.
+    Raises: UserError for an unknown kind.
     """
     return generated_task(
         "classification",
@@ -32,14 +33,14 @@ def classification(level: int = 2, kinds: str = "all") -> Task:
         level=level,
         levels=(1, 6),
         max_tokens=40 + 9 * _LENGTHS.get(level, (0, 120))[1],
-        chance=(6 * 1 / 2 + 3 * 1 / 3) / 9,  # every class of a kind is drawn alike: two for six kinds, three for three
+        chance=(6 * 1 / 2 + 3 * 1 / 3) / 9,  # all classes of a kind have equal chance: two classes for six kinds, three for three
         about='classes by rules: "palindrome abcba" -> "aa bb=yes", "parity 0110" -> "0e 1o 1e 0e=even"; level: length',
         provides=("hints",),
     )
 
 
 Item = tuple[str, str, str, str, tuple[str, ...]]
-"""What is shown, the class, the steps to it, what decides the split, and the rule in words."""
+"""(text of the question, class, steps to it, content for the split, rule in words)."""
 
 
 def _classification(rng: random.Random, level: int, kinds: Sequence[str]) -> Draft:
@@ -52,7 +53,7 @@ def _classification(rng: random.Random, level: int, kinds: Sequence[str]) -> Dra
 
 
 def _renamed(text: str) -> str:
-    """Letters in order of first sight: abba and baab are one puzzle."""
+    """The text with letters renamed in order of first appearance: abba and baab are the same puzzle."""
     seen = dict.fromkeys(c for c in text if c.isalpha())
     return text.translate({ord(c): chr(ord("a") + i) for i, c in enumerate(seen)})
 
@@ -118,7 +119,7 @@ def _closed(rng: random.Random, count: int, pairs: Sequence[str]) -> str:
 
 
 def _stacks(text: str) -> list[str]:
-    """What is open after each bracket, "-" for nothing; "x" and an end where one does not fit."""
+    """The open brackets after each bracket, "-" for none; ends with "x" if a bracket does not fit."""
     stack = ""
     found: list[str] = []
     for c in text:
@@ -190,7 +191,7 @@ def _sentiment(rng: random.Random, length: int, level: int) -> Item:
 
 
 def _lexicon(rng: random.Random, size: int) -> dict[str, int]:
-    """Words of three letters with values from -3 to 3, but 0."""
+    """Words of three letters with values from -3 to 3, without 0."""
     found: dict[str, int] = {}
     while len(found) < size:
         word = rng.choice("bdfgklmnprstvz") + rng.choice("aeiou") + rng.choice("bdgklmnprst")
@@ -215,14 +216,14 @@ def _mood(total: int) -> str:
 
 
 def _states(rng: random.Random, length: int, level: int) -> Item:
-    """Three states: which one a machine ends in."""
+    """The last state of a machine with three states."""
     states, signs = "pqr", "ab" if level < 4 else "abc"
     moves = {(state, sign): rng.choice(states) for state in states for sign in signs}
     reachable = {target for (state, _), target in moves.items() if target != state}
     if len(reachable) < 3:
         return _states(rng, length, level)
     label, text, path = rng.choice(states), "", ["p"]
-    for _ in range(200):  # some machines cannot end everywhere
+    for _ in range(200):  # some machines cannot end in every state
         text = "".join(rng.choice(signs) for _ in range(length))
         path = ["p"]
         for sign in text:
@@ -247,4 +248,4 @@ KINDS: Mapping[str, Callable[[random.Random, int, int], Item]] = Frozen(
     sentiment=_sentiment,
     states=_states,
 )
-"""name -> how an item of a length is made at a level."""
+"""Kind -> the function that makes an item of a length at a level."""

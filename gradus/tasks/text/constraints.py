@@ -1,7 +1,7 @@
-"""Constraints on a text that can be checked to the letter: how each is written, whether a text meets it, and what of it a text meets already.
+"""Constraints on a text that can be checked exactly: their wording, their check, and a value that a given text meets.
 
-A word is what stands between spaces, without the signs round it; the number of a numbered line is none. Upper and lower case are one,
-but where case is what is asked for.
+Words stand between spaces and lose the signs around them; the number of a numbered line is not a word. Upper and lower case are equal,
+except in constraints about case.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from gradus.types import Frozen
 
 @dataclass(frozen=True)
 class Constraint:
-    """One kind. `value` gives something that the text in hand meets, or None where there is nothing; `shape` changes a text so that it can."""
+    """One kind. `value`: a value that a given text meets, None if there is none. `shape`: changes a text so that it can meet the kind."""
 
-    code: str  # short form, the value at {}
+    code: str  # short form, with {} for the value
     sentence: str
     holds: Callable[[str, Any], bool]
     value: Callable[[random.Random, str], Any | None]
     shape: Shape | None = None
-    group: str = ""  # of the kinds with one group name, one at most is asked for
-    lines: bool = False  # speaks of lines, so that the text has several
+    group: str = ""  # a problem has at most one kind of a group; "": no group
+    lines: bool = False  # whether it is about lines, so that the text needs several
 
 
 def _initials(tokens: Sequence[str], at: int) -> str:
@@ -55,7 +55,7 @@ def _alphabetic(rng: random.Random, text: str, at: int) -> str | None:
 
 
 def _pair(rng: random.Random, text: str) -> str | None:
-    """Two words, each there once, in their order."""
+    """Two words in their order, each of which occurs once."""
     once = [w for w in words(text) if words(text).count(w) == 1]
     if len(once) < 2:
         return None
@@ -96,7 +96,7 @@ def _counted(count: Callable[[str], int], least: int = 1) -> Callable[[random.Ra
 
 
 def _flag(fits: Callable[[str], bool]) -> tuple[Callable[[str, Any], bool], Callable[[random.Random, str], Any | None]]:
-    """For constraints without a value."""
+    """(holds, value) of a constraint without a value."""
     return (lambda text, _: fits(text)), (lambda rng, text: "" if fits(text) else None)
 
 
@@ -115,7 +115,7 @@ _SENTENCES, _NUMBERS = _times(r"[.!?](?=\s|\"?$)"), _times(r"(?<![a-zA-Z0-9])[0-
 
 
 def _steps(text: str) -> int:
-    """How many numbered lines, numbered 1, 2, 3 and so on, with nothing else."""
+    """The number of lines if they are numbered 1, 2, 3 and so on; else 0."""
     told = [line.split(". ")[0] for line in lines(text)]
     return len(told) if _STEPS(text) == len(told) and told == [str(i + 1) for i in range(len(told))] else 0
 
@@ -353,12 +353,12 @@ CONSTRAINTS: Mapping[str, Constraint] = Frozen(
         _counted(lambda t: sum(w[0] in "aeiou" for w in words(t))),
     ),
 )
-"""name -> kind, in the order in which their shapes are put on a text."""
+"""Name -> kind, in the order in which shapes are applied to a text."""
 
 TELLING = ("first", "last", "nth", "has", "order", "initials", "finals", "times")
-"""Kinds that name what must stand there, so that no empty or other text meets them by chance."""
+"""Kinds that name words or letters of the text, so that no other text meets them by chance."""
 
 
 def holds(kind: str, value: Any, text: str) -> bool:
-    """Whether a text, which has at least one word, meets a constraint."""
+    """Whether a text has at least one word and meets a constraint."""
     return bool(words(text)) and CONSTRAINTS[kind].holds(text, value)

@@ -1,4 +1,4 @@
-"""Checkable instructions: write a text that meets several constraints at once, each of which is checked to the letter."""
+"""Checkable instructions: write a text that meets several constraints at once. Every constraint is checked exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gradus.tasks.text.texts import LEXICON, Lines, words, written
 from gradus.types import Frozen, Outcome, Problem, UserError
 from gradus.types.parts import Task
 
-_LEVELS = {  # constraints, words, lines at most
+_LEVELS = {  # constraints, words, largest number of lines
     1: (1, (2, 4), 1),
     2: (3, (3, 5), 1),
     3: (4, (4, 7), 1),
@@ -25,21 +25,21 @@ _LEVELS = {  # constraints, words, lines at most
     7: (9, (20, 40), 6),
     8: (12, (30, 60), 8),
 }
-_TRIES = 40  # texts that are tried before a shorter one, or fewer constraints, will do
-_IN_FULL = 4  # from this level on, constraints are told in sentences
-_TAIL = 4096  # characters at the end of a completion that are read; a longer text meets nothing
+_TRIES = 40  # texts that are tried before a shorter text, or fewer constraints, is accepted
+_IN_FULL = 4  # from this level on, constraints are written as sentences
+_TAIL = 4096  # characters at the end of a completion that are read; a longer text without "=" in them meets no constraint
 
 
 def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> Task:
-    """Levels 1 to 8: one to twelve constraints, from a few words to sixty in several lines; from level 4 on they are told in sentences.
+    """One to twelve constraints at `level` 1 to 8, for texts of two to sixty words. From level 4 on they are written as sentences.
 
-    `kinds`: "all" or a list of constraints to draw from, such as "words,first,no"; kinds that speak of lines start at level 4.
-    `partial`: the reward is the share of the constraints that are met.
-    Raises: UserError for a kind that is not known, or where none of the list names something that must stand in the text.
+    `kinds`: "all" or a list of constraints to draw from, such as "words,first,no"; kinds about lines start at level 4.
+    `partial`: whether the reward is the share of the constraints that are met.
+    Raises: UserError for an unknown kind, or if no kind of the list names a word or letters of the text.
     """
     names = chosen("instructions", kinds, CONSTRAINTS)
     if not set(names) & set(TELLING):
-        raise UserError(f"task instructions: kinds is {kinds}; add one that names what must stand in the text: {', '.join(TELLING)}")
+        raise UserError(f"task instructions: kinds is {kinds}; add a kind that names a word or letters of the text: {', '.join(TELLING)}")
     return generated_task(
         "instructions",
         functools.partial(_instructions, kinds=names),
@@ -55,7 +55,7 @@ def instructions(level: int = 2, kinds: str = "all", partial: bool = False) -> T
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the text meets every constraint, else 0.0."""
+    """1.0 if the text meets every constraint, else 0.0."""
     return float(all(met(problem, completion).values()))
 
 
@@ -66,7 +66,7 @@ def share(problem: Problem, completion: str) -> Outcome:
 
 
 def met(problem: Problem, completion: str) -> dict[str, bool]:
-    """Constraint by constraint, in short form ("words:4"), whether the text meets it: what stands after the last "=", or all where there is none."""
+    """Constraint in short form ("words:4") -> whether the text meets it. The text follows the last "=", or is the whole completion."""
     text = completion[-_TAIL:].rpartition("=")[2].strip()
     readable = "=" in completion[-_TAIL:] or len(completion) <= _TAIL
     rules: Sequence[tuple[str, Any]] = problem.meta["constraints"]
@@ -83,14 +83,14 @@ def sentence(kind: str, value: Any) -> str:
 
 
 def composed(rng: random.Random, kinds: Sequence[str], count: int, size: tuple[int, int], most: int) -> tuple[str, dict[str, Any]]:
-    """A text and `count` constraints that it meets (fewer where the kinds have no more), one of which names what must stand there."""
+    """A text and `count` constraints that it meets (fewer if the kinds have no more). One of them names a word or letters of the text."""
     attempt = 0
     while True:
         attempt += 1
         first = rng.choice([kind for kind in TELLING if kind in kinds])
         order = [first, *rng.sample(list(kinds), len(kinds))]
         shaping = _compatible(order, count, most)
-        # some kinds fit short texts alone, such as the first letters of all words
+        # some kinds fit only short texts, such as the first letters of all words
         text = written(_shaped(rng, shaping, size if attempt <= _TRIES else (3, 8), most))
         values = _fitting(rng, [*shaping, *order], shaping, text, count)
         if set(values) & set(TELLING) and (len(values) == count or attempt > _TRIES):
@@ -98,7 +98,7 @@ def composed(rng: random.Random, kinds: Sequence[str], count: int, size: tuple[i
 
 
 def _compatible(order: Sequence[str], count: int, most: int) -> list[str]:
-    """The first kinds of different groups; none that speaks of lines where there is one line only."""
+    """The first `count` kinds of different groups; without kinds about lines if there is only one line."""
     picked: list[str] = []
     for kind in order:
         if len(picked) < count and not _clashes(kind, picked) and (most > 1 or not CONSTRAINTS[kind].lines):
@@ -107,13 +107,13 @@ def _compatible(order: Sequence[str], count: int, most: int) -> list[str]:
 
 
 def _clashes(kind: str, others: Iterable[str]) -> bool:
-    """Whether a kind is there already, or one of its group."""
+    """Whether the others hold this kind or one of its group."""
     group = CONSTRAINTS[kind].group
     return any(kind == other or (group and group == CONSTRAINTS[other].group) for other in others)
 
 
 def _shaped(rng: random.Random, kinds: Sequence[str], size: tuple[int, int], most: int) -> Lines:
-    """Words at random, in lines, changed by the shapes of the kinds in their fixed order."""
+    """Random words in lines, changed by the shapes of the kinds, in the order of CONSTRAINTS."""
     count = rng.randint(*size)
     several = any(CONSTRAINTS[kind].lines for kind in kinds)
     rows = min(rng.randint(2, most), count) if several else 1
@@ -126,7 +126,7 @@ def _shaped(rng: random.Random, kinds: Sequence[str], size: tuple[int, int], mos
 
 
 def _fitting(rng: random.Random, kinds: Sequence[str], shaping: Sequence[str], text: str, count: int) -> dict[str, Any]:
-    """Up to `count` kinds with values that the text meets; of those that shape a text, and of those about lines, only the ones that did."""
+    """Up to `count` kinds with values that the text meets. A kind with a shape or about lines counts only if it is in `shaping`."""
     values: dict[str, Any] = {}
     for kind in kinds:
         constraint = CONSTRAINTS[kind]

@@ -1,4 +1,4 @@
-"""Multiple choice: a made question and five options, A to E; the right one stands anywhere, and is no more often in the middle than others."""
+"""Multiple choice: a generated question and five options, A to E. The right option has a random place and a random rank by size."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _LAYERS = (
     ("red", "tan", "sky", "jet", "ash", "rust", "gold", "blue", "plum", "pink", "lime", "teal", "navy", "sand"),
     ("oslo", "rome", "bern", "riga", "lima", "kiev", "cork", "bari", "lyon", "york", "graz", "nice", "bonn", "ulm"),
 )
-_OFF = (1, 2, 3, 9, 10, 11, 20)  # how far wrong numbers lie from the right one
+_OFF = (1, 2, 3, 9, 10, 11, 20)  # distances of wrong numbers from the right one
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question without its options. `wrong`: at least four; `content` is equal for the same question in other words."""
+    """A question without its options. `wrong`: at least four wrong answers. `content`: equal for the same question in other words."""
 
     stem: str
     right: str
@@ -41,16 +41,16 @@ class Question:
     steps: str
     content: str
     rule: tuple[str, ...]
-    each: Mapping[str, str] = field(
-        default_factory=Frozen
-    )  # what every option comes to; told before the steps, in the order of the options
+    each: Mapping[str, str] = field(default_factory=Frozen)  # option -> its value; shown before the steps, in the order of the options
 
 
 def multiple_choice(level: int = 2, kinds: str = "all") -> Task:
-    """Levels 1 to 6, of growing numbers, chains and lists. `kinds`: "all" or a list such as "arithmetic,facts".
+    """Multiple choice at `level` 1 to 6, with growing numbers, chains and lists.
 
-    arithmetic: a sum, difference or product. order: who is at a place, from comparisons. facts: what a chain of facts leads to. rule: a number
-    after some steps of a rule. count: a letter in a word. largest: of five results. Raises: UserError for a kind that is not known.
+    `kinds`: "all" or a list such as "arithmetic,facts". arithmetic: a sum, difference or product. order: the name at a place, from
+    comparisons. facts: the end of a chain of facts. rule: a number after some steps of a rule. count: how often a letter is in a word.
+    largest: the largest of five results.
+    Raises: UserError for an unknown kind.
     """
     return generated_task(
         "multiple_choice",
@@ -81,7 +81,7 @@ def _multiple_choice(rng: random.Random, level: int, kinds: Sequence[str]) -> Dr
 
 
 def near(rng: random.Random, right: int, scale: int) -> list[str]:
-    """Four wrong numbers of 0 or more; how many of them are smaller than the right one is drawn evenly, as far as there is room below."""
+    """Four wrong numbers of 0 or more. The count of smaller ones is uniform, as far as there are enough numbers below the right one."""
     off = sorted({*_OFF, scale})
     below = [right - d for d in off if d <= right]
     fewer = min(rng.randint(0, 4), len(below))
@@ -107,7 +107,7 @@ def _arithmetic(rng: random.Random, level: int) -> Question:
 
 def _order(rng: random.Random, level: int) -> Question:
     count = _SIZES[level][1]
-    names = rng.sample("fghijklmnopqrstuvwxyz", count)  # no letter of an option, whatever its case
+    names = rng.sample("fghijklmnopqrstuvwxyz", count)  # without the letters of the options, in any case
     places = rng.sample(range(count - 1), count - 1)
     told = [f"{names[i]}<{names[i + 1]}" for i in places]
     at = rng.randrange(count)
@@ -129,7 +129,8 @@ def _facts(rng: random.Random, level: int) -> Question:
     ends = layers[0] if back else layers[-1]
     stem = f"{' '.join(flat[i] for i in order)};{asked}"
     steps = f"{' '.join(reversed(walk) if back else walk)} {right}"
-    # Names are words only: the puzzle is the order of the facts and which is asked for. With one link, too few would be left to hold any out.
+    # With several links the content leaves names out: the puzzle is the order of the facts and the question. With one link it keeps them,
+    # because too few puzzles would be left to hold any out.
     seen: dict[int, int] = {}
     places = [(i // count, seen.setdefault(i % count, len(seen))) for i in order]
     content = f"{places} {seen[at]} {back}" if links > 1 else f"{sorted(flat)} {asked}"
@@ -172,7 +173,7 @@ def _largest(rng: random.Random, level: int) -> Question:
     about = rng.randint(20, 90) * 10 ** (level // 2)
     terms: dict[int, str] = {}
     while len(terms) < len(OPTIONS):
-        # all results are near each other, so that no sign gives the largest away
+        # all results are close, so that no operation reveals the largest
         value, other, operation = rng.randint(about - about // 4, about + about // 4), rng.randint(2, 9), rng.choice("+-*")
         part = rng.randint(2, value - 2)
         value -= value % other if operation == "*" else 0
@@ -187,4 +188,4 @@ def _largest(rng: random.Random, level: int) -> Question:
 KINDS: Mapping[str, Callable[[random.Random, int], Question]] = Frozen(
     arithmetic=_arithmetic, order=_order, facts=_facts, rule=_rule, count=_count, largest=_largest
 )
-"""name -> how a question of the kind is made."""
+"""Kind -> the function that makes a question of it."""

@@ -1,4 +1,4 @@
-"""Questions over a made-up world whose facts must be searched for: a hop of a question is one fact, which nobody knows beforehand."""
+"""Questions over a made-up world whose facts must be searched for. A hop of a question is one fact, which no model knows beforehand."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Turn, World
 
-RIGHT_REWARD = 1.0  # for an answer that equals the true one; every other turn, also a wrong answer, gives 0
+RIGHT_REWARD = 1.0  # reward for the right answer; every other turn gives 0, also a wrong answer
 TAIL = 400  # characters of an action that are read, from its end
-QUERY = 200  # characters of a query that are searched for
+QUERY = 200  # characters of a query that are used
 
-RELATIONS: Mapping[str, Mapping[str, str]] = {  # kind of entity -> relation -> kind of what it leads to
+RELATIONS: Mapping[str, Mapping[str, str]] = {  # kind of entity -> relation -> kind of its value
     "person": {"home": "city", "employer": "company", "teacher": "person"},
     "company": {"founder": "person", "seat": "city"},
     "city": {"mayor": "person", "river": "river"},
@@ -31,15 +31,15 @@ class SearchQA:
     """Answers `search: words` with the best passages of a corpus; `answer: name` ends the episode, right if it is `problem.answer`."""
 
     seed: int = 0  # the corpus is a function of seed and people
-    people: int = 800  # people of the made-up world, 4 to 10000; it has a quarter as many companies, cities and rivers
-    top: int = 3  # passages that a search returns, 2 or more: somebody's teacher and pupil are said in the same words
+    people: int = 800  # number of people in the world, 4 to 10000; companies, cities and rivers are a quarter as many each
+    top: int = 3  # passages that a search returns, 2 or more, because the passages on a person's teacher and pupil have the same words
     limit: int = 8  # turns after which the episode is truncated
 
     def __post_init__(self) -> None:
         for name, least in (("people", 4), ("top", 2), ("limit", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"search_qa: {name} is {getattr(self, name)}; it must be {least} or more")
-        if self.people > 10_000:  # names of two syllables are no more than 24,500
+        if self.people > 10_000:  # there are only 24,500 names of two syllables
             raise UserError(f"search_qa: people is {self.people}; there are names for 10000 at most")
 
     def start(self, problem: Problem, key: Key, world: World) -> Inquiry:
@@ -52,20 +52,20 @@ class Inquiry:
     def __init__(self, answer: str, settings: SearchQA) -> None:
         self.answer, self.settings = answer, settings
         self.corpus = corpus(settings.seed, settings.people)
-        index(settings.seed, settings.people)  # a missing package is told before the first turn
+        index(settings.seed, settings.people)  # reports a missing package before the first turn
         self.seen: frozenset[int] = frozenset()
         self.turns = 0
-        self.first = Turn("", state=self._state())  # the question stands in the problem, where it stays in sight
+        self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
 
     def _state(self) -> str:
-        """What the player has been shown so far, in whatever order."""
+        """The numbers of all passages shown so far, sorted."""
         return " ".join(str(i) for i in sorted(self.seen))
 
     async def step(self, action: str) -> Turn:
         return self.play(action)
 
     def play(self, action: str) -> Turn:
-        """The answer to one action; what neither searches nor answers uses up a turn."""
+        """The answer to one action. An action that neither searches nor answers uses up a turn."""
         self.turns += 1
         truncated = self.turns >= self.settings.limit
         verb, rest = parse(action)
@@ -81,19 +81,19 @@ class Inquiry:
 
 
 def parse(action: str) -> tuple[str, str]:
-    """('search' or 'answer', what follows on its line) of the last line that starts with one of them, or ('', '')."""
+    """('search' or 'answer', rest of the line) of the last line that starts with one of them, or ('', '')."""
     found = re.findall(r"^\s*(search|answer):(.*)$", action[-TAIL:], flags=re.MULTILINE | re.IGNORECASE)
     return (found[-1][0].lower(), found[-1][1].strip()) if found else ("", "")
 
 
 def normal(answer: str) -> str:
-    """Lower case, one space between words, no punctuation: what exact match compares."""
+    """The form for exact match: lower case, one space between words, no punctuation."""
     return " ".join(re.findall(r"\w+", answer.casefold()))
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A made-up world: its entities by kind, its facts, and one passage a fact."""
+    """A made-up world: its entities by kind, its facts, and one passage per fact."""
 
     entities: Mapping[str, tuple[str, ...]]
     facts: Mapping[str, Mapping[str, str]]  # entity -> relation -> entity
@@ -102,7 +102,7 @@ class Corpus:
 
 @cache
 def corpus(seed: int, people: int) -> Corpus:
-    """The world of this seed and size. No name stands for two things; everybody teaches one other person, so pupils never hide a teacher."""
+    """The world of this seed and size. Names are unique. Each person has one pupil, so that pupils' passages never hide the teacher's."""
     rng = Key(seed).fold("corpus", people).random()
     few = max(2, people // 4)
     names = _names(rng, people + 4 * few)
@@ -124,7 +124,7 @@ def corpus(seed: int, people: int) -> Corpus:
 
 
 def _names(rng: Any, count: int) -> list[str]:
-    """Different made-up words of two syllables, none of them a relation, in an order that the generator decides."""
+    """Different made-up words of two syllables, none of them a relation, in random order."""
     taken = {relation.capitalize() for relations in RELATIONS.values() for relation in relations}
     names: dict[str, None] = {}
     while len(names) < count:
@@ -137,24 +137,24 @@ def _names(rng: Any, count: int) -> list[str]:
 
 @cache
 def index(seed: int, people: int) -> Any:
-    """The BM25 index of a corpus. Raises UserError where the package for it is missing."""
+    """The BM25 index of a corpus. Raises UserError if the package bm25s is missing."""
     try:
         import bm25s
     except ImportError as error:
         raise UserError('search_qa searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
-    # Passages are one sentence each: without a discount for length (b), one with all words of a query is never outrun.
+    # Each passage is one sentence. Without a discount for length (b = 0) a passage with all words of a query always ranks first.
     retriever = bm25s.BM25(b=0.0)
     retriever.index([words(passage) for passage in corpus(seed, people).passages], show_progress=False)
     return retriever
 
 
 def words(text: str) -> list[str]:
-    """The words that are indexed and searched for, in lower case, without those that only make a sentence of them."""
+    """The words for index and search, in lower case, without FILLERS."""
     return [word for word in re.findall(r"\w+", text.lower()) if word not in FILLERS]
 
 
 def lookup(settings: SearchQA, query: str) -> tuple[int, ...]:
-    """Numbers of the `top` passages with the highest BM25 score above 0, the best first, equal ones in the order of the corpus."""
+    """Numbers of the `top` passages with the highest BM25 scores above 0, the best first; ties in the order of the corpus."""
     retriever = index(settings.seed, settings.people)
     known = [word for word in words(query[:QUERY]) if word in retriever.vocab_dict]
     if not known:
@@ -165,7 +165,7 @@ def lookup(settings: SearchQA, query: str) -> tuple[int, ...]:
 
 
 def chain(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:
-    """The entities that the relations lead through, one a hop; the last is the answer to the question."""
+    """The entities along the relations, one per hop. The last is the answer to the question."""
     reached = []
     for relation in relations:
         entity = world.facts[entity][relation]
@@ -174,7 +174,7 @@ def chain(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:
 
 
 def solution(world: Corpus, entity: str, relations: tuple[str, ...]) -> list[str]:
-    """Actions that answer: a search a hop, then the answer."""
+    """Actions that answer the question: one search per hop, then the answer."""
     reached = chain(world, entity, relations)
     searches = [f"search: {relation} of {of}" for relation, of in zip(relations, [entity, *reached[:-1]], strict=True)]
     return [*searches, f"answer: {reached[-1]}"]

@@ -13,11 +13,14 @@ from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
 INSTRUCTION = "Find it out. Write search: words, or answer: name"
-LEVELS = (1, 3)  # hops at least and at most
+LEVELS = (1, 3)  # fewest and most hops
 
 
 def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3) -> Task:
-    """Answer questions of `level` hops by BM25 search over a corpus that `seed` and `people` determine. Reward 1 for the exact name."""
+    """Answer questions of `level` hops by BM25 search over a corpus that `seed` and `people` determine. Reward 1 for the exact name.
+
+    `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
+    """
     environment = SearchQA(seed, people, top)
     source = Generated("search_qa", partial(make, settings=environment), level, LEVELS)
     return Task(
@@ -33,7 +36,7 @@ def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3) ->
 
 
 def make(rng: Random, level: int, settings: SearchQA) -> Draft:
-    """A question whose answer is not the entity it starts from, and a search a hop as its demonstration."""
+    """A question whose answer differs from its first entity. The demonstration is one search per hop."""
     world = corpus(settings.seed, settings.people)
     while True:
         entity, kind = rng.choice(_starts(settings.seed, settings.people))
@@ -49,12 +52,12 @@ def make(rng: Random, level: int, settings: SearchQA) -> Draft:
 
 @cache
 def _starts(seed: int, people: int) -> tuple[tuple[str, str], ...]:
-    """(entity, kind) of all that a question can start from."""
+    """(entity, kind) of all possible starts of a question."""
     return tuple((entity, kind) for kind in RELATIONS for entity in corpus(seed, people).entities[kind])
 
 
 def _path(rng: Random, kind: str, hops: int) -> tuple[str, ...] | None:
-    """Relations that lead on from an entity of this kind, hop by hop; None where one leads to a thing that has none."""
+    """Random relations from an entity of this kind, hop by hop; None if an entity on the way has no relations."""
     path: tuple[str, ...] = ()
     for _ in range(hops):
         if kind not in RELATIONS:

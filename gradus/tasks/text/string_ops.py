@@ -1,4 +1,4 @@
-"""Composed string functions: what is reverse(rotate(planet))? The functions are named in the prompt and applied from the inside out."""
+"""Composed string functions, such as reverse(rotate(planet)). The prompt names the functions; they apply from the inside out."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FUNCTIONS: Mapping[str, Callable[[str], str]] = Frozen(
 
 
 def string_ops(level: int = 3, functions: Sequence[str] = tuple(FUNCTIONS)) -> Task:
-    """`level` functions (1 to 8) applied to a made-up word. `functions`: those that are drawn from.
+    """A chain of `level` functions (1 to 8) on a made-up word. `functions`: the functions to draw from.
 
-    Raises: UserError for a function that is not known, or none at all.
+    Raises: UserError for an unknown function, or an empty list.
     """
     if not functions:
         raise UserError("task string_ops: functions is empty; name at least one")
@@ -48,7 +48,7 @@ def string_ops(level: int = 3, functions: Sequence[str] = tuple(FUNCTIONS)) -> T
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 where the text after the last "=" is the answer; spaces round it do not count, upper and lower case do."""
+    """1.0 if the text after the last "=" equals the answer, else 0.0. Spaces at both ends are ignored; case counts."""
     _, marker, last = completion[-_TAIL:].rpartition("=")
     return float(bool(marker) and last.strip() == problem.answer)
 
@@ -69,12 +69,12 @@ def _string_ops(rng: random.Random, level: int, functions: tuple[str, ...]) -> D
 
 
 def _fits(name: str, value: str) -> bool:
-    """Whether the function changes the value and leaves between 2 and 12 letters, so that no composition grows or dies out."""
+    """Whether the function changes the value and leaves 2 to 12 letters, so that values neither grow nor vanish."""
     made = FUNCTIONS[name](value)
     return made != value and 2 <= len(made) <= 12
 
 
 def _word(rng: random.Random) -> str:
-    """4 to 6 letters in which one vowel stands between consonants, so that it can be read aloud."""
+    """A word of 4 to 6 letters, vowels and consonants by turns, so that it can be pronounced."""
     start = rng.randint(0, 1)
     return "".join(rng.choice(_VOWELS if i % 2 == start else _CONSONANTS) for i in range(rng.randint(4, 6)))

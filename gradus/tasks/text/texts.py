@@ -1,4 +1,4 @@
-"""Texts made for constraints: what a word and a line of them are, and changes that give a text a property."""
+"""Texts for constraints: their words and lines, and changes that give a text a property."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LEXICON = tuple(
 
 
 def words(text: str) -> list[str]:
-    """Its words, in lower case."""
+    """The words of a text, in lower case."""
     return [w for w in (token.strip(SIGNS).lower() for token in NUMBERED.sub("", text).split()) if w]
 
 
 def lines(text: str) -> list[str]:
-    """Its lines, but those without anything."""
+    """The lines of a text without blank ones."""
     return [line for line in text.split("\n") if line.strip()]
 
 
@@ -49,7 +49,7 @@ def each(change: Callable[[str], str]) -> Shape:
 
 
 def like(fits: Callable[[str, str], bool]) -> Shape:
-    """All words drawn anew from those that are like one of them."""
+    """Draws all words anew from the words that are like a random one."""
 
     def shape(rng: random.Random, made: Lines) -> Lines:
         model = rng.choice(LEXICON)
@@ -68,7 +68,7 @@ def ordered(key: Callable[[str], Any]) -> Shape:
 
 
 def somewhere(change: Callable[[random.Random, str], str], most: int = 3) -> Shape:
-    """One to `most` words changed."""
+    """Changes one to `most` random words."""
 
     def shape(rng: random.Random, made: Lines) -> Lines:
         places = [(i, j) for i, line in enumerate(made) for j in range(len(line))]
@@ -83,7 +83,7 @@ def last(sign: Callable[[random.Random], str]) -> Shape:
 
 
 def sentenced(rng: random.Random, made: Lines) -> Lines:
-    """A full stop after one or two words and after the last."""
+    """Puts a full stop after one or two random words and after the last."""
     ended = last(lambda _: ".")(rng, made)
     return somewhere(lambda _, word: f"{word.rstrip('.')}.", 2)(rng, ended)
 

@@ -1,4 +1,4 @@
-"""Translation from one made-up language into another: a dictionary, the orders of words and the endings stand in the prompt."""
+"""Translation from one made-up language into another. The prompt gives a dictionary, the word orders and the affixes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LEVELS = {
 
 @dataclass(frozen=True)
 class Affix:
-    """Two letters before or behind a root."""
+    """Two letters before or after a root."""
 
     letters: str
     before: bool
@@ -57,7 +57,7 @@ class Affix:
 
 @dataclass(frozen=True)
 class Language:
-    """Roots by number of the dictionary's entry, the order of subject, verb and object, and what is marked how."""
+    """Roots by number of the dictionary's entry, the order of subject, verb and object, and the affixes."""
 
     roots: Sequence[str]
     order: str
@@ -77,7 +77,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Clause:
-    """Entries of the dictionary in their roles."""
+    """The roles of a clause, filled with entries of the dictionary."""
 
     subject: Phrase
     verb: int
@@ -86,7 +86,7 @@ class Clause:
 
 
 def translation(level: int = 2) -> Task:
-    """Levels 1 to 7: order of words; plural; adjectives; tense and case; agreement; several clauses and up to fifty words in the dictionary."""
+    """Levels 1 to 7: word order; plural; adjectives; tense and case; agreement; several clauses, and up to 53 words in the dictionary."""
     return generated_task(
         "translation",
         _translation,
@@ -127,14 +127,14 @@ def _translation(rng: random.Random, level: int) -> Draft:
         category=f"{source.order}>{target.order}",
         hints=hints(("look up each word", ", move its ending over", ", put the parts in the new order"), plan, solution),
     )
-    # Words and endings could be any: the puzzle is who does what, with what marks, and which entries of the dictionary that takes.
+    # The content leaves words and affixes out: the puzzle is the roles, their marks, and the entries of the dictionary that they need.
     sides = [a.before for a in (source.plural, target.plural, source.past, target.past, target.case, target.agreement) if a]
     content = f"{rules[-1]} {source.adjective_first} {target.adjective_first} {clauses} {sides}"
     return Draft(f"{_dictionary(size, entries, source, target)} {' '.join(rules)};{asked}", answer, solution, content, meta)
 
 
 def spoken(clause: Clause, language: Language) -> list[tuple[str, str]]:
-    """The words of a clause with their roles (S, V, O; aS, aO for adjectives), in the language's order."""
+    """(role, word) of a clause in the language's order. Roles: S, V, O; aS, aO for adjectives."""
     parts = {"V": [("V", _verb(clause, language))]}
     for role, phrase in (("S", clause.subject), ("O", clause.object)):
         noun = language.roots[phrase.noun]
@@ -153,7 +153,7 @@ def _verb(clause: Clause, language: Language) -> str:
 
 
 def _languages(rng: random.Random, size: Level) -> tuple[Language, Language]:
-    """Two languages with different orders and no root in common; those of a level without adjectives put them alike."""
+    """Two languages with different orders and no common root. Without adjectives, their adjective order is equal."""
     count = size.nouns + size.verbs + size.adjectives + 1
     roots, endings = rng.sample(_ROOTS, 2 * count), rng.sample(_ENDINGS, 6)
     marks = [Affix(letters, rng.random() < 0.4) for letters in endings]
@@ -167,7 +167,7 @@ def _languages(rng: random.Random, size: Level) -> tuple[Language, Language]:
 
 
 def _entries(rng: random.Random, size: Level) -> list[int]:
-    """Places in the dictionary of nouns, then verbs, then adjectives. Where it does not tell them apart, they stand mixed."""
+    """Places in the dictionary of nouns, then verbs, then adjectives; shuffled if the dictionary does not name the classes."""
     total = size.nouns + size.verbs + size.adjectives
     return list(range(total)) if size.adjectives else rng.sample(range(total), total)
 
@@ -185,7 +185,7 @@ def _clause(rng: random.Random, size: Level, entries: Sequence[int]) -> Clause:
 
 
 def _dictionary(size: Level, entries: Sequence[int], source: Language, target: Language) -> str:
-    """All entries in order; classes are named where there are adjectives, and the word between clauses where there are several."""
+    """All entries in order. It names the classes if there are adjectives, and the link word if there are several clauses."""
     told = [f"{a}:{b}" for a, b in zip(source.roots, target.roots, strict=True)]
     if not size.adjectives:
         return " ".join(told[: len(entries)])
@@ -195,7 +195,7 @@ def _dictionary(size: Level, entries: Sequence[int], source: Language, target: L
 
 
 def _rules(size: Level, source: Language, target: Language) -> list[str]:
-    """The rules as they stand in the prompt, the order of words last."""
+    """The rules in the form of the prompt, the word order last."""
     order = {True: "aN", False: "Na"}
     told = [f"{source.plural}>{target.plural}"] if size.plural else []
     told += [f"{source.past}>{target.past}"] if size.tense else []

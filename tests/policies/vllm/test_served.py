@@ -169,7 +169,7 @@ def test_a_server_that_went_away_is_given_the_weights_again(folder):
 def test_a_server_that_stays_away_is_an_error_in_a_sentence(folder):
     with serving(FakeVLLM(folder)) as fake:
         policy = over(fake, folder, retries=1)
-    with pytest.raises(UserError, match=r"gave no whole answer in 2 attempts: /.*; see that it runs"):
+    with pytest.raises(UserError, match=r"gave no complete answer in 2 attempts: /.*; check that it runs"):
         policy.act(asking(2))
 
 
@@ -192,7 +192,7 @@ def test_a_server_with_other_weights_is_found_out(fake, folder):
     assert "/collective_rpc" not in fake.paths()  # a frozen player's weights are those that the server was started with
     other = over(fake, folder, moves=False)
     shaken(other)
-    with pytest.raises(UserError, match=r"nats a token from the model's own, more than the 0.25 allowed"):
+    with pytest.raises(UserError, match=r"nats per token from the model's own, more than the 0.25 allowed"):
         other.act(asking(3))
     loose = over(fake, folder, moves=False, tolerance=50.0)
     shaken(loose)

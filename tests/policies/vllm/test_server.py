@@ -122,11 +122,11 @@ def no_choice(server: FakeVLLM, answer: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (half, "is not whole JSON"),
+        (half, "is not complete JSON"),
         (cut, r"cut short \(IncompleteRead\)"),
         (failed, r"failed with status 500 \(EngineCore encountered an issue\)"),
         (busy, r"status 429 \(too many\)"),
-        (no_choice, "is no completion"),
+        (no_choice, "is not a completion"),
     ],
 )
 def test_a_broken_answer_is_asked_for_again_a_few_times(fake, fault, said):
@@ -218,7 +218,7 @@ def test_something_else_at_the_url_is_told(fake):
     with pytest.raises(UserError, match="does not list its models as vLLM does"):
         connected(fake)
     fake.replies["/v1/models"] = (200, b"<html>")
-    with pytest.raises(UserError, match="does not answer: its answer to /v1/models is not whole JSON"):
+    with pytest.raises(UserError, match="does not answer: its answer to /v1/models is not complete JSON"):
         connected(fake)
 
 

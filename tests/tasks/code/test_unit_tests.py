@@ -184,12 +184,12 @@ def test_stored_tests_judge_as_before():
         (None, "problem p: its answer must be its tests"),
         ((), "name the column that holds them with --task.answer_column"),
         (7, "not '7'"),
-        (("assert f(",), r"the test 'assert f\(' is no Python .*; mend it"),
+        (("assert f(",), r"the test 'assert f\(' is not valid Python .*; mend it"),
         (({"stdin": "a"},), 'a test must be Python text, or hold the texts "stdin" and "stdout"'),
         ((3,), "a test must be Python text"),
         (("  ",), "a test must be Python text"),
         (("def check(c):\n    assert c(1) == 2",), r"every program would pass; add an assertion, or a line that calls .*: check\(f\)"),
-        (("import math", "x = 3"), "its tests only define, such as 'import math'"),
+        (("import math", "x = 3"), "its tests only define names, such as 'import math'"),
     ],
 )
 def test_tests_that_are_none(answer, said):

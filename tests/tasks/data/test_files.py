@@ -133,14 +133,14 @@ def test_a_bad_line_is_named(tmp_path, line, sentence):
         ("data.csv", b"prompt,a,a\nx,1,2\n", 'two columns named "a"'),
         ("data.csv", b"prompt\n\xff\xfe\n", "not a readable CSV file"),
         ("data.parquet", b"not parquet", "not a readable Parquet file"),
-        ("data.json", b'[{"prompt": "x"}]', "is one JSON array; write one object a line: jq -c"),
-        ("data.xlsx", b"x", 'ends in ".xlsx", which is no known kind of data; save the sheet as .csv'),
+        ("data.json", b'[{"prompt": "x"}]', "is one JSON array; write one object per line: jq -c"),
+        ("data.xlsx", b"x", 'ends in ".xlsx", which is not a known kind of data; save the sheet as .csv'),
         ("data.arrow", b"x", "convert it to one of .jsonl"),
         ("data.jsonl.gz", b"x", "unpack it: gunzip --keep "),
-        ("data.jsonl", b'[{"prompt": "x"},\n{"prompt": "y"}]', "is one JSON array; write one object a line: jq -c"),
+        ("data.jsonl", b'[{"prompt": "x"},\n{"prompt": "y"}]', "is one JSON array; write one object per line: jq -c"),
         ("data.csv", "prompt,answer\nx,1\n".encode("utf-16"), "is written in UTF-16; save it as UTF-8"),
         ("data.csv", "prompt,r\u00e9ponse\nx,1\n".encode("latin-1"), "not a readable CSV file"),
-        ("data", b"x", "has no ending, which is no known kind of data; add its kind to its name, as in "),
+        ("data", b"x", "has no ending, which is not a known kind of data; add its kind to its name, as in "),
     ],
 )
 def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path, name, content, sentence):

@@ -69,7 +69,7 @@ def test_an_answered_chat_is_asked_again():
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ({"prompt": "fine", "prompts": 1}, 'the column "prompts" has a name that reward functions get from training; rename it'),
+        ({"prompt": "fine", "prompts": 1}, 'the column name "prompts" is reserved for an argument of reward functions; rename the column'),
         ({"text": "x", "id": 1}, 'say which holds the prompt with --task.prompt_column NAME (columns: "text", "id")'),
         ({"prompt": None}, '"prompt" is missing; every row needs one'),
         ({"prompt": "  "}, '"prompt" is empty'),
@@ -101,7 +101,7 @@ def test_a_column_that_is_not_there_is_suggested():
     [
         ({"prompt": CHAT}, 'line 2: "prompt" is a list of messages, but text in the first row; use one form'),
         ({"answer": 1}, 'line 2: "prompt" is missing; every row needs one, as the first row has'),
-        ({"prompt": "x", "label": 1}, 'line 2: has "label", but the first row has not'),
+        ({"prompt": "x", "label": 1}, 'line 2: has "label", but the first row lacks it'),
     ],
 )
 def test_rows_must_agree_with_the_first(tmp_path, second, sentence):

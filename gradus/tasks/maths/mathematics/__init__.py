@@ -1,6 +1,6 @@
-r"""Whether two mathematical answers are the same: numbers, expressions, equations, inequalities, sets, tuples, intervals, matrices, in LaTeX or plain.
+r"""Equality of two mathematical answers: numbers, expressions, equations, inequalities, sets, tuples, intervals, matrices; LaTeX or plain.
 
-Nothing of a text is evaluated as code; every step is bounded by the length of what is read, so that no answer hangs or raises.
+No part of a text runs as code. The length of the text bounds every step, so that no answer hangs or raises.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
 def verify(gold: str, answer: str) -> bool:
-    r"""Whether the answer that a text gives is the one that the gold text gives. Formulas stand in $...$, \(...\), \[...\] or \boxed{}.
+    r"""Whether the answer in a text equals the answer in the gold text. Formulas stand in $...$, \(...\), \[...\] or \boxed{}.
 
     >>> verify(r"$\frac{1}{2}$", "so it is 0.5"), verify("$x^2-1$", r"\boxed{(x+1)(x-1)}"), verify("$(1,2)$", "$[1,2]$")
     (True, True, False)
@@ -36,7 +36,7 @@ def verify(gold: str, answer: str) -> bool:
         return False
     try:
         return _words(want[0]) == _words(have[0]) != "" or same(want[1], have[1])
-    except RecursionError:  # nested more deeply than this thread's stack has room for
+    except RecursionError:  # nested too deeply for this thread's stack
         return False
 
 
@@ -46,7 +46,7 @@ def _read(gold: str) -> tuple[str, Term | None] | None:
 
 
 def said(text: str) -> tuple[str, Term | None] | None:
-    """The first candidate that can be read, as LaTeX and as a term; the first of all without a term where none can; None where there is none."""
+    """(LaTeX, term) of the first readable candidate; (LaTeX, None) of the first if none is readable; None without candidates."""
     first: str | None = None
     for latex in answers(text):
         first = latex if first is None else first
@@ -58,20 +58,20 @@ def said(text: str) -> tuple[str, Term | None] | None:
 
 
 def _words(latex: str) -> str:
-    """An answer of letters alone, without case and spacing; empty for any other."""
+    """An answer of letters alone, in lower case without spaces; '' for any other answer."""
     if not _WORDS.fullmatch(latex):
         return ""
     return re.sub(r"\\text|[\s(){}]", "", latex).lower()
 
 
 def framed(gold: str) -> str:
-    """A gold answer as a formula: data sets give it bare, such as 2\\sqrt{3}; worked solutions and formulas stay as they are."""
+    """A gold answer as a formula: a bare one, such as 2\\sqrt{3}, goes into a box; worked solutions and formulas stay unchanged."""
     marked = any(mark in gold for mark in ("$", "\\boxed", "\\(", "\\[", "####"))
     return gold if marked or "\n" in gold.strip() else f"\\boxed{{{gold}}}"
 
 
 def mathematics(problem: Problem, completion: str) -> Outcome:
-    """A task's verifier: 1.0 where the completion gives the problem's answer (or one of its list of accepted ones), else 0.0; not applicable without."""
+    """A task's verifier: 1.0 if the completion's answer equals the problem's (or one of its list), else 0.0; not applicable without."""
     accepted = problem.answer if isinstance(problem.answer, list | tuple) else [problem.answer]
     golds = [str(a) for a in accepted if a is not None and not isinstance(a, dict | list | tuple)]
     if not golds:

@@ -1,8 +1,8 @@
-"""Whether an answer says what the gold answer says.
+"""Whether an answer equals the gold answer.
 
-The gold answer sets the terms: where it is an ordered tuple the answer's members are taken in the order written, where it is a set in any. It
-may be a bare value where the answer is an equation (5 and x = 5), and the other way round. An interval answers an inequality, but an
-inequality does not answer an interval.
+The gold answer sets the form: if it is an ordered tuple, the answer's members count in the order written; if it is a set, in any order. One
+of the two may be a bare value and the other an equation (5 and x = 5). An interval is accepted for an inequality, but an inequality is
+not accepted for an interval.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def same(gold: Term, answer: Term) -> bool:
 
 
 def plain(term: Term) -> Term:
-    """A set of one value is the value; x = 1, x = 2 is x in a set; a matrix times numbers is a matrix."""
+    """A normal form: a set of one value becomes the value; x = 1, x = 2 becomes x in a set; a matrix times numbers becomes a matrix."""
     if term.head == "*" and sum(p.head == "matrix" for p in term.parts) == 1:
         (rows,) = (p.parts for p in term.parts if p.head == "matrix")
         factors = tuple(p for p in term.parts if p.head != "matrix")
@@ -53,20 +53,20 @@ def plain(term: Term) -> Term:
 
 
 def states(term: Term) -> bool:
-    """Whether a term is a relation, a chain, or several of these."""
+    """Whether a term is a statement: a relation, a chain, or a set of these."""
     return term.head in ("relation", "chain") or (
         term.head == "set" and bool(term.parts) and all(p.head in ("relation", "chain") for p in term.parts)
     )
 
 
 def equations(term: Term) -> tuple[Term, ...] | None:
-    """The equations that a term consists of; None where it holds anything else."""
+    """The equations of a term; None if it contains anything else."""
     found = term.parts if term.head == "set" else (term,)
     return found if found and all(p.head == "relation" and p.parts[0] == "=" for p in found) else None
 
 
 def said(term: Term) -> Term | None:
-    """What equations say of their left sides; None for inequalities."""
+    """The right sides of equations, as one term or a set; None for other statements."""
     found = equations(term)
     if found is None:
         return None
@@ -74,19 +74,19 @@ def said(term: Term) -> Term | None:
 
 
 def _of_something(term: Term) -> bool:
-    """Whether the equations speak of a variable, so that their right sides alone are an answer: not 2 + 3 = 5."""
+    """Whether every left side has a variable, so that the right sides alone are an answer: not 2 + 3 = 5."""
     return all(names(r.parts[1]) for r in equations(term) or ())
 
 
 def region_of(term: Term) -> Term | None:
-    """The interval that an inequality in one variable, or a chain of two, describes; None for any other."""
+    """The interval of an inequality in one variable, or of a chain of two; None for any other statement."""
     found = term.parts if term.head == "chain" else (term,)
     low, high, opening, closing, about = negative(INFINITY), INFINITY, "(", ")", set()
     for relation in found:
         if relation.head != "relation" or relation.parts[0] not in ("<", "<=", ">", ">="):
             return None
         kind, left, right = relation.parts
-        kind, left, right = (FLIPPED[kind], right, left) if kind in FLIPPED else (kind, left, right)  # left is the greater
+        kind, left, right = (FLIPPED[kind], right, left) if kind in FLIPPED else (kind, left, right)  # left is the greater side
         mark = kind == ">="
         if left.head == "symbol" and not names(right):
             low, opening = right, "[" if mark else "("
@@ -100,7 +100,7 @@ def region_of(term: Term) -> Term | None:
 
 
 def same_statements(gold: Term, answer: Term) -> bool:
-    """Whether statements agree, in any order."""
+    """Whether two sets of statements agree, in any order."""
     region, of = region_of(gold), equations(answer)
     if region is not None and of is not None and len(of) == 1:
         return same(region, of[0].parts[2])
@@ -109,7 +109,7 @@ def same_statements(gold: Term, answer: Term) -> bool:
 
 
 def _single(term: Term) -> tuple[Term, ...]:
-    """The single relations of a statement; of (x, y) = (1, 2) those of its members."""
+    """The single relations of a statement; (x, y) = (1, 2) gives x = 1 and y = 2."""
     if term.head != "relation":
         return term.parts if term.head == "set" else (term,)
     kind, left, right = term.parts
@@ -120,9 +120,9 @@ def _single(term: Term) -> tuple[Term, ...]:
 
 
 def same_statement(gold: Term, answer: Term) -> bool:
-    """Whether two relations are the same but for what is moved from side to side.
+    """Whether two relations are equal. Terms may be moved from one side to the other.
 
-    Equations in two or more variables may also differ by a factor; 2x = 10 does not answer x = 5, which asks for the value.
+    Equations in two or more variables may also differ by a factor. 2x = 10 is not accepted for x = 5, which asks for the value.
     """
     if gold.head == answer.head == "chain":
         return matched(gold.parts, answer.parts, same_statement)
@@ -146,14 +146,14 @@ def _greater(relation: Term) -> tuple[str, Term, Term]:
 
 
 def _members(term: Term) -> tuple[Term, ...]:
-    """The members of a tuple; of an open interval its ends, since (1, 2) may be a point."""
+    """The members of a tuple. An open interval gives its ends, because (1, 2) may be a point."""
     if term.head == "interval":
         return term.parts[1:3] if (term.parts[0], term.parts[3]) == ("(", ")") else ()
     return term.parts if term.head == "tuple" else ()
 
 
 def same_objects(gold: Term, answer: Term) -> bool:
-    """Whether two things that are no statements are the same."""
+    """Whether two terms that are not statements are equal."""
     if is_expression(gold) and is_expression(answer):
         return same_value(gold, answer)
     if gold.head == "set" and answer.head == "set":
@@ -180,7 +180,7 @@ def in_order(gold: Sequence[Term], answer: Sequence[Term]) -> bool:
 
 
 def distinct(members: Sequence[Term]) -> list[Term]:
-    """The members, each kept where it stands first; of more than MOST all, for these are not compared."""
+    """The different members, in order of first appearance. All members if there are more than MOST, because these are not compared."""
     if len(members) > MOST:
         return list(members)
     kept: list[Term] = []
@@ -191,7 +191,7 @@ def distinct(members: Sequence[Term]) -> list[Term]:
 
 
 def matched(gold: Sequence[Term], answer: Sequence[Term], equal: Callable[[Term, Term], bool]) -> bool:
-    """Whether every member of one has a partner of its own in the other."""
+    """Whether the members of both can be paired one to one as equal."""
     if len(gold) != len(answer) or len(gold) > MOST:
         return False
     left = list(answer)

@@ -1,6 +1,6 @@
-"""Whether two expressions are equal: exactly where both are rational, by residues where they are polynomials, else by value at drawn places.
+"""Whether two expressions are equal: exactly for rational numbers, by residues for polynomials, else by value at sample points.
 
-A decimal that was written out, such as 0.333333, also equals what rounds to it at the sixth decimal; whole numbers are never rounded to.
+A written decimal, such as 0.333333, also equals a number that rounds to it at the sixth decimal. No number is rounded to a whole number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gradus.tasks.maths.mathematics.terms import Term, number
 from gradus.tasks.maths.mathematics.values import NUMERIC, PRIME, Valueless, approximate, exact, names, polynomial, residue
 
 DECIMALS = 6
-DIGITS = 50  # of the numbers by which equality is confirmed
+DIGITS = 50  # digits of the numbers that confirm equality
 _SPANS = ((0.2, 0.9), (-0.9, -0.2), (1.1, 2.9))
 
 
@@ -24,12 +24,12 @@ def is_expression(term: Term) -> bool:
 
 
 def same_value(gold: Term, answer: Term) -> bool:
-    """Whether two expressions are equal; a written-out decimal is rounded to. 50% equals 0.5, and 50 too."""
+    """Whether two expressions are equal, up to rounding for a written decimal. 50% equals 0.5 and also 50."""
     return any(_same_reading(g, a) for g in _readings(gold, answer) for a in _readings(answer, gold))
 
 
 def _readings(term: Term, other: Term) -> list[Term]:
-    """A percentage of a whole number may be meant as the number, where it is compared with one that has no decimals."""
+    """The readings of a term: also the bare number for a percentage without decimals, if the other term has no decimals either."""
     if term.head != "percent" or term.parts[0].head != "number" or has_decimals(term) or has_decimals(other):
         return [term]
     return [term, term.parts[0]] if term.parts[0].parts[0] > 0 else [term]
@@ -41,7 +41,7 @@ def _same_reading(gold: Term, answer: Term) -> bool:
         return True
     if (_written_out(gold) and _rounds(answer, a)) or (_written_out(answer) and _rounds(gold, g)):
         found = _rounded(gold, g)
-        if found != 0:  # 0.0 is not every number that is small
+        if found != 0:  # 0.0 does not equal every small number
             return bool(found == _rounded(answer, a))
     return (g is None or a is None) and identical(gold, answer)
 
@@ -59,7 +59,7 @@ def _written_out(term: Term) -> bool:
 
 
 def _rounds(term: Term, value: Fraction | None) -> bool:
-    """Whether a value may be compared by its first decimals: not where it is a whole number written without any."""
+    """Whether a value may be compared by its first decimals: not if it is a whole number written without decimals."""
     return value is None or value.denominator > 1 or has_decimals(term)
 
 
@@ -70,7 +70,7 @@ def has_decimals(term: Term) -> bool:
 
 
 def _rounded(term: Term, value: Fraction | None) -> Any:
-    """The value in units of the last decimal; the term itself where it has no real value."""
+    """The value, rounded, in units of the last decimal; the term itself if it has no real value."""
     if value is None:
         if names(term):
             return term
@@ -99,7 +99,7 @@ def identical(a: Term, b: Term) -> bool:
 
 
 def _equal_at_places(a: Term, b: Term) -> bool:
-    """First in doubles, which tells most unequal pairs at once, then in DIGITS digits."""
+    """Whether the values agree at all sample points: first in doubles, which finds most unequal pairs, then in DIGITS digits."""
     seen = 0
     for place in _places(names(a) | names(b)):
         pair = [_value(t, place) for t in (a, b)]
@@ -129,7 +129,7 @@ def _value(term: Term, place: dict[str, float], tools: Any = None) -> Any:
 
 
 def _places(found: frozenset[str]) -> Iterator[dict[str, float]]:
-    """Values for names: positive and small, negative, large; none where there are no names."""
+    """Sample points for the variables: positive and small, negative, large. One empty point if there are no variables."""
     for low, high in _SPANS if found else _SPANS[:1]:
         yield {name: low + (high - low) * _share(f"{name}:{low}") for name in found}
 
@@ -139,7 +139,7 @@ def _share(text: str) -> float:
 
 
 def proportional(a: Term, b: Term) -> bool:
-    """Whether a is a constant other than 0 times b, as residues tell it."""
+    """Whether a is b times a constant other than 0, tested by residues."""
     try:
         rows = [(residue(a, point), residue(b, point)) for point in (1, 2, 3)]
         (a1, b1), *others = rows

@@ -1,8 +1,8 @@
-r"""Where a text says its answer: in what order its formulas and numbers are tried.
+r"""The candidates for the answer of a text, in the order in which they are tried.
 
-After "final answer", a formula or a number; else what is in the last \boxed{}, together with those close before it; else after "answer", a
-formula or a number; else the last formula or number of all. Formulas stand between dollar signs or LaTeX brackets; a bare \frac{1}{2} is one
-too. Formulas joined by "and", "or" or a comma are one answer. All scans are linear in the text, of which the end is read.
+First a formula or number after "final answer"; then the content of the last \boxed{}, together with boxes close before it; then a formula
+or number after "answer"; then the last formulas and numbers. Formulas stand between dollar signs or LaTeX brackets; a bare \frac{1}{2} is
+also a formula. Formulas joined by "and", "or" or a comma are one answer. All scans are linear in the text, and only its end is read.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 TAIL = 20_000  # characters at the end of a text that are read
-NEAR = 60  # characters between an announcement and its formula
-APART, LINKED = 8, 100  # characters between boxes that are read together: any at all, and with a comma, "and" or "or" among them
-TRIES = 8  # formulas and numbers that are tried
+NEAR = 60  # largest number of characters between an announcement and its formula
+APART, LINKED = 8, 100  # largest distance of boxes that are read together, in characters: with any text, and with a comma, "and" or "or"
+TRIES = 8  # largest number of candidates
 
 _FINAL = re.compile(r"final\s+answer", re.IGNORECASE)
 _ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
@@ -37,7 +37,7 @@ _MIXED = re.compile(r"(-?)([0-9]+) ([0-9]+)/([0-9]+)")
 
 
 class Found(NamedTuple):
-    """A piece of a text that may be its answer, as LaTeX; where it stands; whether a formula, or a number in plain text."""
+    """A candidate: its place, its LaTeX, and whether it is a formula or a number in plain text."""
 
     start: int
     end: int
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 
 def answers(text: str) -> Iterator[str]:
-    """The candidates as LaTeX, the likeliest first, at most TRIES."""
+    """The candidates as LaTeX, the most likely first, at most TRIES."""
     text = text[-TAIL:]
     seen: set[str] = set()
     for found in _candidates(text):
@@ -59,7 +59,7 @@ def answers(text: str) -> Iterator[str]:
 
 def _candidates(text: str) -> Iterator[Found]:
     stripped = text.strip()
-    if _PLAIN.fullmatch(stripped):  # nothing but a number
+    if _PLAIN.fullmatch(stripped):  # the text is only a number
         yield Found(0, len(text), _latex(stripped), False)
         return
     formulas = joined(text, formulas_in(text))
@@ -80,15 +80,15 @@ def _candidates(text: str) -> Iterator[Found]:
 
 
 def _after(text: str, at: int, formulas: list[Found], reach: int) -> Iterator[Found]:
-    """The first formula that begins within reach of a place, then the first number after it."""
+    """The first formula that begins within `reach` characters after a place, then the first number after that place."""
     yield from [f for f in formulas if at <= f.start < at + reach][:1]
     yield from numbers_in(text[at : at + 500], [])[:1]
 
 
 def formulas_in(text: str) -> list[Found]:
-    """The formulas of a text in order; one that is not closed is none."""
+    """The formulas of a text in order. A formula that is not closed does not count."""
     found: list[Found] = []
-    gone: set[str] = set()  # brackets that close nowhere in the rest of the text
+    gone: set[str] = set()  # brackets that do not close in the rest of the text
     at = 0
     while opening := _OPENING.search(text, at):
         at, mark = opening.end(), opening.group()
@@ -121,7 +121,7 @@ def _with_percent(text: str, found: Found) -> Found:
 
 
 def joined(text: str, formulas: list[Found]) -> list[Found]:
-    """Formulas with nothing but "and", "or" or a comma between them, as one."""
+    """The formulas, with those joined that have only "and", "or" or a comma between them."""
     done: list[Found] = []
     for formula in formulas:
         if done and _JOIN.fullmatch(text[done[-1].end : formula.start].strip()):
@@ -132,7 +132,7 @@ def joined(text: str, formulas: list[Found]) -> list[Found]:
 
 
 def numbers_in(text: str, formulas: list[Found]) -> list[Found]:
-    """The numbers of plain text, and sums and products of numbers, that stand in no formula."""
+    """The numbers, and sums and products of numbers, in the plain text outside formulas."""
     taken = iter([*formulas, Found(len(text), len(text), "")])
     formula = next(taken)
     found = []
@@ -147,7 +147,7 @@ def numbers_in(text: str, formulas: list[Found]) -> list[Found]:
 
 
 def _latex(plain: str) -> str:
-    """A number of plain text as LaTeX: a mixed number as one, "**" as a power, a comma that parts no thousands as a decimal one."""
+    """A number of plain text as LaTeX: 1 1/2 becomes a mixed number, "**" a power, a comma that is not for thousands a decimal point."""
     plain = plain.rstrip(".")
     if plain.count(",") == 1 and not _THOUSANDS.fullmatch(plain):
         return plain.replace(",", ".")
@@ -158,7 +158,7 @@ def _latex(plain: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    r"""What is in the last \boxed{}, with those before it that stand close, joined by commas; None where there is none."""
+    r"""The content of the last \boxed{} and of boxes close before it, joined by commas; None if there is no box."""
     found: list[str] = []
     before = len(text)
     for box in reversed(list(_BOX.finditer(text))[-TRIES:]):
@@ -177,7 +177,7 @@ def _together(between: str) -> bool:
 
 
 def _braced(text: str, at: int) -> tuple[int, str | None]:
-    """The end and the inside of the group in braces that opens here; None where it is not closed within what is read of an answer."""
+    """(end, inside) of the group in braces that opens here. The inside is None if the group does not close within 4,000 characters."""
     depth = 0
     for place in range(at, min(len(text), at + 4000)):
         depth += {"{": 1, "}": -1}.get(text[place], 0)
@@ -187,7 +187,7 @@ def _braced(text: str, at: int) -> tuple[int, str | None]:
 
 
 def _unboxed(latex: str) -> str:
-    r"""Formulas without the \boxed{} around, or in, them."""
+    r"""A formula without \boxed{} around or in it."""
     if "\\boxed" not in latex:
         return latex
     return boxed(latex) or ""

@@ -1,6 +1,6 @@
-r"""From LaTeX as people write it to tokens: spacing and styles go, words and units go, thousands lose their commas.
+r"""LaTeX to tokens. Spacing, styles, words, units and commas in thousands are removed.
 
-Units and words are dropped as a reader drops them: `5\text{ cm}^2` and `5 km` are 5. `\text{and}` between two answers is a comma.
+`5\text{ cm}^2` and `5 km` become 5. `\text{and}` between two answers becomes a comma.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNITS = frozenset(_UNIT_WORDS.split())
 
 
 def clean(text: str) -> str:
-    r"""The notation with one spelling for each thing. Raises Unreadable where it is too long.
+    r"""The notation with one spelling for each command. Raises Unreadable if it is too long.
 
     >>> [clean(t) for t in (r"\dfrac12\text{ cm}", r"1{,}234.5", r"\left( 1,\,2 \right)", r"5^\circ", r"1\text{ and }2")]
     ['\\frac12', '1234.5', '( 1, 2 )', '5', '1,2']
@@ -43,7 +43,7 @@ def clean(text: str) -> str:
         raise Unreadable(f"more than {LONGEST} characters")
     text = text.replace("−", "-").replace("\\$", "").replace("$", "").replace("{,}", ",").replace("\\%", "%").replace("\\\\[", "\\\\ [")
     if "\\" in text or "~" in text or "°" in text:
-        rows = text.split("\\\\")  # a line break is no spacing before what follows it
+        rows = text.split("\\\\")  # a line break before a space or comma is not spacing
         text = "\\\\".join(_SPACING.sub(" ", row) for row in rows)
         text = _DEGREES.sub("", _FRACTIONS.sub(r"\\frac", _STYLES.sub(r"\\text", _DOTS.sub("", text))))
     text = " ".join(text.split()).removesuffix("\\\\").strip()
@@ -53,7 +53,7 @@ def clean(text: str) -> str:
 
 
 def _without_words(text: str) -> str:
-    """Joins become commas; words and units after the mathematics go."""
+    """Replaces "and" and "or" by commas and removes words and units after the mathematics."""
     text = _JOINT.sub(",", text)
     words = _WORDS_AFTER.match(text) if "\\text" in text else None
     if words and words[1].strip():

@@ -1,4 +1,4 @@
-"""Sets of real numbers as pieces: intervals and points in ascending order, none touching another."""
+"""Sets of real numbers as pieces: intervals and points in ascending order, with gaps between them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gradus.tasks.maths.mathematics.expressions import same_value
 from gradus.tasks.maths.mathematics.terms import INFINITY, Term, negative
 from gradus.tasks.maths.mathematics.values import Valueless, approximate, exact, names
 
-MOST = 64  # pieces
+MOST = 64  # largest number of pieces
 
 
 class Piece(NamedTuple):
-    """From low to high; an end belongs to it where it is `in`. The terms are those that were written."""
+    """The numbers from low to high. `low_in`, `high_in`: whether the end belongs to it. The terms are the ends as written."""
 
     low: float
     low_in: bool
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
 
 def real(term: Term) -> float:
-    """The value of an end. Raises Valueless where it is no real number."""
+    """The value of an end. Raises Valueless if it is not a real number or infinite."""
     if term == INFINITY:
         return math.inf
     if term == negative(INFINITY):
@@ -41,7 +41,7 @@ def real(term: Term) -> float:
 
 
 def pieces(term: Term) -> list[Piece]:
-    """The pieces of a region. Raises Valueless where it is none of real numbers."""
+    """The pieces of a region. Raises Valueless if it is not a set of real numbers."""
     if term.head == "reals":
         return [Piece(-math.inf, False, math.inf, False, negative(INFINITY), INFINITY)]
     if term.head == "interval":
@@ -61,7 +61,7 @@ def pieces(term: Term) -> list[Piece]:
 
 
 def joined(found: list[Piece]) -> list[Piece]:
-    """The pieces in order, those that touch as one."""
+    """The pieces in order. Touching pieces are merged."""
     done: list[Piece] = []
     for piece in sorted(found, key=lambda p: (p.low, not p.low_in)):
         last = done[-1] if done else None
@@ -73,7 +73,7 @@ def joined(found: list[Piece]) -> list[Piece]:
 
 
 def common(left: list[Piece], right: list[Piece]) -> list[Piece]:
-    """What lies in both."""
+    """The intersection of two regions."""
     found = []
     for a in left:
         for b in right:
@@ -86,7 +86,7 @@ def common(left: list[Piece], right: list[Piece]) -> list[Piece]:
 
 
 def complement(found: list[Piece]) -> list[Piece]:
-    """All real numbers that lie in none of the pieces."""
+    """All real numbers outside the pieces."""
     edges, low, low_in, term = [], -math.inf, False, negative(INFINITY)
     for piece in found:
         if low < piece.low or (low == piece.low and low_in and not piece.low_in):
@@ -98,7 +98,7 @@ def complement(found: list[Piece]) -> list[Piece]:
 
 
 def same_region(gold: Term, answer: Term) -> bool:
-    """Whether two regions hold the same numbers, their ends compared as numbers are."""
+    """Whether two regions hold the same numbers. Their ends are compared with `same_value`."""
     try:
         g, a = pieces(gold), pieces(answer)
     except Valueless:

@@ -1,4 +1,4 @@
-"""From tokens to terms, by recursive descent of bounded depth.
+"""Tokens to terms, by recursive descent of bounded depth.
 
 answer    := statement {"," statement}                 statement := region {relation region}
 region    := sum {union | intersection | difference}    sum       := product {+ | - | plus or minus}
@@ -44,12 +44,12 @@ from gradus.tasks.maths.mathematics.vocabulary import (
 )
 
 DEPTH = 40
-MARKS = 16  # exponents and the like after one atom; regions that are joined
-SIGNS = 4  # values that signs "plus or minus" may stand for together
+MARKS = 16  # largest number of marks, such as exponents, after one atom, and of regions in one union or intersection
+SIGNS = 4  # largest number of values that "plus or minus" signs may produce together
 
 
 def read(text: str) -> Term:
-    """The term of a piece of LaTeX. Raises Unreadable where it is none, or larger than what is read."""
+    """The term of a piece of LaTeX. Raises Unreadable if it has no known form or is too large."""
     reader = Reader(tokens(clean(text)))
     found = reader.answer(())
     if reader.at < len(reader.tokens):
@@ -58,7 +58,7 @@ def read(text: str) -> Term:
 
 
 class Reader:
-    """A position in a list of tokens; every method reads one form from there."""
+    """A position in a list of tokens. Every method reads one form from there."""
 
     def __init__(self, found: list[str]) -> None:
         self.tokens, self.at, self.depth, self.bars = found, 0, 0, 0
@@ -75,7 +75,7 @@ class Reader:
         return token
 
     def answer(self, ends: tuple[str, ...]) -> Term:
-        """Statements with commas between them: one as it is, several as a set."""
+        """Statements separated by commas: one statement unchanged, several as a set."""
         items = self.statements(ends)
         return items[0] if len(items) == 1 else members(items)
 
@@ -105,7 +105,7 @@ class Reader:
             left = right
         if not found:
             return left
-        if all(r.parts[0] == "=" for r in found):  # a = b = c says that a is c
+        if all(r.parts[0] == "=" for r in found):  # a = b = c means a = c
             return Term("relation", ("=", found[0].parts[1], left))
         return found[0] if len(found) == 1 else Term("chain", tuple(found))
 
@@ -119,7 +119,7 @@ class Reader:
         return found
 
     def sum(self) -> Term:
-        """Terms added up; each sign "plus or minus" doubles the values, which then are a set."""
+        """A sum. Each sign "plus or minus" doubles the values, and several values are a set."""
         values: list[list[Term]] = [[]]
         sign = self.sign()
         while True:
@@ -138,7 +138,7 @@ class Reader:
         return sums[0] if len(sums) == 1 else Term("set", tuple(sums))
 
     def sign(self) -> str:
-        """The signs that stand here, as one."""
+        """The signs at this position, as one sign."""
         sign = ""
         while self.peek() in ("+", "-", "\\pm", "\\mp", "±"):
             token = self.take().replace("±", "\\pm")
@@ -155,7 +155,7 @@ class Reader:
         return product(factors)
 
     def run(self) -> Term:
-        """Factors side by side. A whole number before a fraction of whole numbers is a mixed number."""
+        """Adjacent factors. A whole number before a fraction of whole numbers is a mixed number."""
         start = self.at
         factors = [self.power()]
         while self.more():
@@ -186,13 +186,13 @@ class Reader:
                 found = call("factorial", found)
             elif mark == "%":
                 found = Term("percent", (found,))
-            elif mark == "_":  # the base of a numeral is not read
+            elif mark == "_":  # the base of a numeral is ignored
                 self.argument()
         self.depth -= 1
         return found
 
     def argument(self) -> Term:
-        r"""What follows `^`, `_`, `\frac` or `\sqrt`: a group in braces, or one sign (of a number its first digit)."""
+        r"""The argument after `^`, `_`, `\frac` or `\sqrt`: a group in braces, or one token (of a number its first digit)."""
         token = self.peek()
         if token == "{":
             self.take()
@@ -213,7 +213,7 @@ class Reader:
 
 
 def atom(reader: Reader) -> Term:
-    """One atom. Raises Unreadable where none stands here."""
+    """One atom. Raises Unreadable if there is none at this position."""
     token = reader.take()
     if token[0].isdigit() or token[0] == ".":
         return literal(token)
@@ -247,7 +247,7 @@ def atom(reader: Reader) -> Term:
 
 
 def letter(reader: Reader, token: str) -> Term:
-    """A letter: e and i are constants, f(x) is a value of f, any other is a variable, its case aside."""
+    """A letter: e and i are constants, f(x) is a value of f, any other letter is a variable, in lower case."""
     if token == "e":
         return EULER
     if token in ("i", "I") and reader.peek() != "_":
@@ -262,7 +262,7 @@ def letter(reader: Reader, token: str) -> Term:
 
 
 def named(reader: Reader, name: str) -> str:
-    """A name with the index that follows it."""
+    """A name with its index, if one follows."""
     if reader.peek() != "_":
         return name
     reader.take()
@@ -270,7 +270,7 @@ def named(reader: Reader, name: str) -> str:
 
 
 def words(reader: Reader) -> list[str]:
-    """The tokens of a group in braces, or the one token that stands here."""
+    """The tokens of a group in braces, or the one token at this position."""
     if reader.peek() != "{":
         return [reader.take()]
     reader.take()
@@ -282,7 +282,7 @@ def words(reader: Reader) -> list[str]:
 
 
 def group(reader: Reader, opening: str) -> Term:
-    """What stands in brackets: a set, an interval of two ends, a tuple of more; one thing in round brackets or braces is itself."""
+    """A group in brackets: a set, an interval of two ends, a tuple of more members. A single item in round brackets or braces is itself."""
     if opening == "\\{" and reader.peek() == "\\}":
         reader.take()
         return Term("set", ())
@@ -344,7 +344,7 @@ def blackboard(reader: Reader) -> Term:
 
 
 def function(reader: Reader, name: str) -> Term:
-    r"""A named function. `\sin^2 x` is a square, `\sin^{-1} x` the inverse; without brackets the argument is the run that follows."""
+    r"""A named function. `\sin^2 x` is a square, `\sin^{-1} x` the inverse. Without brackets the argument is the run that follows."""
     base = exponent = None
     while reader.peek() in ("^", "_"):
         if reader.take() == "^":
@@ -368,7 +368,7 @@ def function(reader: Reader, name: str) -> Term:
 
 
 def matrix(reader: Reader, name: str) -> Term:
-    """The rows of a matrix. Raises Unreadable where they differ in length, and for other environments."""
+    """The rows of a matrix. Raises Unreadable if they differ in length, and for other environments."""
     if name not in MATRICES:
         raise Unreadable(f"environment {name}")
     rows: list[list[Term]] = [[]]

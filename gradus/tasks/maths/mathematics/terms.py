@@ -1,4 +1,4 @@
-"""What an answer is once it is read: a tree of terms. A term is its head and its parts; equal trees are equal terms."""
+"""A parsed answer: a tree of terms. A term is its head and its parts; equal trees are equal terms."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 
 class Unreadable(ValueError):
-    """The text is no mathematics that is known here, or more of it than is read."""
+    """The text is not mathematics of a known form, or it is too long."""
 
 
 class Term(NamedTuple):
-    """The head says what the parts are.
+    """The head determines the parts.
 
     number: value (Fraction), whether it was written with a decimal point      symbol: name
-    + *: terms                ^: base, exponent            call: name of a function, arguments      percent: what hundredths are counted
+    + *: terms                ^: base, exponent            call: name of a function, arguments      percent: the number before %
     set, tuple: members in the order written               interval: opening bracket, low, high, closing bracket
-    union, intersection, difference: two regions           reals: nothing
+    union, intersection, difference: two regions           reals: no parts
     relation: = != < <= > >=, left, right                  chain: relations that share their ends (1 < x < 5)
     matrix: rows, each a tuple of terms
     """
@@ -46,14 +46,14 @@ def inverse(term: Term) -> Term:
 
 
 def negative(term: Term) -> Term:
-    """A number is negated in place, so that -3 is a number."""
+    """The negative of a term. A number is negated in place, so that -3 is a number."""
     if term.head == "number":
         return Term("number", (-term.parts[0], term.parts[1]))
     return Term("*", (number(-1), term))
 
 
 def members(items: list[Term]) -> Term:
-    """Several statements as one: "x = 1, 2" says that x is in a set; the others are the set of what was said."""
+    """Several statements as one term: "x = 1, 2" becomes x in a set; other statements become the set of them."""
     first, rest = items[0], items[1:]
     if first.head == "relation" and first.parts[0] == "=" and all(r.head not in ("relation", "chain") for r in rest):
         return Term("relation", ("=", first.parts[1], Term("set", (first.parts[2], *rest))))
@@ -78,5 +78,5 @@ def rational(term: Term) -> Fraction:
 
 INFINITY = symbol("\\infty")
 PI, EULER, IMAGINARY = symbol("\\pi"), symbol("\\e"), symbol("\\i")
-"""Names of constants begin with a backslash, so that no letter of a text is one."""
+"""Names of constants begin with a backslash, so that no letter of a text is a constant."""
 REALS = Term("reals", ())

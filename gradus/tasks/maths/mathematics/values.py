@@ -1,7 +1,7 @@
-"""What a term is worth: an exact fraction, a residue that tells unequal from equal, a floating-point number.
+"""The value of a term: an exact fraction, a residue that separates unequal terms, or a floating-point number.
 
-Every way is bounded: exact numbers have at most BITS bits, exponents and factorials have limits, and what leaves the range of a double has no
-value. So no answer, however it was written, takes longer than its length allows.
+Every computation is bounded: exact numbers have at most BITS bits, exponents and factorials have limits, and a term outside the range of a
+double has no value. So the length of an answer bounds the time for it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 from gradus.tasks.maths.mathematics.terms import Term
 
 BITS = 4096
-PRIME = 2**64 - 59  # of which 2 is a primitive root: no small power of two is 1, -1 or i
+PRIME = 2**64 - 59  # 2 is a primitive root: no small power of two is 1, -1 or i modulo PRIME
 ROOT_OF_MINUS_ONE = pow(2, PRIME // 4, PRIME)
 EXPONENT = 10_000  # largest exponent of a residue
-FACTORIAL = 170  # the last whose value is a double
+FACTORIAL = 170  # the largest number whose factorial is a double
 NUMERIC = frozenset(["number", "symbol", "+", "*", "^", "call", "percent"])
 
 
 class Valueless(ArithmeticError):
-    """The term has no value of the kind asked for, or one beyond the limits."""
+    """The term has no value of the requested kind, or its value is beyond the limits."""
 
 
 def exact(term: Term) -> Fraction:
-    """The rational value of a term. Raises Valueless where it is irrational, unknown or too large."""
+    """The rational value of a term. Raises Valueless if it is irrational, unknown or too large."""
     head, parts = term
     if head == "number":
         return _limited(parts[0])
@@ -52,7 +52,7 @@ def exact(term: Term) -> Fraction:
 def _called(function: Callable[..., Fraction], arguments: list[Fraction]) -> Fraction:
     try:
         return function(*arguments)
-    except (OverflowError, ZeroDivisionError, ValueError) as error:  # logarithms of what no double holds
+    except (OverflowError, ZeroDivisionError, ValueError) as error:  # logarithms of numbers outside the range of a double
         raise Valueless(str(error)) from None
 
 
@@ -63,7 +63,7 @@ def _limited(value: Fraction) -> Fraction:
 
 
 def power(base: Fraction, exponent: Fraction) -> Fraction:
-    """base^exponent where it is rational. Raises Valueless where it is not, or larger than BITS."""
+    """base^exponent. Raises Valueless if it is irrational, or has more than BITS bits."""
     if exponent.denominator > 1:
         base, exponent = exact_root(base, exponent.denominator), Fraction(exponent.numerator)
     count = int(exponent)
@@ -76,7 +76,7 @@ def power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 def exact_root(value: Fraction, degree: int) -> Fraction:
-    """The root of a positive fraction where it is rational. Raises Valueless where it is not, and for negative values, whose root is complex."""
+    """The rational root of a positive fraction. Raises Valueless if it is irrational, for values of 0 or less, and for degrees above 64."""
     if value <= 0 or degree > 64:
         raise Valueless("a root that is not rational")
     ends = [_whole_root(value.numerator, degree), _whole_root(value.denominator, degree)]
@@ -102,7 +102,7 @@ def _whole(value: Fraction, most: int) -> int:
 
 
 def _logarithm(value: Fraction, base: Fraction) -> Fraction:
-    """log_base(value) where it is a fraction of whole numbers up to 64."""
+    """log_base(value) if it is a fraction with a numerator up to 512 and a denominator up to 12. Raises Valueless otherwise."""
     if value <= 0 or base <= 0 or base == 1:
         raise Valueless("a logarithm that is not rational")
     near = Fraction(math.log(value) / math.log(base)).limit_denominator(12)
@@ -126,10 +126,10 @@ EXACT: Mapping[str, Callable[..., Fraction]] = {
 
 
 def residue(term: Term, point: int) -> int:
-    """The value modulo PRIME with every variable, and everything that is no polynomial, at a place drawn for its name and `point`.
+    """The value modulo PRIME. Every variable, and every part that is not polynomial, gets a random value for its name and `point`.
 
-    Equal terms have equal residues. Terms that are rational in their variables and differ have different ones, but for a chance of about their
-    degree over PRIME; for others a difference says nothing. Raises Valueless for a division by zero.
+    Equal terms have equal residues. Different terms that are rational in their variables have different residues, except with a chance of
+    about their degree over PRIME. For other terms a difference proves nothing. Raises Valueless for a division by zero.
     """
     head, parts = term
     if head == "number":
@@ -155,7 +155,7 @@ def residue(term: Term, point: int) -> int:
 
 
 def whole_exponent(term: Term) -> int | None:
-    """The exponent as a whole number of modest size; None for any other."""
+    """The exponent as a whole number of at most EXPONENT in size; None for any other exponent."""
     if term.head == "number" and term.parts[0].denominator == 1 and abs(term.parts[0]) <= EXPONENT:
         return int(term.parts[0])
     return None
@@ -173,7 +173,7 @@ def _place(name: str, point: int) -> int:
 
 
 def polynomial(term: Term) -> bool:
-    """Whether a term is a quotient of polynomials, for which residues decide."""
+    """Whether a term is a quotient of polynomials, for which different residues prove a difference."""
     if term.head in ("+", "*", "percent"):
         return all(polynomial(p) for p in term.parts)
     if term.head == "^":
@@ -191,9 +191,9 @@ def names(term: Term) -> frozenset[str]:
 
 
 def approximate(term: Term, places: Mapping[str, float], tools: Any = None) -> Any:
-    """The complex value with the variables at `places`, principal branches; in doubles, or with mpmath as `tools` at its precision.
+    """The complex value with the variables at `places`, on principal branches; in doubles, or with mpmath as `tools` at its precision.
 
-    Raises Valueless where it is not defined or beyond the range of a double.
+    Raises Valueless if it is undefined or outside the range of a double.
     """
     try:
         value = _evaluate(term, places, tools or Doubles)
@@ -227,7 +227,7 @@ def _evaluate(term: Term, places: Mapping[str, float], tools: Any) -> Any:
 
 
 class Doubles:
-    """The functions of mpmath that are used here, in double precision."""
+    """The functions of mpmath used here, in double precision."""
 
     pi, e, mpc = math.pi, math.e, complex
     sin, cos, tan, sinh, cosh, tanh = cmath.sin, cmath.cos, cmath.tan, cmath.sinh, cmath.cosh, cmath.tanh

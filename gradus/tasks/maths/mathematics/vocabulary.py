@@ -1,4 +1,4 @@
-"""The signs and commands of LaTeX that are read, by what they mean."""
+"""The known signs and commands of LaTeX, by meaning."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from gradus.tasks.maths.mathematics.terms import INFINITY, PI, Term, Unreadable, number
 
-DIGITS = 400  # of a number
+DIGITS = 400  # largest number of digits of a number
 
 RELATIONS = {
     "=": "=", "==": "=", "\\in": "=", "\\equiv": "=", "<": "<", "\\lt": "<", ">": ">", "\\gt": ">",
@@ -42,12 +42,12 @@ MATRICES = ("matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix")
 _NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
 _ENDINGS = ", ; ) ] } \\} \\rangle & \\\\ ^ _ ! % + - \\pm \\mp \\rfloor \\rceil \\mid \\rvert"
 STOPS = frozenset([*RELATIONS, *REGIONS, *TIMES, *OVER, *_ENDINGS.split()])
-"""What no factor begins with."""
+"""Tokens that do not begin a factor."""
 
 
 def literal(token: str) -> Term:
-    """The number of a token. Raises Unreadable where it has too many digits."""
+    """The number of a token. Raises Unreadable if it is not a number or has too many digits."""
     if not _NUMBER.fullmatch(token) or len(token) > DIGITS:
-        raise Unreadable(f"{token[:20]} is no number")
+        raise Unreadable(f"{token[:20]} is not a number")
     whole, _, decimals = token.partition(".")
     return number(Fraction(int((whole or "0") + decimals), 10 ** len(decimals)), decimal=bool(decimals))
