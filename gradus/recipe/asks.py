@@ -85,7 +85,7 @@ def _check_ratios(where: str, term: Any) -> None:
             raise UserError(f"{who} does not hold for the ratio {_called(ratio)}; set another --{where}.ratio, or another --{where}.{field}")
         if against is not None and beside != against:
             remedy = f"set --{where}.weight none, or --{where}.ratio.against {beside}"
-            raise UserError(f"{who} stands beside ratios against {beside!r}, but {_called(ratio)} is against {against!r}; {remedy}")
+            raise UserError(f"{who} holds beside a ratio against {beside!r} alone, but {_called(ratio)} is against {against!r}; {remedy}")
     if against == "behaviour" and getattr(term, "source", "policy") == "expert":
         raise UserError(
             f"{where}.ratio is against the log-probabilities as sampled, but answers of the source expert were not sampled and have none; "

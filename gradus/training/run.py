@@ -27,7 +27,7 @@ from gradus.training.watchdog import Watchdog
 from gradus.training.world import RunWorld
 from gradus.types import Group, Key, Request, Sampling, UserError
 from gradus.types.parts import Task
-from gradus.types.returned import check_numbers, shown, wrong
+from gradus.types.returned import check_numbers, named, shown, wrong
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -256,8 +256,11 @@ def scheduled(recipe: Recipe, step: int) -> Recipe:
                 f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
                 "reward, selection and update, and the fields prompts, group, max_tokens, temperature and max_failed of the setting"
             )
-    check_parts(found)
-    check_asks(found)
+    try:
+        check_parts(found)
+        check_asks(found)
+    except UserError as error:
+        raise UserError(f"{named(recipe.schedule, 'at')} returned a recipe that cannot run: {error}") from error
     return found
 
 

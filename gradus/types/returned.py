@@ -61,7 +61,7 @@ def shown(value: Any) -> str:
         return f"the class {value.__name__}"
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         return f"{_a(kind)} that nothing awaits"
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
+    if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic):
         kind = getattr(value.dtype, "name", str(value.dtype).removeprefix("torch."))  # NumPy's has a name
         return f"{_a(kind)} {'tensor' if hasattr(value, 'requires_grad') else 'array'} of shape {list(value.shape)}"
     if isinstance(value, (list, tuple, Mapping)):

@@ -159,7 +159,7 @@ OTHERS: list[Row] = [
     (UPDATE, "Mine.apply raised KeyError: 'polcy' (p.py", part("apply", "return players['polcy'].move(step)")),
     (SCHEDULE, "Mine.at (p.py, line|returned None|a Recipe", part("at", "recipe.but(update__epochs=2)")),
     (SCHEDULE, 'unknown field "epoch"|asked for by Mine.at: p.py', part("at", "return recipe.but(update__epoch=2)")),
-    (SCHEDULE, "update cannot be Clip, which lacks apply", part("at", "return recipe.but(update=Clip())")),
+    (SCHEDULE, "Mine.at (p.py, line|returned a recipe that cannot run: update cannot be Clip", part("at", "return recipe.but(update=Clip())")),
     (STUDY, "Mine.measure (p.py, line|returned None", part("measure", "pass")),
     (STUDY, "Mine.measure (p.py, line|a str ('0.5') under", part("measure", "return {'held_out/accuracy': '0.5'}")),
     (STUDY, "Mine.measure raised AttributeError|p.py", part("measure", "return {'held_out/accuracy': run.accuracy}")),
@@ -187,7 +187,10 @@ RECIPES: list[Row] = [
     ("{train} --credit AnchorStates", 'for tasks with an environment, but task "problems" has no'),
     ("{train} --objective.policy.ratio Probability", "objective.policy.trust is Clip|does not hold for the ratio Probability"),
     ("{train} --objective.policy.trust Shaped", "Shaped, which holds for Probability alone"),
-    ("{train} --objective.policy.weight TruncatedImportance --objective.policy.ratio.against behaviour", "against 'old', but TokenRatio is against 'behaviour'"),
+    (
+        "{train} --objective.policy.weight TruncatedImportance --objective.policy.ratio.against behaviour",
+        "holds beside a ratio against 'old' alone, but TokenRatio is against 'behaviour'",
+    ),
     ("{train} --objective.policy.source expert --objective.policy.ratio.against behaviour", "were not sampled and have none"),
     ("{train} --rollout BehaviourPolicy", 'unknown player "generator"|rollout.player of BehaviourPolicy names it; add it'),
 ]
