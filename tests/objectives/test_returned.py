@@ -121,7 +121,7 @@ def test_a_term_gives_one_number() -> None:
         (leaf.sum(), "(one float tensor of shape [], a mapping of metrics)"),
         ((leaf, {}), "a float64 tensor of shape [3] as the loss"),
         ((leaf.sum()[None], {}), "shape [1] as the loss"),
-        ((float(leaf.sum()), {}), "a float (-3.5) as the loss"),
+        ((-3.5, {}), "a float (-3.5) as the loss"),
         ((leaf.detach().sum(), {}), "a loss without gradient"),
         ((leaf.sum(), [1]), "a list of 1 as metrics"),
     ]:
