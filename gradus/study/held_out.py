@@ -12,7 +12,7 @@ from gradus.study.summary import mean
 from gradus.types import Group, Key, Request, UserError, without_aside
 from gradus.types.parts import Reward, Source
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_problems
+from gradus.types.returned import check_drawn
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def held_out_requests(source: Source, problems: int, samples: int, level: int | 
     """The first `problems` held-out problems, the same in every run."""
     count = problems if source.size is None else min(problems, source.size)
     drawn = source.draw(list(range(count)), level, Key(0).fold("held out"))
-    check_problems(source, drawn, range(count))
+    check_drawn(source, drawn, range(count))
     return [Request(p, count=samples, tags=("held out",)) for p in drawn]
 
 

@@ -89,7 +89,7 @@ def check_list(part: Any, method: str, value: Any, kind: type, due: str) -> None
             raise wrong(part, method, f"{shown(value)} with {shown(item)} in it", due)
 
 
-def check_problems(source: Any, value: Any, indices: Sequence[int]) -> None:
+def check_drawn(source: Any, value: Any, indices: Sequence[int]) -> None:
     """Raises UserError unless a source gave a Problem for each index."""
     due = "a list of Problem, one for each index that it is asked for"
     check_list(source, "draw", value, Problem, due)

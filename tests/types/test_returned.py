@@ -16,12 +16,12 @@ from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Problem, Request
 from gradus.types.parts import Credited, Judgement
 from gradus.types.returned import (
     check_credited,
+    check_drawn,
     check_groups,
     check_judgements,
     check_kept,
     check_learned,
     check_numbers,
-    check_problems,
     check_requests,
     check_state,
     named,
@@ -90,9 +90,9 @@ def test_the_parts_of_a_user_are_found_at_any_depth() -> None:
 
 
 def test_a_source_gives_a_problem_for_each_index() -> None:
-    check_problems(Mine(), [PROBLEM, PROBLEM], [4, 5])
-    assert "1 problems for 2 indices" in refused(check_problems, Mine(), [PROBLEM], [4, 5])
-    assert "a list of 1 with a str ('p') in it" in refused(check_problems, Mine(), ["p"], [4])
+    check_drawn(Mine(), [PROBLEM, PROBLEM], [4, 5])
+    assert "1 problems for 2 indices" in refused(check_drawn, Mine(), [PROBLEM], [4, 5])
+    assert "a list of 1 with a str ('p') in it" in refused(check_drawn, Mine(), ["p"], [4])
 
 
 def test_requests_that_can_be_asked() -> None:
