@@ -21,6 +21,7 @@ from gradus.recipe.core import Recipe, changes, describe, get, put
 from gradus.recipe.overrides import override
 from gradus.recipe.registry import recipe, recipe_modules
 from gradus.recipe.serialise import from_json, to_json
+from gradus.tasks.games.lake_environment import FrozenLake
 from gradus.types import UserError
 from gradus.types.players import Copy, Player
 from tests.toy import TOY
@@ -182,7 +183,8 @@ def test_every_recipe_survives_json(key):
 @pytest.mark.parametrize("key", ALL)
 def test_every_recipe_fits_a_task_that_provides_what_it_requires(key):
     found = recipe(key)
-    check_fit(found, replace(TOY, policy=found.policy, provides=found.requires))
+    played = FrozenLake() if getattr(found.rollout, "plays", "") == "episodes" else None
+    check_fit(found, replace(TOY, policy=found.policy, provides=found.requires, environment=played))
 
 
 @pytest.mark.parametrize("key", ALL)
