@@ -21,9 +21,9 @@ from gradus.recipe.core import Recipe, changes, describe, get, put
 from gradus.recipe.overrides import override
 from gradus.recipe.registry import recipe, recipe_modules
 from gradus.recipe.serialise import from_json, to_json
+from gradus.testing.methods import TOY
 from gradus.types import UserError
 from gradus.types.players import Copy, Player
-from tests.toy import TOY
 
 ALL = sorted(recipe_modules())
 

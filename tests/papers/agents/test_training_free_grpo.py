@@ -16,10 +16,10 @@ from gradus.rollouts.auto import Auto
 from gradus.rollouts.experience_extractors import Written
 from gradus.rollouts.experience_library import Add, edited
 from gradus.study.held_out import HeldOut
+from gradus.testing.methods import TOY, toy_run, train_toy
 from gradus.training.launch import go
 from gradus.training.state_format import join, split
 from gradus.types.signals import LogProb
-from tests.toy import TOY, toy_run, train_toy
 
 
 @dataclass(frozen=True)

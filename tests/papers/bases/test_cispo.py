@@ -12,13 +12,12 @@ from torch.testing import assert_close
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.cispo import cispo
 from gradus.papers.bases.dapo import dapo
+from gradus.testing.methods import check_different_update, check_learns, check_micro_batches, check_same_update, toy_batch, toy_group
 from gradus.types.signals import LogProb
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
-from tests.toy import batch, group
 
 
 def moved(lengths, advantages, ratios):
-    made = batch(group(*([0.0] * len(lengths)), lengths=lengths), advantages=advantages)
+    made = toy_batch(toy_group(*([0.0] * len(lengths)), lengths=lengths), advantages=advantages)
     made = replace(made, old={LogProb(): torch.full((sum(lengths),), -3.0, dtype=torch.float64)})
     return made, (made.old_logprobs + torch.tensor(ratios, dtype=torch.float64).log()).requires_grad_()
 
@@ -47,9 +46,9 @@ def test_the_gradient_equals_plain_loops():
 
 
 def test_without_its_differences_it_is_dapo():
-    check_same(cispo.but(objective__policy__trust=dapo.objective["policy"].trust, update__count=1), dapo)
-    check_differs(cispo, dapo)
-    check_same(cispo.but(update__count=1), dapo)  # one mini-batch: every ratio is 1, so weight and ratio have one gradient
+    check_same_update(cispo.but(objective__policy__trust=dapo.objective["policy"].trust, update__count=1), dapo)
+    check_different_update(cispo, dapo)
+    check_same_update(cispo.but(update__count=1), dapo)  # one mini-batch: every ratio is 1, so weight and ratio have one gradient
 
 
 def test_no_cap_is_the_unclipped_ratio():
@@ -62,7 +61,7 @@ def test_no_cap_is_the_unclipped_ratio():
 
 
 def test_no_cut_changes_it():
-    check_cut(cispo)
+    check_micro_batches(cispo)
 
 
 def test_it_learns():

@@ -18,13 +18,13 @@ from gradus.rewards.overlong import Overlong
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
+from gradus.testing.methods import TOY, toy_group, train_toy, weights_after
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
-from tests.toy import TOY, gradients, group, train_toy
 
 
 def rows(*values, lengths):
-    made = group(*([0.0] * len(lengths)), lengths=lengths)
+    made = toy_group(*([0.0] * len(lengths)), lengths=lengths)
     credited = [t.but(advantages=np.full(t.actions, a)) for t, a in zip(made.trajectories, values, strict=True)]
     return make_batch([made.but(trajectories=tuple(credited))], dtype=torch.float64)
 
@@ -97,14 +97,14 @@ def test_without_its_differences_it_is_grpo():
         rollout=Auto(),
         selection=Everything(),
     )
-    ours, base = gradients(plain, micro=None, steps=2), gradients(grpo, micro=None, steps=2)
-    assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
+    ours, base = weights_after(plain, steps=2), weights_after(grpo, steps=2)
+    assert torch.equal(ours["policy.logits"], base["policy.logits"])
 
 
 @pytest.mark.parametrize("micro", [1, 7])
 def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = gradients(dapo, micro=None, steps=2), gradients(dapo, micro=micro, steps=2)
-    assert_close(cut["policy"]["logits"], whole["policy"]["logits"], rtol=0, atol=1e-10)
+    whole, cut = weights_after(dapo, steps=2), weights_after(dapo, micro=micro, steps=2)
+    assert_close(cut["policy.logits"], whole["policy.logits"], rtol=0, atol=1e-10)
 
 
 def test_it_learns():
