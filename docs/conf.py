@@ -35,8 +35,8 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 def papers() -> str:
     """Every recipe of the index with its paper, one table per family."""
-    from gradus.cli.cite import reference_of
     from gradus.recipe import index
+    from gradus.recipe.reference import reference_of
 
     rows = [row for row in index.read()["recipes"] if row["family"] != "other"]
     parts = []
