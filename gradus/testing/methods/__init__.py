@@ -9,6 +9,8 @@
 """
 
 from gradus.testing.methods.compare import check_different_update, check_learns, check_micro_batches, check_same_update
+from gradus.testing.methods.contract import check_method, method_rules
+from gradus.testing.methods.diagnosis import Fault, diagnose
 from gradus.testing.methods.flow import FLOW_CONFIG, ToyFlow, flow_ask, toy_flow
 from gradus.testing.methods.policy import END, VOCABULARY, Bigram, BigramPolicy
 from gradus.testing.methods.records import (
@@ -46,6 +48,7 @@ __all__ = [
     "Bigram",
     "BigramPolicy",
     "Corridor",
+    "Fault",
     "MemoryCheckpoint",
     "PlainDescent",
     "ScriptedPolicy",
@@ -55,12 +58,15 @@ __all__ = [
     "character_tokens",
     "check_different_update",
     "check_learns",
+    "check_method",
     "check_micro_batches",
     "check_resumes",
     "check_same_update",
+    "diagnose",
     "flow_ask",
     "follow_demonstration",
     "loss_and_gradient",
+    "method_rules",
     "readable",
     "resumed",
     "scripted_context",
