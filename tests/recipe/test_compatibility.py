@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from nowhere import Unknown
 
 
-@pytest.mark.parametrize("key", sorted(registry.recipe_modules()))
-def test_every_recipe_has_parts_that_fit(key: str) -> None:
-    recipe = registry.recipe(key)
-    check_parts(recipe)
-    check_learning(recipe)
-
-
 @dataclass(frozen=True)
 class Own:
     """A trust region of a user's file; the type of a field cannot be resolved."""

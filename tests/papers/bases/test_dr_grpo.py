@@ -13,7 +13,6 @@ from gradus.testing.methods import (
     advantages_of,
     check_different_update,
     check_learns,
-    check_micro_batches,
     check_same_update,
     toy_batch,
     toy_group,
@@ -62,10 +61,6 @@ def test_without_its_differences_it_is_grpo():
     )
     check_same_update(back, grpo)
     check_different_update(dr_grpo, grpo)
-
-
-def test_no_cut_changes_it():
-    check_micro_batches(dr_grpo)
 
 
 def test_it_learns():

@@ -16,7 +16,6 @@ from gradus.testing.methods import (
     TOY,
     check_different_update,
     check_learns,
-    check_micro_batches,
     check_same_update,
     loss_and_gradient,
     steps_of,
@@ -70,10 +69,6 @@ def test_from_the_start_a_later_round_moves_no_further_than_one_round():
     far, near = (train_toy(r, steps=6).players["policy"].policy.network.logits.detach() for r in (expert_iteration, RESTARTED))
     assert float((near - start).abs().max()) <= 8 * 0.05 + 1e-9  # eight AdamW moves of rate .05
     assert float((far - start).abs().max()) > 8 * 0.05
-
-
-def test_gradient_does_not_depend_on_the_micro_batch():
-    check_micro_batches(expert_iteration)
 
 
 def test_it_learns():

@@ -17,7 +17,6 @@ from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
-from gradus.recipe.serialise import from_json, to_json
 from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.testing.methods import flow_ask, toy_flow, toy_run, train_toy, weights_after
 from gradus.training.launch import go, prepare
@@ -130,8 +129,7 @@ def test_two_steps_twice_are_the_same_and_the_reference_stays():
     assert run.metrics[1]["kl"] > 1e-6
 
 
-def test_recipe_and_state_can_be_stored():
-    assert from_json(to_json(flow_grpo)) == flow_grpo
+def test_the_state_can_be_stored():
     run = train_toy(flow_grpo)
     state = {name: entry["state"] for name, entry in run.memory.states.items()}
     assert join(*split(state)) == state

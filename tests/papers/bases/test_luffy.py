@@ -16,7 +16,6 @@ from gradus.testing.methods import (
     advantages_of,
     check_different_update,
     check_learns,
-    check_micro_batches,
     check_same_update,
     toy_group,
     toy_trajectory,
@@ -94,10 +93,6 @@ def test_without_its_differences_it_is_dr_grpo():
     )
     check_same_update(back, dr_grpo)
     check_different_update(luffy, luffy.but(objective__expert=None))
-
-
-def test_no_cut_changes_it():
-    check_micro_batches(luffy)
 
 
 def test_it_learns():

@@ -15,7 +15,6 @@ from gradus.testing.methods import (
     TOY_PAIRS,
     check_different_update,
     check_learns,
-    check_micro_batches,
     check_same_update,
     loss_and_gradient,
     steps_of,
@@ -51,10 +50,6 @@ def test_of_two_samples_it_is_the_base_on_a_task_without_pairs():
     check_same_update(online_dpo, dpo, group=2)
     check_different_update(online_dpo, dpo, group=4)
     check_same_update(online_dpo.but(rollout=DemonstratedPairs(), selection=BestAndWorst(), objective__given=dpo.objective["given"]), dpo, task=TOY_PAIRS)
-
-
-def test_gradient_does_not_depend_on_the_micro_batch():
-    check_micro_batches(online_dpo)
 
 
 def test_it_learns():

@@ -19,7 +19,6 @@ from gradus.testing.methods import (
     advantages_of,
     check_different_update,
     check_learns,
-    check_micro_batches,
     check_resumes,
     check_same_update,
     toy_batch,
@@ -69,10 +68,6 @@ def test_on_its_own_samples_the_weight_is_one():
     assert fresh.credit == GroupRelative(scale="none")
     ours, plain = (train_toy(r, steps=2).players["policy"].policy.network.logits for r in (pipeline_rl.but(rollout=Auto()), fresh))
     assert_close(ours, plain, rtol=0, atol=1e-5)  # behaviour log-probabilities are stored in float32
-
-
-def test_no_cut_changes_it():
-    check_micro_batches(pipeline_rl)
 
 
 def test_it_learns():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from torch.testing import assert_close
 
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.reinforce import reinforce
-from gradus.testing.methods import toy_batch, toy_group, train_toy, weights_after
+from gradus.testing.methods import toy_batch, toy_group, train_toy
 from gradus.types.signals import LogProb
 
 
@@ -33,12 +32,6 @@ def test_the_mean_gradient_is_that_of_the_expected_reward():
         loss, _ = evaluate(reinforce.objective, {LogProb(): logits.log_softmax(-1)[choice : choice + 1]}, made)
         mean -= logits.detach().softmax(-1)[choice] * torch.autograd.grad(loss, logits)[0]
     assert_close(mean, exact)
-
-
-@pytest.mark.parametrize("micro", [1, 7])
-def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = weights_after(reinforce, steps=2), weights_after(reinforce, micro=micro, steps=2)
-    assert_close(cut["policy.logits"], whole["policy.logits"], rtol=0, atol=1e-10)
 
 
 def test_it_learns():

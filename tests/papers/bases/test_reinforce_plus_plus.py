@@ -84,7 +84,6 @@ def test_it_is_ppo_with_a_critic_that_says_nothing():
 
 
 def test_no_cut_changes_it():
-    check_micro_batches(reinforce_plus_plus)
     check_micro_batches(WITH_BASELINE)
 
 

@@ -13,7 +13,6 @@ from gradus.testing.methods import (
     advantages_of,
     check_different_update,
     check_learns,
-    check_micro_batches,
     check_same_update,
     toy_group,
     train_toy,
@@ -59,10 +58,6 @@ def test_a_greedy_answer_that_failed_leaves_no_baseline():
 def test_without_its_differences_it_is_reinforce():
     check_same_update(remax.but(credit=reinforce.credit, rollout=reinforce.rollout), reinforce)
     check_different_update(remax, reinforce)
-
-
-def test_no_cut_changes_it():
-    check_micro_batches(remax)
 
 
 def test_it_learns():

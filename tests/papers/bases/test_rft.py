@@ -16,7 +16,6 @@ from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Best
 from gradus.testing.methods import (
     check_different_update,
-    check_micro_batches,
     check_same_update,
     loss_and_gradient,
     steps_of,
@@ -83,10 +82,6 @@ def test_without_its_differences_it_is_best_of_n():
 def test_with_the_policy_as_sampler_it_is_best_of_n_over_all_right_answers():
     ours = rft.but(rollout=Auto(), players__policy=Player())
     check_same_update(ours, best_of_n.but(selection=rft.selection))
-
-
-def test_gradient_does_not_depend_on_the_micro_batch():
-    check_micro_batches(rft)
 
 
 def test_the_policys_own_answers_get_better():

@@ -13,7 +13,6 @@ from gradus.selection.filters import Best
 from gradus.testing.methods import (
     check_different_update,
     check_learns,
-    check_micro_batches,
     check_same_update,
     loss_and_gradient,
     steps_of,
@@ -73,10 +72,6 @@ def test_imitation_of_the_best_among_all_is_imitation_of_the_best_alone():
     theirs = loss_and_gradient(best_of_n.objective, alone, [-1.0, -2, -4])
     assert ours[0] == theirs[0]
     assert ours[1] == [0, *theirs[1][:2], 0, 0, 0, theirs[1][2], 0, 0]
-
-
-def test_gradient_does_not_depend_on_the_micro_batch():
-    check_micro_batches(rrhf)
 
 
 def test_it_learns():

@@ -76,12 +76,6 @@ def test_without_its_differences_it_is_reinforce():
     assert torch.equal(weights_after(plain)["policy.logits"], weights_after(reinforce)["policy.logits"])
 
 
-@pytest.mark.parametrize("micro", [1, 7])
-def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = weights_after(sft, steps=2), weights_after(sft, micro=micro, steps=2)
-    assert_close(cut["policy.logits"], whole["policy.logits"], rtol=0, atol=1e-10)
-
-
 def test_a_problem_without_solution_is_named():
     class Bare(ToySource):
         def draw(self, indices, level, key):

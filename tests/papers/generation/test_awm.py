@@ -19,7 +19,6 @@ from gradus.policies.flow import FlowModel
 from gradus.policies.flow_network import FlowConfig
 from gradus.policies.flow_steps import matching_pairs
 from gradus.recipe.core import changes
-from gradus.recipe.serialise import from_json, to_json
 from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.testing.methods import advantages_of, check_same_update, flow_ask, toy_flow, toy_group, train_toy, weights_after
 from gradus.training.launch import go, prepare
@@ -213,10 +212,6 @@ def test_the_average_follows_the_policy_with_a_decay_that_rises():
     assert_close(weights(run.players["average"].policy), average, rtol=0, atol=1e-12)
     assert torch.equal(weights(run.players["reference"].policy), trail[0])
     assert run.metrics[2]["gap/average"] < run.metrics[2]["gap/reference"]
-
-
-def test_the_recipe_can_be_stored():
-    assert from_json(to_json(awm)) == awm
 
 
 def test_its_changes_are_all_that_turns_its_base_into_it():

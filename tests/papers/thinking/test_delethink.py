@@ -15,7 +15,6 @@ from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.thinking.delethink import delethink
 from gradus.recipe.registry import task_maker
-from gradus.recipe.serialise import from_json, to_json
 from gradus.rewards.verified import Verified
 from gradus.rollouts.chunked import Chunked
 from gradus.testing.methods import scripted_world, toy_run, toy_trajectory, train_toy, weights_after
@@ -140,7 +139,3 @@ def test_its_task_needs_resets_and_can_be_solved_through_them():
     (found,) = asyncio.run(delethink.rollout.run([Request(problem)], world))
     assert found.trajectories[0].reward == 1.0
     assert len(found.trajectories[0].contexts) == 2  # one reset
-
-
-def test_it_is_stored_as_json():
-    assert from_json(to_json(delethink)) == delethink
