@@ -125,7 +125,7 @@ def of_error(recipe: Recipe, error: BaseException) -> Fault:
     if own:
         code, line = own[-1]
         text = raised_in(error).rpartition(" (")[0]
-        return Fault("wrong", f"{code.co_qualname} ({Path(code.co_filename).name}, line {line}) raised {text}", "mend it and check again")
+        return Fault("wrong", f"{code.co_qualname} ({Path(code.co_filename).name}, line {line}) raised {text}", "fix it and check again")
     near = f"; one of {', '.join(map(named, theirs))} has given what it cannot work with" if theirs else ""
     return Fault("wrong", f"a toy update raised {raised_in(error)}{near}", "compare the shapes with those of the part's protocol (docs/python.md)")
 
