@@ -14,7 +14,8 @@ from torch import Tensor
 
 from gradus.objectives.terms import evaluate, wants_of
 from gradus.selection.filters import without_failures
-from gradus.training.loop import credit
+from gradus.training.loop import credit, refuse_failures
+from gradus.training.recovery import whole
 from gradus.training.run import Run
 from gradus.types import Group, Key
 from gradus.types.batch import Batch
@@ -22,6 +23,7 @@ from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally, merge
 
 CUTS = (0, 1, 3, 6)  # contexts before each of the first pieces; one more piece holds the rest
+UNSETTLED = 0.05  # standard deviation of what is added to the weights
 SPREAD = 2.0  # nats by which log-probabilities lie apart from those at the start of the update
 
 
@@ -34,6 +36,14 @@ class Step:
     credited: Sequence[Group]
     batches: Mapping[str, Batch]
     rows: Mapping[str, Mapping[Want, Tensor]]
+
+
+def unsettle(run: Run) -> None:
+    """Moves the weights of every learning player a little, as updates would: a term that compares with the start has a gradient then."""
+    for name, player in run.players.items():
+        for number, weights in enumerate(player.parameters):
+            with torch.no_grad():
+                weights.add_(torch.from_numpy(Key(4).fold(name, number).normal(*weights.shape)).to(weights), alpha=UNSETTLED)
 
 
 def toy_step(run: Run, most: int = 4) -> Step:
@@ -56,6 +66,7 @@ async def _step(run: Run) -> Step:
     recipe, world = run.at(run.step)
     requests = await world.more(recipe.setting.prompts)
     groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
+    refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
     kept, _ = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
     credited, batches = await credit(run, kept, world)
     rows: dict[str, Mapping[Want, Tensor]] = {}

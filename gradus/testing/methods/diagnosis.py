@@ -18,8 +18,8 @@ from gradus.rewards.functions import Function
 from gradus.rewards.reward_model import RewardModel
 from gradus.rewards.verified import Verified
 from gradus.runtime.user_code import LIBRARIES, line_of, raised_in
-from gradus.testing.methods.batches import Evaluated, Step, evaluated, in_pieces, moved, toy_step, with_signs
-from gradus.testing.methods.runs import train_toy, weights_after
+from gradus.testing.methods.batches import Evaluated, Step, evaluated, in_pieces, moved, toy_step, unsettle, with_signs
+from gradus.testing.methods.runs import toy_run, train_toy, weights_after
 from gradus.testing.methods.tasks import TOY_EPISODES, toy_task
 from gradus.training.run import Run
 from gradus.types import UserError
@@ -91,30 +91,33 @@ def _faults(recipe: Recipe, task: Task) -> list[Fault]:
     except UserError as error:
         return [Fault("not checked", f"the method does not run on the toy task: {error}")]
     try:
-        run = train_toy(recipe, **options)
-        found, step = _seen(run)
-        if _still(run) and _sound(found):
-            run = train_toy(recipe, steps=FURTHER, **options)  # some rollouts finish nothing in their first steps
-            found, step = _seen(run)
-        if _still(run) and _sound(found):
-            found.append(Fault("wrong", f"no player has moved in {FURTHER} toy steps", f"check {named(recipe.update)} and {named(recipe.schedule)}"))
-        early = any("grad_norm" in name for name in run.metrics[0])
-        return [*found, *of_cut(recipe, 1 if early else run.step, options), *of_trust(run, step)] if _sound(found) else found
+        run = toy_run(recipe, **options)
+        unsettle(run)
+        step = toy_step(run)
+        found = [*of_step(run, step), *(fault for name in step.batches for fault in of_objective(run, name, step))]
+        return [*found, *_trained(recipe, step, options)] if _sound(found) else found
     except (Exception, SystemExit) as error:
         return [of_error(recipe, error)]
 
 
-def _seen(run: Run) -> tuple[list[Fault], Step]:
-    """The faults of the next step of a run, with the step."""
-    done = run.step
-    step = toy_step(run)
-    run.step = done
-    found = [*of_step(run, step), *(fault for name in step.batches for fault in of_objective(run, name, step))]
-    return [*found, *(of_metrics(run) if _sound(found) else ())], step
+def _trained(recipe: Recipe, step: Step, options: Mapping[str, Any]) -> Iterator[Fault]:
+    """The faults of whole steps."""
+    run = train_toy(recipe, **options)
+    if _still(run):
+        run = train_toy(recipe, steps=FURTHER, **options)  # some rollouts finish nothing in their first steps
+    if _still(run):
+        yield Fault("wrong", f"no player has moved in {FURTHER} toy steps", f"check {named(recipe.update)} and {named(recipe.schedule)}")
+    yield from of_metrics(run)
+    early = any("grad_norm" in name for name in run.metrics[0])
+    yield from of_cut(recipe, 1 if early else run.step, options)
+    yield from of_trust(run, step)
 
 
 def of_error(recipe: Recipe, error: BaseException) -> Fault:
-    """The fault of what a toy step raised: wrong where a user's part has to do with it, else the toy task does not suit the recipe."""
+    """The fault of what a toy step raised: wrong if a user's part has to do with it, else the toy task does not suit the recipe.
+
+    A fault of Gradus is raised again.
+    """
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(code, line) for code, line in frames if not code.co_filename.startswith((*LIBRARIES, "<"))]
     theirs = [part for part in parts_of(recipe) if of_user(part)]
@@ -126,8 +129,10 @@ def of_error(recipe: Recipe, error: BaseException) -> Fault:
         code, line = own[-1]
         text = raised_in(error).rpartition(" (")[0]
         return Fault("wrong", f"{code.co_qualname} ({Path(code.co_filename).name}, line {line}) raised {text}", "fix it and check again")
-    near = f"; one of {', '.join(map(named, theirs))} has given what it cannot work with" if theirs else ""
-    return Fault("wrong", f"a toy update raised {raised_in(error)}{near}", "compare the shapes with those of the part's protocol (docs/python.md)")
+    if not theirs:
+        raise error
+    near = f"one of {', '.join(map(named, theirs))} has returned a value of the wrong form"
+    return Fault("wrong", f"a toy update raised {raised_in(error)}; {near}", "compare the shapes with those of the part's protocol (docs/python.md)")
 
 
 def of_user(part: Any) -> bool:
@@ -172,7 +177,7 @@ def of_step(run: Run, step: Step) -> Iterator[Fault]:
         yield Fault("warning", says, "check what it keeps and what it drops: keep returns (kept, dropped)")
     given = [t.advantages for g in step.credited for t in g.trajectories if t.advantages is not None and t.trained]
     if differ and given and not any(a.any() for a in given):
-        says = f"{named(recipe.credit)} gives every action the advantage 0, though the rewards within {len(differ)} groups differ"
+        says = f"{named(recipe.credit)} gives every action the advantage 0, though rewards within a group differ"
         yield Fault("wrong", says, "give numbers that tell the trajectories of a group apart, as spread(groups, rewards - baseline)")
 
 

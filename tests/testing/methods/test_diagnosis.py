@@ -45,7 +45,7 @@ def line_of(cls: type, method: str) -> str:
         ({TRUST: m.MaskedRoot()}, (m.MaskedRoot, "losses"), "gradient .* is not finite, though its loss is", "masked"),
         ({TRUST: m.NoNumber()}, (m.NoNumber, "losses"), "the metric spread .* is no finite number", "tally"),
         ({TRUST: m.Largest()}, (m.Largest, "losses"), "the metric largest .* over micro-batches and .* at once", "one value an action"),
-        ({"credit": m.Zeros()}, (m.Zeros, "assign"), "gives every action the advantage 0, though the rewards within 2 groups differ", "spread"),
+        ({"credit": m.Zeros()}, (m.Zeros, "assign"), "gives every action the advantage 0, though rewards within a group differ", "spread"),
         ({"selection": m.DropsAll()}, (m.DropsAll, "keep"), "keeps no trajectory in any of several toy steps", r"\(kept, dropped\)"),
         ({"update": m.Leftover()}, (m.Leftover, "apply"), "moves policy.logits by .* micro-batches of one context", "add up gradients"),
     ],
