@@ -1,4 +1,4 @@
-"""AWM against Flow-GRPO on flow_2d: gradient variance, updates to 90 % of the maximum, and whether both learn.
+"""AWM against Flow-GRPO on flow_2d: gradient variance, steps to 90 % of the maximum, and whether both learn.
 
     python -m benchmarks.flow                                  # seeds 0-2, 200 steps, about three minutes on one core
     python -m benchmarks.flow --steps 100 --rates 1e-3,3e-3
@@ -87,7 +87,7 @@ def rewards(run: Run) -> np.ndarray:
 
 
 def trained(recipe: Recipe, seed: int, steps: int, every: int) -> tuple[np.ndarray, list[tuple[int, float]]]:
-    """Rewards of the held-out problems at start and end [2, problems], and the curve (updates, mean reward)."""
+    """Rewards of the held-out problems at start and end [2, problems], and the curve (steps, mean reward)."""
     recipe = recipe.but(setting__steps=steps, setting__eval_every=every, study__problems=PROBLEMS)
     run = prepare(recipe, flow_2d(), seed=seed)
     first = rewards(run)
@@ -97,7 +97,7 @@ def trained(recipe: Recipe, seed: int, steps: int, every: int) -> tuple[np.ndarr
 
 
 def reached(curve: list[tuple[int, float]], level: float) -> int | None:
-    """The first measured update at which the reward is at `level` or above."""
+    """The first measured step at which the reward is at `level` or above."""
     return next((n for n, reward in curve if reward >= level), None)
 
 
@@ -121,7 +121,7 @@ def learning(steps: int, seeds: int, rates: list[float], every: int, out: Path |
                 row = {"recipe": name, "rate": rate, "steps": steps, "interval": [low, high], "curves": results[(rate, name)]}
                 with open(out, "a") as file:
                     file.write(json.dumps(row) + "\n")
-    print("\nupdates to 90 % of the maximum, by seed: the recipe's own maximum, and the larger of the two")
+    print("\nsteps to 90 % of the maximum, by seed: the recipe's own maximum, and the larger of the two")
     for rate in rates:
         tops = {name: [max(r for _, r in c) for c in results[(rate, name)]] for name in RECIPES}
         for name in RECIPES:
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rates", default="1e-3", help="learning rates, each shared by both recipes")
-    parser.add_argument("--every", type=int, default=5, help="updates between measurements")
+    parser.add_argument("--every", type=int, default=5, help="steps between measurements")
     parser.add_argument("--batches", type=int, default=200, help="of the gradient's variance")
     parser.add_argument("--out", type=Path, default=None, help="append curves as JSON lines")
     asked = parser.parse_args()

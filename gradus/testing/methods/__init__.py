@@ -8,7 +8,7 @@
 >>> check_micro_batches(load_recipe("grpo"))
 """
 
-from gradus.testing.methods.compare import check_different_update, check_learns, check_micro_batches, check_same_update
+from gradus.testing.methods.compare import check_bound_acts, check_different_update, check_learns, check_micro_batches, check_same_update
 from gradus.testing.methods.contract import check_method, method_rules
 from gradus.testing.methods.diagnosis import Fault, diagnose
 from gradus.testing.methods.flow import FLOW_CONFIG, ToyFlow, flow_ask, toy_flow
@@ -56,6 +56,7 @@ __all__ = [
     "ToySource",
     "advantages_of",
     "character_tokens",
+    "check_bound_acts",
     "check_different_update",
     "check_learns",
     "check_method",

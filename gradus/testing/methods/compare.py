@@ -62,6 +62,23 @@ def _policy(recipe: Recipe, options: dict[str, Any]) -> dict[str, torch.Tensor]:
     return policy
 
 
+def check_bound_acts(recipe: Recipe, *, updates: int, metric: str = "clip_share", learning_rate: float = 0.1, **options: Any) -> None:
+    """Every batch brings this many updates, and some actions meet the bound that `metric` counts. With one update per batch none does.
+
+    >>> from gradus import load_recipe
+    >>> check_bound_acts(load_recipe("grpo").but(update__count=4), updates=4)
+    """
+    seen: list[float] = []
+    options = {"steps": 4, "learning_rate": learning_rate, "watch": lambda run, metrics, groups: seen.append(metrics[metric]), **options}
+    made = train_toy(recipe, **options).players["policy"].updates
+    assert made == updates * options["steps"], f"{recipe.key} made {made} updates in {options['steps']} steps, not {updates} per step"
+    share = float(np.mean(seen))
+    assert 0 < share < 0.5, f"{recipe.key}: {metric} is {share:.3f}; it must lie between 0 and a half"
+    seen.clear()
+    train_toy(recipe.but(update__count=1), **{**options, "steps": 1})
+    assert seen == [0], f"{recipe.key}: {metric} is {seen[0]:.3f} with one update per batch; every ratio is 1 then, so it must be 0"
+
+
 def check_learns(recipe: Recipe, *, steps: int = 60, gain: float = 0.15, **options: Any) -> None:
     """The mean reward of the last ten steps is `gain` above that of the first five. A step without groups has no reward.
 

@@ -12,7 +12,15 @@ from torch.testing import assert_close
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.cispo import cispo
 from gradus.papers.bases.dapo import dapo
-from gradus.testing.methods import check_different_update, check_learns, check_same_update, toy_batch, toy_group
+from gradus.recipe.core import changes
+from gradus.testing.methods import (
+    check_bound_acts,
+    check_different_update,
+    check_learns,
+    check_same_update,
+    toy_batch,
+    toy_group,
+)
 from gradus.types.signals import LogProb
 
 
@@ -46,9 +54,14 @@ def test_the_gradient_equals_plain_loops():
 
 
 def test_without_its_differences_it_is_dapo():
-    check_same_update(cispo.but(objective__policy__trust=dapo.objective["policy"].trust, update__count=1), dapo)
+    assert set(changes(dapo, cispo)) == {"objective.policy.trust"}  # reward and mini-batches are the base's
+    check_same_update(cispo.but(objective__policy__trust=dapo.objective["policy"].trust), dapo)
     check_different_update(cispo, dapo)
-    check_same_update(cispo.but(update__count=1), dapo)  # one mini-batch: every ratio is 1, so weight and ratio have one gradient
+    check_same_update(cispo.but(update__count=1), dapo.but(update__count=1))  # every ratio is 1, so weight and ratio have one gradient
+
+
+def test_sixteen_updates_of_a_batch_and_the_cap_acts():
+    check_bound_acts(cispo.but(objective__policy__trust__cap=1.2), updates=16, metric="capped_share")
 
 
 def test_no_cap_is_the_unclipped_ratio():

@@ -11,6 +11,7 @@ from gradus.papers.bases.dr_grpo import dr_grpo
 from gradus.papers.bases.grpo import grpo
 from gradus.testing.methods import (
     advantages_of,
+    check_bound_acts,
     check_different_update,
     check_learns,
     check_same_update,
@@ -58,9 +59,15 @@ def test_without_its_differences_it_is_grpo():
         objective__policy__average=grpo.objective["policy"].average,
         objective__kl=grpo.objective["kl"],
         players__reference=grpo.players["reference"],
+        update__count=1,
     )
     check_same_update(back, grpo)
     check_different_update(dr_grpo, grpo)
+    check_different_update(dr_grpo, dr_grpo.but(update__count=1))
+
+
+def test_eight_updates_of_a_batch_and_the_clip_acts():
+    check_bound_acts(dr_grpo, updates=8)
 
 
 def test_it_learns():

@@ -14,6 +14,7 @@ from gradus.papers.bases.dr_grpo import dr_grpo
 from gradus.papers.bases.luffy import luffy
 from gradus.testing.methods import (
     advantages_of,
+    check_bound_acts,
     check_different_update,
     check_learns,
     check_same_update,
@@ -90,9 +91,15 @@ def test_without_its_differences_it_is_dr_grpo():
         objective__policy__average=dr_grpo.objective["policy"].average,
         objective__expert=None,
         objective__entropy=None,
+        update=dr_grpo.update,
     )
     check_same_update(back, dr_grpo)
     check_different_update(luffy, luffy.but(objective__expert=None))
+    check_different_update(luffy, luffy.but(update__count=1))
+
+
+def test_two_updates_of_a_batch_and_the_clip_acts():
+    check_bound_acts(luffy, updates=2, learning_rate=0.2)
 
 
 def test_it_learns():

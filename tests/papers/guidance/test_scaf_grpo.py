@@ -16,7 +16,7 @@ from gradus.papers.guidance.scaf_grpo import Scaffold, scaf_grpo
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.tasks.puzzles.countdown import countdown
-from gradus.testing.methods import advantages_of, readable, scripted_world, toy_run, train_toy, weights_after
+from gradus.testing.methods import advantages_of, check_bound_acts, readable, scripted_world, toy_run, train_toy, weights_after
 from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
@@ -122,7 +122,7 @@ def test_the_exemption_is_a_share_of_all_steps():
 
 
 def test_the_ratio_of_the_replacing_answer_is_one_under_its_own_prompt():
-    _, seen = steps_of(EAGER, steps=1, group=2, prompts=8)
+    _, seen = steps_of(EAGER.but(update__count=1), steps=1, group=2, prompts=8)
     found = hints_in(seen[0][1])
     world = toy_run(EAGER).at(0)[1]
     rows = asyncio.run(world.score([t.contexts[0] for t in found], LogProb()))
@@ -148,7 +148,7 @@ def test_the_gradient_by_hand():
 
 
 def test_without_hints_it_is_grpo():
-    base = grpo.but(objective__kl=None, players__reference=None)
+    base = grpo.but(objective__kl=None, players__reference=None, update__count=4)
     exempt = scaf_grpo.but(rollout__exempt=1.0)
     ours, theirs, hinted = (weights_after(r, steps=2, group=2, prompts=8)["policy.logits"] for r in (exempt, base, EAGER))
     assert torch.equal(ours, theirs)
@@ -160,6 +160,10 @@ def test_gradient_does_not_depend_on_the_micro_batch(micro):
     recipe = EAGER.but(update=Minibatches(epochs=2))
     whole, cut = (weights_after(recipe, micro=m, steps=2, group=2)["policy.logits"] for m in (None, micro))
     assert_close(cut, whole, rtol=0, atol=1e-10)
+
+
+def test_four_updates_of_a_batch_and_the_clip_acts():
+    check_bound_acts(EAGER, updates=4)
 
 
 def test_evaluation_sees_no_hint():
