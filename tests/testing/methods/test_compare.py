@@ -16,7 +16,7 @@ GRPO: Recipe = load_recipe("grpo")
 def test_a_result_that_depends_on_the_micro_batch_is_found() -> None:
     check_micro_batches(PLAIN)
     with pytest.raises(AssertionError, match=r"dr_grpo: policy\.logits differs by .* between micro-batches of 1 contexts"):
-        check_micro_batches(PLAIN.but(objective__policy__trust=m.Whitened()))
+        check_micro_batches(PLAIN.but(update=m.Leftover()))
 
 
 def test_equal_and_different_updates_are_told_apart() -> None:

@@ -35,7 +35,8 @@ def test_each_rule_finds_what_it_is_for() -> None:
     }
     assert list(broken(PLAIN.derive("x", "X.", credit=None), only=["fits"])) == ["fits"]
     assert list(broken(PLAIN.derive("x", "X.", credit=lambda groups, signals: []), only=["stored"])) == ["stored"]
-    assert list(broken(PLAIN.derive("x", "X.", objective__policy__trust=m.Whitened()))) == ["stored", "update", "micro-batches"]
+    assert list(broken(PLAIN.derive("x", "X.", update=m.Leftover()))) == ["stored", "update"]
+    assert list(broken(PLAIN.derive("x", "X.", objective__policy__trust=m.Whitened()), only=["micro-batches"])) == ["micro-batches"]
     assert "Misspelt.losses" in broken(PLAIN.derive("x", "X.", objective__policy__trust=m.Misspelt()), only=["trains"])["trains"]
 
 
