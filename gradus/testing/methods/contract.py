@@ -39,8 +39,9 @@ class Method:
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """Those of its toy runs, two prompts a step."""
-        return {"task": self.task or toy_task(self.recipe), "steps": STEPS, "prompts": 2}
+        """Those of its toy runs: two prompts per step, one where an answer is an episode of several turns."""
+        task = self.task or toy_task(self.recipe)
+        return {"task": task, "steps": STEPS, "prompts": 2 if task.environment is None else 1}
 
     @cached_property
     def before(self) -> Any:
