@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
@@ -160,6 +161,7 @@ def _called(given: Any) -> str:
     return f"{getattr(given, '__name__', None) or repr(given)}{place}"
 
 
+@functools.cache
 def _declared(cls: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(cls)
