@@ -1,5 +1,5 @@
-"""Whether rollout and update see the same model: log-probabilities of sampled sequences against those of the update and of transformers,
-and whether a request's tokens depend on its company.
+"""The mismatch between rollout and update: log-probabilities of samples, as sampled, by the update, and by transformers;
+and whether a request's tokens depend on the other requests of its batch.
 
     python -m benchmarks.agreement [--model FOLDER] [--sequences 1000]
 """
@@ -25,7 +25,7 @@ TASKS = ("arithmetic", "countdown", "string_ops", "knights_knaves")
 
 
 def jobs(model: LanguageModel, count: int, *, temperature: float = 1.0) -> list[Job]:
-    """`count` jobs over the four text tasks, eight samples a problem."""
+    """`count` jobs over the four text tasks, eight samples per problem."""
     made = []
     for number in range(count):
         task = load_task(TASKS[(number // 8) % len(TASKS)])
@@ -76,7 +76,7 @@ def against_transformers(path: Path, made: list[Context]) -> float:
 
 
 def company(model: LanguageModel, asked: list[Job]) -> int:
-    """How many of the requests differ in any byte between company, another order, and alone."""
+    """The number of requests whose result differs in any byte between one batch, another order, and alone."""
     together = run(model, asked)
     backwards = run(model, asked[::-1])[::-1]
     alone = [run(model, [job])[0] for job in asked]

@@ -1,9 +1,9 @@
-"""Sampling against transformers' generate: useful tokens a second, lengths forced from one list, and the share of what matrix products allow.
+"""Sampling against transformers' generate, with forced lengths: useful tokens per second, and their share of the limit by matrix products.
 
     python -m benchmarks.engine [--pairs 5] [--dtype bfloat16] [--device cuda]
 
 16 prompts x 16 samples of a random Qwen2 (4 layers, heads 64 wide). Lengths are geometric with mean 64, at most 256, the same for both;
-then all 256. transformers samples all 256 sequences in one batch, and goes on until the longest is done; both draw at temperature 1.
+then all 256. transformers samples all 256 sequences in one batch, until the longest is done; both sample at temperature 1.
 The limit is the time that the products with the weights alone would take at the rate measured here for blocks of 256 rows.
 """
 
@@ -30,7 +30,7 @@ PROMPTS, GROUP, PROMPT, LONGEST, MEAN = 16, 16, 16, 256, 64
 
 
 def forced_lengths(kind: str) -> np.ndarray:
-    """[PROMPTS * GROUP] tokens that every sequence gets."""
+    """[PROMPTS * GROUP] number of tokens of every sequence."""
     rng = np.random.default_rng(0)
     count = PROMPTS * GROUP
     return np.full(count, LONGEST) if kind == "equal" else np.minimum(rng.geometric(1 / MEAN, count), LONGEST)
@@ -63,7 +63,7 @@ def theirs(folder: Path, lengths: Sequence[int], dtype: torch.dtype, device: str
     due = torch.tensor(lengths, device=device)
 
     class Forced(LogitsProcessor):
-        """The end token at the length that is due, and not before."""
+        """Forces the end token at the given length, and forbids it before."""
 
         def __call__(self, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
             last = ids.shape[1] - PROMPT + 1 >= due
@@ -86,7 +86,7 @@ def theirs(folder: Path, lengths: Sequence[int], dtype: torch.dtype, device: str
 
 
 def timed(sample: Callable[[], int], device: str) -> float:
-    """Useful tokens a second."""
+    """Useful tokens per second."""
     began = time.perf_counter()
     count = sample()
     if device == "cuda":
@@ -95,7 +95,7 @@ def timed(sample: Callable[[], int], device: str) -> float:
 
 
 def limit(model: LanguageModel, dtype: torch.dtype, device: str) -> float:
-    """Tokens a second if nothing but the products with the weights took time, 256 rows at once."""
+    """Tokens per second if only the products with the weights took time, 256 rows at once."""
     weights = [p.detach().t().contiguous() for p in model.trunk.parameters() if p.ndim == 2]  # the tied head is one of them
     widest = max(w.shape[0] for w in weights)
     x = torch.randn(256, widest, dtype=dtype, device=device)
@@ -142,7 +142,7 @@ def main() -> None:
             f"{options.dtype} on {options.device}, width {options.width}, {options.threads} threads; products alone: {bound:,.0f} tokens/s"
         )
         print(
-            f"{'lengths':<10} {'ratio':>6}  {'(range)':<13} {'ours, tokens/s':>15} {'transformers':>13} {'share of the limit':>19}   asked"
+            f"{'lengths':<10} {'ratio':>6}  {'(range)':<13} {'ours, tokens/s':>15} {'transformers':>13} {'share of the limit':>19}   required"
         )
         for kind, asked in (("geometric", 4.0), ("equal", 1.4)):
             row = compare(model, folder, kind, options, dtype)

@@ -1,11 +1,11 @@
-"""AWM against Flow-GRPO on flow_2d: gradient variance, updates to 90 % of the maximum, and whether both learn.
+"""AWM against Flow-GRPO on flow_2d: gradient variance, steps to 90 % of the maximum, and whether both learn.
 
     python -m benchmarks.flow                                  # seeds 0-2, 200 steps, about three minutes on one core
     python -m benchmarks.flow --steps 100 --rates 1e-3,3e-3
 
-Gradient variance: at the start weights, over batches of 8 problems x 8 samples, of the policy term alone; shown as noise over signal,
-tr Cov(g) / |E g|^2, which no scale of a loss changes, with |E g|^2 without the bias that the noise adds. `variants` of awm are shown
-beside it: what its surrogate log-probability is, and how many pairs a sample gets, decide how it does here ("plain": lp = -err, 48 pairs).
+Gradient variance: of the policy term alone, at the start weights, over batches of 8 problems x 8 samples; shown as noise over signal,
+tr Cov(g) / |E g|^2, which does not depend on the scale of the loss. |E g|^2 is corrected for the bias by the noise. Variants of awm are
+shown beside it: the surrogate log-probability and the number of pairs per sample decide the result ("plain": lp = -err, 48 pairs).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ VARIANTS: Mapping[str, Recipe] = {
 
 
 def gradients(recipe: Recipe, batches: int) -> np.ndarray:
-    """[batches, weights]: gradients of the policy term at the start weights, one for every batch of fresh samples of fresh problems."""
+    """[batches, weights] gradients of the policy term at the start weights, one per batch of fresh samples of fresh problems."""
     recipe = recipe.but(setting__prompts=8, setting__group=8, study=None, objective={"policy": recipe.objective["policy"]})
     run = prepare(recipe, flow_2d(), seed=0)
     rows = [asyncio.run(one_gradient(run, step)) for step in range(batches)]
@@ -79,7 +79,7 @@ def noise(rows: np.ndarray) -> tuple[float, float]:
 
 
 def rewards(run: Run) -> np.ndarray:
-    """[problems] reward of one sample each by the sampler of evaluation, always with the same draws."""
+    """[problems] reward of one sample per problem by the sampler of evaluation, always with the same draws."""
     world = run.world(run.recipe, "benchmark")
     world.key = Key(12345)
     requests = held_out_requests(run.task.held_out, PROBLEMS, 1, run.task.level)
@@ -87,7 +87,7 @@ def rewards(run: Run) -> np.ndarray:
 
 
 def trained(recipe: Recipe, seed: int, steps: int, every: int) -> tuple[np.ndarray, list[tuple[int, float]]]:
-    """Rewards of the held-out problems at start and end [2, problems], and the curve (updates, mean reward)."""
+    """Rewards of the held-out problems at start and end [2, problems], and the curve (steps, mean reward)."""
     recipe = recipe.but(setting__steps=steps, setting__eval_every=every, study__problems=PROBLEMS)
     run = prepare(recipe, flow_2d(), seed=seed)
     first = rewards(run)
@@ -97,7 +97,7 @@ def trained(recipe: Recipe, seed: int, steps: int, every: int) -> tuple[np.ndarr
 
 
 def reached(curve: list[tuple[int, float]], level: float) -> int | None:
-    """The first measured update at which the reward is at `level` or above."""
+    """The first measured step at which the reward is at `level` or above."""
     return next((n for n, reward in curve if reward >= level), None)
 
 
@@ -121,7 +121,7 @@ def learning(steps: int, seeds: int, rates: list[float], every: int, out: Path |
                 row = {"recipe": name, "rate": rate, "steps": steps, "interval": [low, high], "curves": results[(rate, name)]}
                 with open(out, "a") as file:
                     file.write(json.dumps(row) + "\n")
-    print("\nupdates to 90 % of the maximum, by seed: the recipe's own maximum, and the larger of the two")
+    print("\nsteps to 90 % of the maximum, by seed: the recipe's own maximum, and the larger of the two")
     for rate in rates:
         tops = {name: [max(r for _, r in c) for c in results[(rate, name)]] for name in RECIPES}
         for name in RECIPES:
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rates", default="1e-3", help="learning rates, each shared by both recipes")
-    parser.add_argument("--every", type=int, default=5, help="updates between measurements")
+    parser.add_argument("--every", type=int, default=5, help="steps between measurements")
     parser.add_argument("--batches", type=int, default=200, help="of the gradient's variance")
     parser.add_argument("--out", type=Path, default=None, help="append curves as JSON lines")
     asked = parser.parse_args()

@@ -1,11 +1,11 @@
-"""Runs the command line in processes that are forked from one which has imported everything: each starts at once, and can be killed.
+"""Runs the command line in forks of a process with all imports done, so that each starts at once and can be killed.
 
     with Forked() as forked:
         process = forked.start(["train", "grpo", "--run", "runs/a"], log)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()  # -9
 
-Every process leads a group of its own and runs on one thread.
+Every process leads its own process group and runs on one thread.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ IMPORTED = (
 
 
 class Process:
-    """A process that was started; `wait` gives its exit code, or less than 0 for the signal that ended it."""
+    """A started process; `wait` returns its exit code, below 0 for the signal that ended it."""
 
     def __init__(self, pid: int, forked: Forked) -> None:
         self.pid, self._forked = pid, forked
         self._code: int | None = None
 
     def wait(self, seconds: float | None = None) -> int | None:
-        """The exit code; None where it still runs after `seconds`."""
+        """The exit code; None if the process still runs after `seconds`."""
         if self._code is None and self._forked.readable(seconds):
             self._code = int(self._forked.read()["code"])
         return self._code
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Sends a signal to it and to all that it started."""
+        """Sends a signal to the process and to all processes of its group."""
         if self._code is None:
             os.killpg(self.pid, number)
 
 
 class Forked:
-    """The process that is forked from. One child runs at a time."""
+    """The parent of the forked processes. One child runs at a time."""
 
     def __init__(self, prepare: str = "") -> None:
-        """`prepare`: MODULE:FUNCTION to be called once before the first fork."""
+        """`prepare`: MODULE:FUNCTION, called once before the first fork."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
         command = [sys.executable, "-m", "benchmarks.forked", prepare]
         self._process = subprocess.Popen(
@@ -60,7 +60,7 @@ class Forked:
         self.read()
 
     def start(self, words: Sequence[str], log: Path, call: str = "") -> Process:
-        """Starts `gradus WORDS`, or MODULE:FUNCTION with the words; what it prints goes to a file."""
+        """Starts `gradus WORDS`, or MODULE:FUNCTION with the words; its output goes to the file `log`."""
         assert self._process.stdin is not None
         self._process.stdin.write((json.dumps({"words": list(words), "log": str(log), "call": call}) + "\n").encode())
         return Process(int(self.read()["pid"]), self)
@@ -70,11 +70,11 @@ class Forked:
         return bool(select.select([self._process.stdout], [], [], seconds)[0])
 
     def read(self) -> dict[str, int]:
-        """The next line that the process sends."""
+        """The next message of the process."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process that is forked from ended with {self._process.wait()}")
+            raise RuntimeError(f"the parent of the forked processes ended with {self._process.wait()}")
         return dict(json.loads(line))
 
     def __enter__(self) -> Self:
@@ -105,12 +105,12 @@ def _serve(prepare: str) -> None:
 
 
 def _child(words: list[str], log: str, call: str) -> int:
-    """Runs the words with input and output of its own; the exit code."""
+    """Runs the command with its own input and output. Returns the exit code."""
     os.setsid()
     output, nothing = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.open(os.devnull, os.O_RDONLY)
     for stream, file in enumerate((nothing, output, output)):
         os.dup2(file, stream)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, and nohup, hand on "ignored"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell, or nohup, passes on an ignored SIGINT
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     sys.argv = ["gradus", *words]

@@ -1,10 +1,10 @@
-"""Fuzzes all that judges a model's text: every verifier, every environment, and what else reads an answer, in a process that is watched.
+"""Fuzzes every function that judges a model's text: verifiers, environments and other readers of answers, in a watched process.
 
     python -m benchmarks.hostile --texts 1000000
 
-Nothing may raise, take more than a second of processor time, run text as code, or reach for files, processes or the network. Prints texts a
-second, the slowest text and its time for each, and ends with 1 where anything was found. A text is a function of seed and number, so each that
-is named here can be made again: gradus.testing.hostile_text(number, answers, seed).
+No function may raise an error, take more than a second of processor time, run text as code, or use files, processes or the network.
+Prints for each the texts per second, and the slowest text with its time. The exit code is 1 if there is a finding. A text is a function
+of seed and number, so every text of a finding can be made again: gradus.testing.hostile_text(number, answers, seed).
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ SHARES = {
     "final_answer": 4.0,
     "code": 0.02,
     "python_tool": 0.02,
-}  # of the texts; the others have one each. A program takes 50 ms to run
+}  # shares of the texts; the others have share one. A program takes 50 ms to run
 LEFT = (
     ("gsm8k", "flow_2d") if missing() is None else ("gsm8k", "flow_2d", "code", "python_tool")
 )  # needs a file; judges no text; needs a sandbox
-PROBLEMS = 3  # of each level
-WARM = 3  # plain texts before the hostile ones: what is imported once is imported then
+PROBLEMS = 3  # per level
+WARM = 3  # plain texts before the hostile ones, so that all imports are done
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Something that judges text: `call` takes a number, which chooses the problem, and the text; `like` are right answers."""
+    """A function that judges text. `call` takes a number, which chooses the problem, and the text; `like`: right answers."""
 
     call: Callable[[int, str], Any]
     like: Sequence[str]
-    allow: frozenset[str] = frozenset()  # what it may reach for
+    allow: frozenset[str] = frozenset()  # resources that it may use
 
 
 def judges(names: Sequence[str] = ()) -> dict[str, Judge]:
-    """All of them by name, or those that are named."""
+    """The judges by name: all, or those in `names`."""
     made: dict[str, Callable[[], Judge]] = {name: lambda name=name: of_task(name) for name in task_modules() if name not in LEFT}
     made |= {
         "gsm8k": lambda: verifier(gsm8k.verify, ["72", "-3/4", "1080", "0.5"], ["#### 72", "\\boxed{-0.75}", "It is $1,080.00."]),
@@ -72,12 +72,12 @@ def judges(names: Sequence[str] = ()) -> dict[str, Judge]:
         "text as a reward": lambda: Judge(lambda i, text: plain(outcome(text)), ["1.0"]),
     }
     if missing := [name for name in names if name not in made]:
-        raise SystemExit(f"there is nothing named {missing[0]} here; there are {', '.join(made)}")
+        raise SystemExit(f"there is no judge {missing[0]}; known: {', '.join(made)}")
     return {name: make() for name, make in made.items() if not names or name in names}
 
 
 def of_task(name: str) -> Judge:
-    """A task's verifier over problems of all its levels, or its environment, each text the answer or the first action."""
+    """A task's verifier or environment over problems of all levels; a text is the answer or the first action."""
     subject = subject_of(task_maker(name)(), effort=Effort(problems=PROBLEMS))
     problems, task = subject.problems, subject.task
     if task.verify is not None:
@@ -85,7 +85,7 @@ def of_task(name: str) -> Judge:
         return Judge(lambda i, text: plain(verify(problems[i % len(problems)], text)), subject.like, allowed(verify))
     environment, loop = task.environment, asyncio.new_event_loop()
     assert environment is not None
-    nothing: Any = None  # no world is needed by what is built in
+    nothing: Any = None  # the built-in environments need no world
 
     def step(i: int, text: str) -> Any:
         episode = environment.start(problems[i % len(problems)], Key(i), nothing)
@@ -102,14 +102,14 @@ def verifier(verify: Callable[[Problem, str], Any], answers: Sequence[Any], like
 
 
 def golds(count: int) -> tuple[list[str], list[str]]:
-    """Mathematical answers of all kinds, and texts that give such."""
+    """Mathematical answers of all kinds, and texts with such answers."""
     made = list(pairs(count, seed=5))
     return [p.gold for p in made], [p.answer for p in made]
 
 
 @dataclass
 class Found:
-    """What the texts of one judge came to."""
+    """The results of one judge."""
 
     texts: int
     wall: float
@@ -146,13 +146,13 @@ def fuzz(judge: Judge, texts: int, seed: int, limits: Limits = Limits()) -> Foun
 
 
 def shares(names: Sequence[str], texts: int) -> dict[str, int]:
-    """How many texts each gets; together at least `texts`."""
+    """The number of texts per judge; together at least `texts`."""
     parts = sum(SHARES.get(name, 1.0) for name in names)
     return {name: math.ceil(texts * SHARES.get(name, 1.0) / parts) for name in names}
 
 
 def run(texts: int, seed: int = 0, names: Sequence[str] = (), limits: Limits = Limits()) -> Iterator[tuple[str, Found]]:
-    """Every judge's findings, as they come."""
+    """Every judge's results, one judge after another."""
     all_of: Mapping[str, Judge] = judges(names)
     for name, count in shares(list(all_of), texts).items():
         yield name, fuzz(all_of[name], count, seed, limits)
@@ -162,12 +162,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="names with commas between them")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of processor time that a text may take")
+    parser.add_argument("--only", default="", help="names of judges, with commas between them")
+    parser.add_argument("--seconds", type=float, default=1.0, help="limit of processor time per text")
     options = parser.parse_args()
     names, limits = [n for n in options.only.split(",") if n], replace(Limits(), seconds=options.seconds)
     began, total, wrong, worst = time.perf_counter(), 0, 0, 0.0
-    print(f"{'':<20} {'texts':>8} {'texts a second':>11} {'slowest':>11}", flush=True)
+    print(f"{'':<20} {'texts':>8} {'texts/s':>11} {'slowest':>11}", flush=True)
     for name, found in run(options.texts, options.seed, names, limits):
         print(f"{name:<20} {found.line}", flush=True)
         for text in found.wrong[:10]:

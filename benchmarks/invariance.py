@@ -1,10 +1,10 @@
-"""Whether gradients depend on how a batch is cut, ordered, packed or padded, or on the number of processes: every objective and average.
+"""Test of every objective and average: gradients must not depend on the cut, order, packing or padding of a batch, or on the processes.
 
     python -m benchmarks.invariance [--splits 20] [--every 1]
 
 Every policy term (each ratio with each trust region and each average), and every other term with each average: through the built-in decoder
 and through transformers (padded on either side) over the splits, and by two processes (gloo). Prints the largest difference of any gradient
-from that of the whole batch at once, as a share of its largest entry where that is above 1. Ends with 1 above 1e-10 (float64) or 1e-5 (float32).
+from that of the whole batch at once, as a share of its largest entry if that is above 1. Exit code 1 above 1e-10 (float64), 1e-5 (float32).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def over_processes(dtype: torch.dtype, crew: Any, folder: Path, every: int) -> I
 
 
 def tell(found: Callable[[], Iterator[Found]]) -> bool:
-    """Prints one line a way; whether all are within their limits."""
+    """Prints one line per way. Returns whether all are within their limits."""
     started, worst, count = time.perf_counter(), {}, {}
     for way, dtype, term, off in found():
         count[way, dtype] = count.get((way, dtype), 0) + 1

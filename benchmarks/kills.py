@@ -2,10 +2,10 @@
 
     python -m benchmarks.kills --kills 200
 
-Recipes of every kind take turns: answers judged as they come, answers that stay in flight, data sets made and read again, a source that is
-asked for more, a critic, many turns, a reward model trained beside, weights that lag, learned text, averaged weights, and, where
-they can be isolated, programs that are run. Everything deterministic must be equal byte for byte: metrics, every stored rollout, and the whole
-last checkpoint with weights, optimisers and what parts remember. No rollout may be missing or there twice.
+Recipes of every kind take turns: answers judged as they come, answers in flight, data sets that are made and read again, a source with
+refills, a critic, many turns, a reward model that is trained too, lagged weights, learned text, averaged weights, and, if isolation
+works, programs. All deterministic files must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint with
+weights, optimisers and the state of the parts. No rollout may be missing or stored twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SMALL = ("--prompts", "4", "--group", "4", "--save_every", "3", "--eval_every", 
 
 @dataclass(frozen=True)
 class Kind:
-    """A recipe and its task, for what it remembers between steps."""
+    """A recipe and its task, chosen for its state between steps."""
 
     what: str
     recipe: str
@@ -41,12 +41,12 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         Kind("online", "grpo"),
         Kind("answers in flight", "pipeline_rl"),
-        Kind("replay: rounds of data that are made and read", "expert_iteration"),
-        Kind("curriculum asked for more, two tasks", "dapo", "arithmetic:2,countdown:1"),
+        Kind("replay: rounds of generated data", "expert_iteration"),
+        Kind("curriculum with refills, two tasks", "dapo", "arithmetic:2,countdown:1"),
         Kind("critic", "ppo"),
         Kind("many turns", "gigpo", "frozen_lake"),
-        Kind("second model that learns", "prime"),
-        Kind("weights that lag", "m2po"),
+        Kind("a second model that learns", "prime"),
+        Kind("lagged weights", "m2po"),
         Kind("learned text", "training_free_grpo"),
         Kind("averaged weights", "awm", "flow_2d"),
         *((Kind("programs that are run", "rloo", "code"),) if missing() is None else ()),
@@ -59,14 +59,14 @@ def train(run: Path, kind: Kind, steps: int, size: Sequence[str]) -> list[str]:
 
 
 def fingerprint(run: Path) -> dict[str, str]:
-    """sha256 of all that must not depend on interruptions, by path within the run."""
+    """Path within the run -> SHA-256, of all files that must not depend on interruptions."""
     last = (run / "final").resolve().parent
     files = [run / "metrics.jsonl", *sorted((run / "rollouts").iterdir()), *sorted(p for p in last.rglob("*") if p.is_file())]
     return {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
 def miscounted(run: Path) -> list[str]:
-    """Trajectories that are stored more than once, and steps without a line of metrics or with several."""
+    """Trajectories that are stored more than once, and steps with no line or several lines of metrics."""
     from gradus.lab.folder import RunFolder
 
     folder = RunFolder.open(run)
@@ -78,16 +78,16 @@ def miscounted(run: Path) -> list[str]:
 
 @dataclass
 class Found:
-    """What came of the kills of one kind."""
+    """The results of the kills of one kind."""
 
     struck: int = 0
     runs: int = 0
-    before: int = 0  # kills that struck before the run had its folder
+    before: int = 0  # kills before the run had its folder
     different: tuple[str, ...] = ()
 
 
 def finish(forked: Forked, run: Path, words: Sequence[str], log: Path) -> tuple[float, float]:
-    """Runs a command to its end: the seconds to its first step's end, and in all. Raises RuntimeError where the end is a bad one."""
+    """Runs a command. Returns the seconds to the end of its first step, and in total. Raises RuntimeError if the command fails."""
     began, first = time.monotonic(), None
     process = forked.start(words, log)
     while (code := process.wait(0.01)) is None:
@@ -102,7 +102,7 @@ def finish(forked: Forked, run: Path, words: Sequence[str], log: Path) -> tuple[
 def strike(
     forked: Forked, home: Path, kind: Kind, *, steps: int, kills: int, rng: random.Random, size: Sequence[str] = SMALL, stride: float = 6.0
 ) -> Found:
-    """Kills runs of a kind until `kills` have struck, each run until it is finished, and compares each with one that was left alone.
+    """Kills runs of a kind, resumes each until it is finished, and compares it with an uninterrupted run, until there were `kills` kills.
 
     A kill comes at a random moment between the start of a process and the end of its first `stride` steps.
     """
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument(
         "--recipes", default=",".join(KINDS), help="which of: " + ", ".join(f"{k.recipe} ({k.what})" for k in KINDS.values())
     )
-    parser.add_argument("--kills", type=int, default=20, help="in all, spread over the recipes")
+    parser.add_argument("--kills", type=int, default=20, help="number in total, spread over the recipes")
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

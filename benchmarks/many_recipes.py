@@ -1,4 +1,4 @@
-"""How long the tests take with many more recipes: copies the tree, adds copies of a recipe with its tests, and runs what `make test` runs.
+"""The time of the tests with many more recipes: copies the tree, adds copies of a recipe with its tests, and runs the steps of `make test`.
 
     python -m benchmarks.many_recipes --copies 380
 

@@ -3,8 +3,8 @@
     python -m benchmarks.mathematics [--pairs 5000] [--seed 0]
     python -m benchmarks.mathematics --record tests/tasks/maths/mathematics/pairs.jsonl --pairs 400
 
-Needs math-verify 0.9.0 (pip install math-verify). Ends with 1 where agreement is below 99.5 %, where a pair that we call right and it calls
-wrong has no written reason, or where the ratio of the speeds is below 5.
+Needs math-verify 0.9.0 (pip install math-verify). Exit code 1 if agreement is below 99.5 %, if a pair that only Gradus calls right has no
+written reason, or if the ratio of the speeds is below 5.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REASONS: dict[str, tuple[str, str]] = {
         r"[0-9]\.[0-9]+\s*(?:\\times|\\cdot|\*)",
         "a decimal times a power of ten is exact here; it rounds in binary: 1.1 x 10^2 is 110",
     ),
-    "imaginary unit": (r"i", "i is the imaginary unit here, whatever stands around it: i^2 = -1; it is a free variable there"),
+    "imaginary unit": (r"i", "i is the imaginary unit here, in every context: i^2 = -1; it is a free variable there"),
     "empty set": (r"\\varnothing", "both signs of the empty set are read"),
     "spaced unit": (
         r"(?:\\[ ,;~]\s*|~)\\(?:text|mathrm)|\\(?:text|mathrm)\{[^}]*\}(?:\^2)? +(?:\\\]|\$\$)",
@@ -41,7 +41,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "reversed chain": (r">.*>|\\ge.*\\ge", "5 > x > 1 is 1 < x < 5"),
     "mixed number": (r"[0-9] [0-9]+/[0-9]", "1 1/2 in plain text is a mixed number"),
 }
-"""Why we call right what it calls wrong: a sign by which such a pair is known, and the reason."""
+"""Reasons for pairs that only Gradus calls right: name -> (regex that finds such a pair, reason)."""
 KINDS_OF = {
     "binary rounding": {"scientific"},
     "imaginary unit": {"imaginary", "product_of_i"},
@@ -49,7 +49,7 @@ KINDS_OF = {
     "spaced unit": {"units", "money"},
     "factorials": {"symbols"}, "bare word": {"word"},
 }
-"""The kinds of pairs that a reason may stand for; one that is not here, for any."""
+"""Reason -> the kinds of pairs for which it holds; a reason that is not listed holds for every kind."""
 
 
 def theirs(pair: Pair) -> bool:
@@ -64,7 +64,7 @@ def ours(pair: Pair) -> bool:
 
 
 def reason(pair: Pair) -> str | None:
-    """The name of the reason why we call a pair right that it calls wrong; None where there is none."""
+    """The name of the reason for a pair that only Gradus calls right; None if there is none."""
     for name, (sign, _) in REASONS.items():
         if pair.kind in KINDS_OF.get(name, {pair.kind}) and re.search(sign, pair.gold + " " + pair.answer):
             return name
@@ -72,7 +72,7 @@ def reason(pair: Pair) -> str | None:
 
 
 def speed(chosen: Sequence[Pair], rounds: int = 5) -> tuple[float, float]:
-    """Median pairs a second, ours and theirs, in alternating passes; the gold answers of ours are read anew in every pass."""
+    """Median pairs per second, ours and theirs, in alternating passes; our gold answers are parsed again in every pass."""
     from gradus.tasks.maths import mathematics
 
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
@@ -87,14 +87,14 @@ def speed(chosen: Sequence[Pair], rounds: int = 5) -> tuple[float, float]:
 
 
 def record(path: Path, chosen: Sequence[Pair]) -> None:
-    """Writes the pairs with what math-verify says of each, one JSON object a line."""
+    """Writes the pairs with the verdicts of math-verify, one JSON object per line."""
     rows = [{"kind": p.kind, "gold": p.gold, "answer": p.answer, "right": theirs(p)} for p in chosen]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     print(f"wrote {len(rows)} pairs to {path}, {sum(bool(r['right']) for r in rows)} of them right")
 
 
 def compare(chosen: Sequence[Pair]) -> tuple[float, int]:
-    """Prints where the two differ. Returns the share of agreement, and how many pairs only we call right without a reason."""
+    """Prints the differences. Returns the share of agreement, and the number of pairs that only Gradus calls right without a reason."""
     told: Counter[str] = Counter()
     verdicts = [(p, ours(p), theirs(p)) for p in chosen]
     for pair, mine, its in verdicts:
@@ -114,7 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", type=Path, help="write the pairs with math-verify's verdicts to this file, and nothing else")
+    parser.add_argument("--record", type=Path, help="only write the pairs with math-verify's verdicts to this file")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)  # the package logs every pair that it cannot read
     chosen = list(pairs(options.pairs, options.seed))

@@ -1,4 +1,4 @@
-"""Pairs of a gold text and an answer's text: many kinds of answers, each right as it is, right in another form, or nearly right."""
+"""Pairs of a gold text and an answer's text: many kinds of answers, each equal, right in another form, or nearly right."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fraction(r: Draw) -> Fraction:
 
 
 def tex(value: Fraction | int, r: Draw) -> str:
-    """A rational number in one of the ways in which it is written."""
+    """A rational number in one of its usual notations."""
     value = Fraction(value)
     if value.denominator == 1:
         return str(value.numerator)
@@ -39,7 +39,7 @@ def tex(value: Fraction | int, r: Draw) -> str:
 
 
 def near(value: Fraction, r: Draw) -> Fraction:
-    """Mostly the value, else one close by."""
+    """Mostly the value, else a close one."""
     return r.choice([value, value, value, -value, value + 1, value + Fraction(1, value.denominator + 1), 1 / value if value else value + 2])
 
 
@@ -414,7 +414,7 @@ COMMON = (
     "interval",
     "assignment",
 )
-"""Kinds that make up most answers of competition and school mathematics."""
+"""Kinds of most answers in competition and school mathematics."""
 
 FRAMES = [
     "\\boxed{{{}}}", "${}$", "The final answer is ${}$. I hope it is correct.",

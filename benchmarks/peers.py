@@ -1,13 +1,13 @@
-"""A GRPO step against TRL's: the same random model, prompts, reward, precision and threads, each trainer in a process of its own.
+"""A GRPO step against TRL's, with the same random model, prompts, reward, precision and threads; each trainer in its own process.
 
     python -m benchmarks.peers                          # cases a-d, 7 alternating pairs each
     python -m benchmarks.peers --cases c --dtype bfloat16
     python -m benchmarks.peers --learn                  # time from the same start to a reward of 0.9 on arithmetic
 
-Needs TRL: pip install "gradus[benchmarks]". Both trainers run the whole of their step: sampling, reward, advantages, one update. They take turns,
-a step each, so that whatever else the machine does strikes both; the first steps of each are not counted. TRL runs without gradient
-checkpointing and without a KL term, which is its fastest way (a row with `--checkpointing` shows its default). Memory is the peak of
-resident memory (and that of a GPU): of the whole process, and what training adds to what the process held before its first step.
+Needs TRL: pip install "gradus[benchmarks]". Both trainers do whole steps: sampling, reward, advantages, one update. They take turns, one
+step each, so that other load on the machine affects both; the first steps of each are not counted. TRL runs without gradient
+checkpointing and without a KL term, which is its fastest setting (a row with `--checkpointing` shows its default). Memory is the peak of
+resident memory (and that of a GPU): of the whole process, and the increase since before its first step.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from typing import Any
 CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 SPECIAL = ("<pad>", "<unk>", "<end>")
 RAW = "{% for message in messages %}{{ message.content }}{% endfor %}"  # a chat template that adds nothing
-RATE = 1e-6  # TRL's default: the random model stays one, and answers keep their lengths over the steps that are counted
+RATE = 1e-6  # TRL's default; the model stays random, so answers keep their lengths over the counted steps
 LEARNING_RATE = 1e-4  # of the learning race
 DONE = "\0done"
 
 
 @dataclass(frozen=True)
 class Case:
-    """Width of the network (4 layers, heads 64 wide); characters of a prompt; new tokens at most; problems x samples of a step."""
+    """Width of the network (4 layers, heads 64 wide); characters of a prompt; most new tokens; problems x samples of a step."""
 
     width: int
     prompt: int
     new: int
     prompts: int
     group: int
-    least: float  # times TRL's steps per second that is asked for
+    least: float  # required speed, as a multiple of TRL's steps per second
 
 
 CASES = {
@@ -51,7 +51,7 @@ CASES = {
     "c": Case(256, 512, 32, 4, 16, 10.0),
     "d": Case(256, 6, 256, 8, 16, 5.0),
 }
-TOGETHER = 3.5  # geometric mean that is asked for
+TOGETHER = 3.5  # required geometric mean
 
 REWARD = '''"""The reward of the speed cases, and that of the learning race: what follows the last "=" is right."""
 
@@ -70,7 +70,7 @@ def content(completion):
 
 
 def make_model(folder: Path, case: Case) -> None:
-    """A random Qwen2 with a tokenizer of one token a character, as transformers saves it."""
+    """Writes a random Qwen2 with a tokenizer of one token per character, as transformers saves it."""
     import torch
     from tokenizers import AddedToken, Tokenizer, decoders
     from tokenizers.models import BPE
@@ -102,7 +102,7 @@ def make_prompts(file: Path, case: Case, count: int = 512) -> None:
 
 
 def make_arithmetic(file: Path, count: int = 4096) -> None:
-    """Training problems of the demonstration's task, as a data file."""
+    """Writes training problems of the demonstration's task as a data file."""
     from gradus.training.plan import load_task
     from gradus.types import Key
 
@@ -112,11 +112,11 @@ def make_arithmetic(file: Path, count: int = 4096) -> None:
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-# the two sides, each in its process: they wait for a line, do one step, and say how long it took
+# the two trainers, each in its process: they wait for a line, do one step, and report its time
 
 
 class Turns:
-    """What a trainer calls at the ends of its steps: it tells of the step before and waits to be told to go on."""
+    """The calls of a trainer between its steps: it reports the step before, then waits for the next "go"."""
 
     def __init__(self) -> None:
         self.began = 0.0
@@ -203,7 +203,7 @@ def theirs(job: dict[str, Any]) -> None:
             turns.wait()
 
         def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, float] | None = None, **kwargs: Any) -> None:
-            if logs and "reward" in logs:  # told after the step's end, so the time is taken there
+            if logs and "reward" in logs:  # called after the end of the step, so the time is taken here
                 turns.tell(logs["reward"], logs["completions/mean_length"])
 
     trainer = GRPOTrainer(model, scope[job["reward"].rpartition(":")[2]], config, data, processing_class=tokenizer, callbacks=[Gate()])
@@ -245,7 +245,7 @@ class Side:
 
 
 def race(folder: Path, case: Case, options: argparse.Namespace) -> dict[str, Any]:
-    """Alternating steps of both, and what they took."""
+    """Times and memory of alternating steps of both trainers."""
     model, data, reward = folder / "model", folder / "prompts.jsonl", folder / "reward.py"
     make_model(model, case)
     make_prompts(data, case)
@@ -274,7 +274,7 @@ def race(folder: Path, case: Case, options: argparse.Namespace) -> dict[str, Any
 
 
 def learn(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of training until the mean reward of three steps in a row is 0.9, both from the built-in model; they take turns, a step each."""
+    """Seconds of training, from the built-in model, until the mean reward of three steps in a row is 0.9; the trainers take turns."""
     from gradus.policies.tiny import folder as tiny
 
     data, reward = folder / "arithmetic.jsonl", folder / "reward.py"
@@ -306,11 +306,11 @@ def main() -> None:
     parser.add_argument("--warm", type=int, default=2, help="steps of each before the counted ones")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rate", type=float, default=RATE, help="learning rate of the cases; with 1e-4 answers grow while it is measured")
+    parser.add_argument("--rate", type=float, default=RATE, help="learning rate of the cases; with 1e-4 answers grow meanwhile")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--checkpointing", action="store_true", help="TRL with gradient checkpointing, its default")
     parser.add_argument("--learn", action="store_true")
-    parser.add_argument("--most", type=int, default=80, help="steps of the learning race at most")
+    parser.add_argument("--most", type=int, default=80, help="most steps of the learning race")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--side", choices=("ours", "theirs"), help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -321,7 +321,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             print(f"time to 0.9: TRL takes {learn(Path(folder), options)['ratio']:.2f} times as long")
         return None
-    print("case   ratio  (range)          s a step, ours / TRL   tokens, ours / TRL   peak MiB, ours / TRL   added MiB, ours / TRL   asked")
+    print("case   ratio  (range)          s per step, ours / TRL tokens, ours / TRL   peak MiB, ours / TRL   added MiB, ours / TRL   required")
     ratios = []
     for name in options.cases.split(","):
         with tempfile.TemporaryDirectory() as folder:
@@ -334,7 +334,7 @@ def main() -> None:
             + "{:.0f} / {:.0f}".format(*pair["peak"]).ljust(23) + "{:.0f} / {:.0f}".format(*pair["added"]).ljust(24) + f"{CASES[name].least}",
             flush=True,
         )  # fmt: skip
-    print(f"geometric mean {math.prod(ratios) ** (1 / len(ratios)):.2f} (asked for over a-d: {TOGETHER})")
+    print(f"geometric mean {math.prod(ratios) ** (1 / len(ratios)):.2f} (required over a-d: {TOGETHER})")
     return None
 
 

@@ -1,10 +1,10 @@
-"""Ten thousand calls of a reward function, a thousand of which fail in ten ways, beside the same calls without failures.
+"""Ten thousand calls of a reward function, of which a thousand fail in ten ways, against the same calls without failures.
 
     python -m benchmarks.rewards
 
-None of the failures may enter an update, all must be in quarantine.jsonl with kind and reason, nothing that they started may be left, and the
-whole may take 1.1 times the clean run plus hangs x limit / workers plus 0.1 s a kill. A hang is an attempt that was ended at its limit, a
-kill the end of a worker. The answers are judged one a call, a hundred groups of a hundred at a time, as in a step, by the parts that a run uses.
+No failure may enter an update, all must be in quarantine.jsonl with kind and reason, none of their processes may remain, and the whole may
+take 1.1 times the clean run plus hangs x limit / workers plus 0.1 s per kill. A hang is an attempt that was ended at its limit, a kill the
+end of a worker. Each call judges one answer, a hundred groups of a hundred at a time, as in a step, by the parts of a run.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def reward(completions, **kwargs):
     return [float(len(word) % 3)]
 '''
 
-KINDS = {  # what the answer says: the kind of failure
+KINDS = {  # text of the answer -> kind of failure
     "raise": "raised",
     "hang": "timed out",
     "spin": "timed out",
@@ -89,11 +89,11 @@ KINDS = {  # what the answer says: the kind of failure
     "nan": "invalid",
     "wrong": "invalid",
 }
-SLEEP = 86_400 + os.getpid()  # seconds, by which the processes that are left behind are known from those of others
+SLEEP = 86_400 + os.getpid()  # seconds; this number identifies the processes that are left behind
 
 
 class Problems:
-    """A source of nothing: the answers are given."""
+    """A source without problems, because the answers are given."""
 
     size = 0
 
@@ -102,7 +102,7 @@ class Problems:
 
 
 def groups_of(words: Sequence[str], size: int = 100) -> list[Group]:
-    """Groups of so many answers, to be judged."""
+    """Groups of `size` answers, to be judged."""
     groups = []
     for start in range(0, len(words), size):
         problem = Problem(f"p/{start // size}", "words", ({"role": "user", "content": "say a word"},), plain=True)
@@ -118,7 +118,7 @@ def answered(problem: Problem, number: int, word: str) -> Trajectory:
 
 
 def judge(groups: Sequence[Group], reward: Function, folder: RunFolder, step: int, at_once: int) -> tuple[list[Group], float]:
-    """The groups with rewards, so many at a time; and the seconds that this took."""
+    """The groups with rewards, judged `at_once` groups at a time, and the seconds."""
     source = Problems()
     world = RunWorld(
         step=step,
@@ -140,7 +140,7 @@ def judge(groups: Sequence[Group], reward: Function, folder: RunFolder, step: in
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """What goes to standard error is lost: what the function prints would be shown, up to a bound a call."""
+    """Discards standard error, which would show the output of the reward function."""
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     try:
@@ -152,7 +152,7 @@ def silent() -> Iterator[None]:
 
 
 def left_behind() -> int:
-    """How many of the processes run that the failing calls start."""
+    """The number of running processes that the failing calls started."""
     count = 0
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -163,7 +163,7 @@ def left_behind() -> int:
 
 
 def wrong_outcomes(words: Sequence[str], outcomes: Sequence[Outcome | None]) -> list[str]:
-    """What was judged otherwise than it must be, in words."""
+    """Texts about wrong outcomes."""
     found = []
     for word, outcome in zip(words, outcomes, strict=True):
         failed = outcome.kind.value if isinstance(outcome, Failed) else None
@@ -175,7 +175,7 @@ def wrong_outcomes(words: Sequence[str], outcomes: Sequence[Outcome | None]) -> 
 def measure(
     calls: int, failures: int, *, limit: float, workers: int, work: float, retries: int, at_once: int
 ) -> tuple[dict[str, float], list[str]]:
-    """The figures, and what was missed."""
+    """The figures, and texts about missed requirements."""
     rng = np.random.default_rng(0)
     clean = ["yes" * (1 + i % 5) for i in range(calls)]
     bad = list(clean)
@@ -221,11 +221,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--failures", type=int, default=1_000)
-    parser.add_argument("--limit", type=float, default=2.0, help="seconds a call may take")
+    parser.add_argument("--limit", type=float, default=2.0, help="limit of a call in seconds")
     parser.add_argument("--workers", type=int, default=usable_cores())
-    parser.add_argument("--work", type=float, default=0.001, help="seconds of the processor for a call that does not fail")
+    parser.add_argument("--work", type=float, default=0.001, help="processor seconds of a call that does not fail")
     parser.add_argument("--retries", type=int, nargs="*", default=[0, 1])
-    parser.add_argument("--at-once", type=int, default=100, help="groups of a hundred that are judged at once")
+    parser.add_argument("--at-once", type=int, default=100, help="number of groups that are judged at once")
     options = parser.parse_args()
     code = 0
     for retries in options.retries:

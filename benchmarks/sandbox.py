@@ -1,7 +1,7 @@
-"""The sandbox against hostile programs, honest ones, and the clock: `python -m benchmarks.sandbox`.
+"""The sandbox with hostile programs, with honest programs, and its speed: `python -m benchmarks.sandbox`.
 
-Every hostile program runs beside things that it must not reach: a file and a folder that all may write, a process, listening sockets, a secret in
-the environment, processes left behind. What it says counts against it only.
+Every hostile program runs beside resources that it must not reach: a file and a folder that everyone may write, a process, listening
+sockets, a secret in the environment, processes left behind. The program's own output can prove an escape, never its absence.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from pathlib import Path
 from benchmarks.sandbox_forms import Hostile
 from benchmarks.sandbox_programs import benign, hostile
 from gradus.runtime.cores import usable_cores
-from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError, bubblewrap, missing, stop
+from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError, bubblewrap, missing, process, stop
 
 SECRET = "GRADUS_SANDBOX_SECRET"
-SLACK = 30.0  # seconds beyond its limit that a run may take to be ended, on a machine that is busy
+INSIDE = process._inside().partition("\n")[0]  # begins the source that a sandbox's interpreter gets with -c
+SLACK = 30.0  # seconds beyond its limit within which a run must be ended, on a busy machine
 LIMITS = Limits(wall=3.0, memory=192 << 20, output=1 << 20, disk=32 << 20, processes=16)
 
 
 class Scene:
-    """What a hostile program must not reach, and whether it did."""
+    """Resources that a hostile program must not reach, and the check whether it did."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.canary = folder, folder / "canary"
         self.canary.write_text("canary\n")
-        folder.chmod(0o777)  # nothing but isolation keeps a program from it
+        folder.chmod(0o777)  # only isolation keeps a program out
         self.canary.chmod(0o666)
         self.process = subprocess.Popen(["sleep", "86400"], start_new_session=True)
         self.tcp = socket.create_server(("127.0.0.1", 0))
@@ -66,7 +67,7 @@ class Scene:
             os.environ[SECRET] = self.before
 
     def told(self, source: str) -> str:
-        """A program with the places of this scene in it."""
+        """The program's source with the names of this scene's resources filled in."""
         places = {
             "CANARY": self.canary,
             "FOLDER": self.folder,
@@ -80,7 +81,7 @@ class Scene:
         return source
 
     def harm(self) -> list[str]:
-        """What was reached, in words."""
+        """Texts about the resources that were reached."""
         wrong = []
         if self._state() != self.found:
             wrong.append("the canary or its folder has changed")
@@ -105,7 +106,7 @@ class Scene:
 
 @contextlib.contextmanager
 def scene() -> Iterator[Scene]:
-    """A scene that is taken down afterwards; while it stands, the users that sandboxes run as are noted."""
+    """A scene that is removed at the end; until then, the users of the sandboxes are recorded."""
     real: Callable[[], int] = bubblewrap.unused_user
     with tempfile.TemporaryDirectory(prefix="gradus-scene-") as folder:
         made = Scene(Path(folder))
@@ -123,20 +124,20 @@ def scene() -> Iterator[Scene]:
 
 
 def processes_of(users: set[int]) -> list[str]:
-    """Processes of these users; where this process is not root, what it owns that is a sandbox's interpreter."""
+    """Processes of these users; if this process is not root, its own processes that are a sandbox's interpreter."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             owner = int((entry / "status").read_text().partition("\nUid:")[2].split()[0])
             words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            ours = owner in users if bubblewrap.as_root() else owner == os.getuid() and "gives up its user, waits for one program" in words
+            ours = owner in users if bubblewrap.as_root() else owner == os.getuid() and INSIDE in words
             if ours and (entry / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
                 found.append(f"{entry.name}: {words[:60]}")
     return found
 
 
 def attacked(program: Hostile, beside: Scene, limits: Limits = LIMITS) -> tuple[Ran | None, list[str]]:
-    """One hostile program in its sandbox, and all that speaks against the sandbox: nothing, where it holds."""
+    """The run of one hostile program in its sandbox, and texts about escapes; none if the sandbox holds."""
     sandbox, begun = Sandbox(limits=limits, warm=0), time.monotonic()
     try:
         if program.before:
@@ -156,8 +157,8 @@ def attacked(program: Hostile, beside: Scene, limits: Limits = LIMITS) -> tuple[
         wrong.append(f"it did not come to its end ({ran.ended.value}): {said[-300:]}")
     if ran.ended not in program.ends:
         wrong.append(f"it ended by {ran.ended.value}")
-    if len(ran.stdout.encode()) + len(ran.stderr.encode()) > 3 * limits.output:  # bytes that are no text take three
-        wrong.append("it put out more than it may")
+    if len(ran.stdout.encode()) + len(ran.stderr.encode()) > 3 * limits.output:  # a byte that is not text takes three
+        wrong.append("its output exceeds the limit")
     if ran.seconds > limits.wall + SLACK:
         wrong.append(f"it ran for {ran.seconds:.1f} seconds")
     if time.monotonic() - begun > 2 * (limits.wall + SLACK) + 60:
@@ -166,10 +167,10 @@ def attacked(program: Hostile, beside: Scene, limits: Limits = LIMITS) -> tuple[
 
 
 def main() -> None:
-    """Prints the three tables. Exit code 1 where a program got out, or an honest one was wronged."""
+    """Prints the three tables. Exit code 1 if a program got out, or if an honest program failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--honest", type=int, default=1000, help="programs that must all come out right")
-    parser.add_argument("--timed", type=int, default=200, help="programs whose rate is measured, warm and cold")
+    parser.add_argument("--honest", type=int, default=1000, help="number of programs that must all give the right output")
+    parser.add_argument("--timed", type=int, default=200, help="number of programs for the measurement of speed, warm and cold")
     parser.add_argument("--only", default="", help="a part of the names of hostile programs")
     options = parser.parse_args()
     if (reason := missing()) is not None:
@@ -184,7 +185,7 @@ def main() -> None:
 
 
 def against_hostile(only: str) -> int:
-    """One line a kind: how many programs, how they ended, what they reached."""
+    """Prints one line per kind: number of programs, complaints, ends. Returns the number of complaints."""
     count, bad, ends = Counter[str](), Counter[str](), dict[str, Counter[str]]()
     begun = time.monotonic()
     with scene() as beside:
@@ -206,7 +207,7 @@ def against_hostile(only: str) -> int:
 
 
 def with_honest(count: int) -> int:
-    """How many programs came out right."""
+    """Runs `count` honest programs. Returns the number with a wrong output."""
     programs, begun = benign(count), time.monotonic()
     got = Sandbox(limits=Limits(wall=60.0)).run_all([p for p, _, _ in programs], stdins=[read for _, read, _ in programs])
     right = sum(ran.ok and ran.stdout == expected for ran, (_, _, expected) in zip(got, programs, strict=True))
@@ -215,7 +216,7 @@ def with_honest(count: int) -> int:
 
 
 def rate(count: int, warm: bool) -> float:
-    """Programs per second, as many at a time as there are cores."""
+    """Programs per second, with one program per core at a time."""
     sandbox = Sandbox(warm=None if warm else 0)
     sandbox.run_all(["1"] * 4)
     begun = time.monotonic()
@@ -223,7 +224,7 @@ def rate(count: int, warm: bool) -> float:
     seconds = time.monotonic() - begun
     stop()
     if [ran.stdout for ran in got] != [f"{i + 1}\n" for i in range(count)]:
-        raise SystemExit("a program came out wrong")
+        raise SystemExit("a program gave the wrong output")
     return count / seconds
 
 

@@ -1,4 +1,4 @@
-"""What a hostile program is, and the forms that most of them share."""
+"""The record of a hostile program, and the common forms of their sources."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from gradus.sandbox import End
 
 BOMB = frozenset({End.TIMEOUT, End.MEMORY, End.OUTPUT, End.DISK, End.SIGNAL, End.ERROR})
 HELD = frozenset({End.OK, *BOMB})
-TOO_MANY = 64  # processes at one time that no limit of the benchmark allows
-TOO_MUCH = 1 << 30  # bytes of memory that no limit of the benchmark allows
+TOO_MANY = 64  # processes at one time, above every limit of the benchmark
+TOO_MUCH = 1 << 30  # bytes of memory, above every limit of the benchmark
 
 
 @dataclass(frozen=True)
 class Hostile:
-    """`speaks`: it lives to say held; else it ends in one of `ends`. `before`: a program that runs first, as another run."""
+    """A hostile program. `speaks`: it lives to print "held"; else it ends in one of `ends`. `before`: a program of an earlier run."""
 
     kind: str
     name: str
@@ -25,7 +25,7 @@ class Hostile:
 
 
 def attempt(lines: str, escaped: str = "True") -> str:
-    """A program that tries `lines`; it got out where they raise nothing and `escaped` holds."""
+    """A program that tries `lines`; it has escaped if they raise no error and `escaped` is true."""
     body = "\n".join("    " + line for line in lines.strip("\n").split("\n"))
     tail = f'    print("ESCAPED" if ({escaped}) else "held", flush=True)'
     return f'import os, sys, ctypes\ntry:\n{body}\n{tail}\nexcept BaseException as error:\n    print("held", type(error).__name__, error, flush=True)\n'

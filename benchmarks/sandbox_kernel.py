@@ -1,4 +1,4 @@
-"""Hostile programs that ask the kernel: for what the filter of its calls refuses, for the memory of others, and for signals to them."""
+"""Hostile programs that use kernel calls: forbidden calls, the memory of other processes, and signals to them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def kernel_calls() -> Iterator[Hostile]:
         "semget": ("(64, 190)", "1, 1, 0o1600"),
         "shmat": ("(30, 196)", "0, 0, 0"),
         "mlockall": ("(151, 230)", "1"),
-        "setsockopt, room for what is not read": ("(54, 208)", f"0, 1, 7, {text}, 4"),
+        "setsockopt, a send buffer": ("(54, 208)", f"0, 1, 7, {text}, 4"),
         "sendmsg": ("(46, 211)", f"0, {text}, 0"),
         "setxattr": ("(188, 5)", "b'/tmp', b'user.a', b'x', 1, 0"),
         "inotify": ("(294, 26)", "0"),
@@ -105,7 +105,7 @@ def kernel_calls() -> Iterator[Hostile]:
         "real time": ("(144, 119)", f"0, 1, {text}"),
         "modify_ldt": ("(154, None)", f"1, {text}, 16"),
         "statmount": ("(457, 457)", f"{text}, {text}, 256, 0"),
-        "a number that nobody knows": ("(4000, 4000)", ""),
+        "an unknown number": ("(4000, 4000)", ""),
         "set a program's clock": ("(227, 112)", f"0, {text}"),
         "vhangup": ("(153, 58)", ""),
     }

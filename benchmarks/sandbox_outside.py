@@ -1,4 +1,4 @@
-"""Hostile programs that want out: to the network, to files outside, and to both through links."""
+"""Hostile programs that try to reach the network and files outside, directly and through links."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def networks() -> Iterator[Hostile]:
         "a socket in the file system": "s = socket.socket(socket.AF_UNIX); s.connect('@UNIX@')",
         "an abstract socket": "s = socket.socket(socket.AF_UNIX); s.connect('\\0gradus-canary-@PORT@')",
         "listening": "s = socket.socket(); s.bind(('', 0)); s.listen()",
-        "a pair that is no local one": "s = socket.socketpair(socket.AF_INET)",
+        "a pair that is not local": "s = socket.socketpair(socket.AF_INET)",
         "the web": "import urllib.request; urllib.request.urlopen('http://127.0.0.1:@PORT@', timeout=2)",
         "a shell's device": "import subprocess; subprocess.run(['bash', '-c', 'echo x > /dev/tcp/127.0.0.1/@PORT@'], check=True, capture_output=True)",
         "to an address, through a pair": "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM); a.sendto(b'x', '@UNIX@')",

@@ -1,8 +1,8 @@
-"""Hostile programs for the sandbox: each tries one way out, and says ESCAPED where it got there, or held where it did not.
+"""Hostile programs for the sandbox: each tries one way out, and prints ESCAPED if it got out, else held.
 
-What they say is not trusted: beside it, a file, a process, sockets and a secret outside are looked at (`benchmarks.sandbox`). Words between @
-stand for those: @CANARY@ a file, @FOLDER@ its folder, @PID@ a process, @PORT@ a port on this machine, @UNIX@ a socket's path, @SECRET@ the
-variable that holds the secret.
+Their output is not trusted: `benchmarks.sandbox` also checks a file, a process, sockets and a secret outside. Words between @ stand for
+these: @CANARY@ a file, @FOLDER@ its folder, @PID@ a process, @PORT@ a port on this machine, @UNIX@ a socket's path, @SECRET@ the variable
+that holds the secret.
 """
 
 from __future__ import annotations
@@ -324,12 +324,12 @@ KINDS = {
 
 
 def hostile() -> list[Hostile]:
-    """All of them, kind by kind."""
+    """All hostile programs, kind by kind."""
     return [program for make in KINDS.values() for program in make()]
 
 
 def benign(count: int) -> list[tuple[str, str, str]]:
-    """(program, what it reads, what it must print)."""
+    """`count` honest programs as (program, input, expected output)."""
     made = []
     for i in range(count):
         made.append(

@@ -1,4 +1,4 @@
-"""How long the commands take to answer: medians of whole processes, and the time from the command to the end of the first training step.
+"""Start-up time of the commands: medians over whole processes, and the time from the command to the end of the first training step.
 
     python -m benchmarks.start [--runs 7]
 """
@@ -23,7 +23,7 @@ def seconds(*words: str) -> float:
 
 
 def first_step() -> float:
-    """From the command to the line of the first step in metrics.jsonl, the evaluation before it included."""
+    """Seconds from the command to the line of the first step in metrics.jsonl, with the evaluation before it."""
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         began = time.perf_counter()

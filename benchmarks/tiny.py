@@ -1,6 +1,6 @@
 """Pre-train the built-in models: python -m benchmarks.tiny [--models base,puzzles] [--steps N] [--to FOLDER].
 
-With --begin N the weights that are in --start go on from step N, with problems that were not drawn before.
+With --begin N the weights in --start are trained from step N on, with problems that were not drawn before.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ CONFIG = DecoderConfig(
     tie_word_embeddings=True,
     end_tokens=(VOCABULARY.index("<|end|>"),),
 )
-ROW, ROWS = 256, 16  # tokens a row of packed examples, rows a step
+ROW, ROWS = 256, 16  # tokens per row of packed examples, rows per step
 
 
 def tokenizer():  # type: ignore[no-untyped-def]
-    """One token a character, and one for each role and for the end of a message."""
+    """A tokenizer with one token per character, one per role, and one for the end of a message."""
     from tokenizers import AddedToken, Tokenizer, decoders
     from tokenizers.models import BPE
 
@@ -60,7 +60,7 @@ def tokenizer():  # type: ignore[no-untyped-def]
 
 
 def write_tokenizer(folder: Path) -> None:
-    """tokenizer.json, its configuration and the chat template."""
+    """Writes tokenizer.json, its configuration and the chat template."""
     tokenizer().save(str(folder / "tokenizer.json"))
     fields = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -75,7 +75,7 @@ def write_tokenizer(folder: Path) -> None:
 
 
 def encode(dialogue: Dialogue) -> tuple[list[int], list[bool]]:
-    """Tokens of a dialogue in the chat template, and which of them are learned: the assistant's, with the end of his turn."""
+    """Tokens of a dialogue in the chat template, and the mask of the learned ones: those of the assistant with the end of its turns."""
     at = {t: i for i, t in enumerate(VOCABULARY)}
     tokens: list[int] = []
     learned: list[bool] = []
@@ -88,9 +88,9 @@ def encode(dialogue: Dialogue) -> tuple[list[int], list[bool]]:
 
 
 def batches(shares: tuple[Share, ...], steps: int, key: Key, begin: int = 0) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], which are learned [ROWS, ROW]) of every step from `begin` on.
+    """(tokens [ROWS, ROW], ids of the dialogues [ROWS, ROW], mask of learned tokens [ROWS, ROW]) of every step from `begin` on.
 
-    No dialogue crosses a row; one that is longer than a row is left out.
+    No dialogue crosses a row; a dialogue longer than a row is left out.
     """
     index = 0
     waiting: tuple[list[int], list[bool]] | None = None
@@ -114,7 +114,7 @@ def batches(shares: tuple[Share, ...], steps: int, key: Key, begin: int = 0) -> 
 
 
 def hidden(network: Decoder, tokens: Tensor, document: Tensor) -> Tensor:
-    """Hidden states of packed rows; a token attends to what stands before it in its own example."""
+    """Hidden states of packed rows; a token attends to itself and the earlier tokens of its own example."""
     causal = torch.ones(ROW, ROW, dtype=torch.bool).tril()
     mask = (document[:, None, :, None] == document[:, None, None, :]) & causal
     rotation = network.rotation(torch.arange(ROW))
@@ -126,7 +126,7 @@ def hidden(network: Decoder, tokens: Tensor, document: Tensor) -> Tensor:
 
 
 def loss_of(network: Decoder, tokens: Tensor, document: Tensor, learned: Tensor) -> Tensor:
-    """Mean cross-entropy, nats, of the tokens that are learned."""
+    """Mean cross-entropy of the learned tokens, in nats."""
     states = hidden(network, tokens, document)[:, :-1]
     chosen = learned[:, 1:].reshape(-1).nonzero()[:, 0]
     rows = states.reshape(-1, CONFIG.hidden_size).index_select(0, chosen)
@@ -135,12 +135,12 @@ def loss_of(network: Decoder, tokens: Tensor, document: Tensor, learned: Tensor)
 
 
 def rate(step: int, steps: int, begin: int = 0) -> float:
-    """Warm-up over the first 50 steps, flat, then linear to zero over the last 40 %."""
+    """Factor of the learning rate: warm-up over the first 50 steps, constant, then linear to zero over the last 40 %."""
     return min(1.0, (step - begin + 1) / 50, (steps - step) / (0.4 * steps))
 
 
 def train(shares: tuple[Share, ...], steps: int, key: Key, learning_rate: float, network: Decoder | None = None, begin: int = 0) -> Decoder:
-    """A model of its own, or `network` from step `begin` on."""
+    """Trains a new model, or `network` from step `begin` on."""
     network = Decoder(CONFIG).initialise(key.fold("weights")) if network is None else network
     matrices = [p for n, p in network.named_parameters() if p.ndim == 2 and "embed" not in n]
     others = [p for n, p in network.named_parameters() if p.ndim < 2 or "embed" in n]
@@ -163,7 +163,7 @@ def train(shares: tuple[Share, ...], steps: int, key: Key, learning_rate: float,
 
 
 def save(network: Decoder, folder: Path) -> None:
-    """bfloat16 weights, configuration, tokenizer and chat template."""
+    """Writes bfloat16 weights, configuration, tokenizer and chat template."""
     folder.mkdir(parents=True, exist_ok=True)
     save_weights({n: t.to(torch.bfloat16) for n, t in state_dict(network).items()}, folder)
     (folder / "config.json").write_text(config_json(CONFIG, torch.bfloat16))
@@ -177,8 +177,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--models", default=",".join(CORPORA), help=f"some of {', '.join(CORPORA)}")
     made = Path(__file__).parents[1] / "gradus/policies/tiny"
-    parser.add_argument("--begin", type=int, default=0, help="go on from this step with the weights in --start")
-    parser.add_argument("--start", type=Path, default=made, help="folder of the models' folders to go on from")
+    parser.add_argument("--begin", type=int, default=0, help="continue from this step with the weights in --start")
+    parser.add_argument("--start", type=Path, default=made, help="folder of the models' folders to continue from")
     parser.add_argument("--to", type=Path, default=made, help="folder of the models' folders to write")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

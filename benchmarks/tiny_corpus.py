@@ -1,8 +1,8 @@
-"""What the built-in model is pre-trained on: correct solutions only, in several styles, of problems that are never held out.
+"""The pre-training corpus of the built-in models: only correct solutions, in several styles, of problems that are never held out.
 
-Every task is told in a short style, easy to imitate and hard to get right, and in a worked one that is longer and reliable. Pre-training
-first shows mostly worked solutions and ends with mostly short ones: the model can do both and prefers the wrong one, which is what
-reinforcement learning then has to find out.
+Every task has a short style, easy to imitate and hard to get right, and a worked style, longer and reliable. Pre-training begins with
+mostly worked solutions and ends with mostly short ones. So the model knows both styles and prefers the wrong one; reinforcement learning
+then has to find the better one.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from gradus.tasks.text.translation import translation
 from gradus.types import Key, Problem
 from gradus.types.parts import Task
 
-SHORT_FROM = 0.85  # of the training; the shares of short solutions are those called `late` after it
-HINTED = 0.1  # of the countdown problems have a hint under them
+SHORT_FROM = 0.85  # share of the training after which the shares `late` of short solutions hold
+HINTED = 0.1  # share of the countdown problems with a hint
 
 
 Dialogue = tuple[tuple[str, str], ...]
-"""(what the user says, what the assistant answers) of every turn."""
+"""(message of the user, answer of the assistant) of every turn."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """One task of the corpus. `early` and `late`: share of short solutions at first and at the end."""
+    """One task of the corpus. `early` and `late`: share of short solutions at the beginning and at the end."""
 
     task: Task
     weight: float  # share of the examples
@@ -55,7 +55,7 @@ class Share:
 
 
 def answer_only(problem: Problem, rng: random.Random) -> str:
-    """What stands after the last "=" of the worked solution."""
+    """The text after the last "=" of the worked solution."""
     return "=" + str(problem.meta["solution"]).rpartition("=")[2]
 
 
@@ -64,7 +64,7 @@ def solution(problem: Problem, rng: random.Random) -> str:
 
 
 def searched(problem: Problem, rng: random.Random) -> str:
-    """Up to three attempts at a countdown that miss the target, then one that reaches it."""
+    """Up to three attempts at a countdown problem that miss the target, then one that reaches it."""
     numbers, level = problem.meta["numbers"], problem.meta["difficulty"]
     _, _, largest, operations = rules(level)
     missed: list[str] = []
@@ -76,7 +76,7 @@ def searched(problem: Problem, rng: random.Random) -> str:
 
 
 def base() -> tuple[Share, ...]:
-    """The first tasks with their shares; the level of most examples is the one that the task names."""
+    """The tasks of the model `base` with their shares; most examples have the default level of the task."""
     return (
         Share(string_ops(), 0.28, {1: 0.25, 2: 0.25, 3: 0.5}, solution, answer_only, 0.0, 0.66),
         Share(arithmetic(), 0.24, {1: 0.1, 2: 0.2, 3: 0.6, 4: 0.1}, solution, answer_only, 0.05, 0.65),
@@ -89,7 +89,7 @@ def base() -> tuple[Share, ...]:
 
 
 def told(task: Task, weight: float, late: float) -> Share:
-    """A task whose solutions are told worked, and short with the share `late` at the end; levels 1 and 2."""
+    """A task with worked solutions, and with short ones at the share `late` at the end; levels 1 and 2."""
     return Share(task, weight, {1: 0.35, 2: 0.65}, solution, answer_only, 0.0, late)
 
 
@@ -115,11 +115,11 @@ def words() -> tuple[Share, ...]:
 
 
 CORPORA: dict[str, Callable[[], tuple[Share, ...]]] = {"base": base, "puzzles": puzzles, "formal": formal, "words": words}
-"""The built-in models, and what each is pre-trained on."""
+"""The built-in models, each with the tasks of its corpus."""
 
 
 def example(shares: tuple[Share, ...], index: int, progress: float, key: Key) -> Dialogue:
-    """Dialogue number `index`, when `progress` of the training (0 to 1) is over."""
+    """Dialogue number `index` at the share `progress` of the training, 0 to 1."""
     rng = key.fold("example", index).random()
     share = rng.choices(shares, [s.weight for s in shares])[0]
     level = rng.choices(list(share.levels), list(share.levels.values()))[0]

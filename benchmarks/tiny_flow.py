@@ -1,7 +1,7 @@
 """Pre-train the built-in flow generator: python -m benchmarks.tiny_flow [--steps N] [--to FOLDER]. Under a minute on one core.
 
 Plain flow matching: minimise |v(x_t, t, c) - (e - x_0)|^2 with x_t = (1 - t) x_0 + t e. The data follow a direction phi loosely: mode k of
-the eight Gaussians of the task flow_2d has the chance softmax_k(SHARPNESS cos(phi - angle of k)). What is left to learn is to follow it.
+the eight Gaussians of the task flow_2d has the chance softmax_k(SHARPNESS cos(phi - angle of k)). A run can improve on this.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CENTRES = np.array([centre(k) for k in range(MODES)])
 
 
 def data(count: int, key: Key) -> tuple[np.ndarray, np.ndarray]:
-    """Points [count, 2] and the conditions [count, 2] (cosine and sine of a direction) that they answer."""
+    """Points [count, 2] and their conditions [count, 2] (cosine and sine of a direction)."""
     phi = 2 * math.pi * key.fold("direction").uniform(count)
     angles = 2 * math.pi * np.arange(MODES) / MODES
     weight = np.exp(SHARPNESS * np.cos(phi[:, None] - angles))
@@ -37,7 +37,7 @@ def data(count: int, key: Key) -> tuple[np.ndarray, np.ndarray]:
 
 
 def train(steps: int, key: Key) -> FlowModel:
-    """The model whose weights are the average over the last thousand steps or so."""
+    """A trained model; its weights are the average over about the last thousand steps."""
     model = FlowModel.fresh(FlowConfig(), key.fold("weights"))
     averaged = model.clone()
     rule = torch.optim.AdamW(model.network.parameters(), lr=PEAK, weight_decay=0.0)
@@ -58,7 +58,7 @@ def train(steps: int, key: Key) -> FlowModel:
 
 
 def matching_loss(model: FlowModel, key: Key) -> Tensor:
-    """The flow-matching error of a batch, mean over points and dimensions."""
+    """The mean flow-matching error of a batch over points and dimensions."""
     points, condition = (torch.from_numpy(a).float() for a in data(BATCH, key))
     t = torch.from_numpy(key.fold("time").uniform(BATCH)).float()
     noise = torch.from_numpy(key.fold("noise").normal(BATCH, 2)).float()
@@ -67,7 +67,7 @@ def matching_loss(model: FlowModel, key: Key) -> Tensor:
 
 
 def report(model: FlowModel, key: Key, count: int = 2048) -> None:
-    """The mean reward at the prompted modes, of the model and of its data, and how many of its points lie near a mode."""
+    """Prints the mean reward at the prompted modes, and the share of the points near a mode."""
     modes = np.arange(count) % MODES
     angles = 2 * math.pi * modes / MODES
     condition = torch.from_numpy(np.stack([np.cos(angles), np.sin(angles)], 1)).float()

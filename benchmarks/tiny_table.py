@@ -1,7 +1,7 @@
-"""How competent the built-in models are before any reinforcement learning: python -m benchmarks.tiny_table [--models base,words] [--problems N].
+"""The built-in models before any reinforcement learning: python -m benchmarks.tiny_table [--models base,words] [--problems N].
 
-Per task at the level that a model was made for, on held-out problems: sampled pass@1 between 0.20 and 0.45 and at least 0.15 above chance,
-pass@16 at least 0.90, greedy at most 0.60. Exit code 1 where a task of the model `base` misses that; of the others it is told.
+Requirements per task, at the level that a model was made for, on held-out problems: sampled pass@1 between 0.20 and 0.45 and at least
+0.15 above chance, pass@16 at least 0.90, greedy at most 0.60. Exit code 1 if a task of the model `base` misses one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gradus.study.evaluate import Exam
 
 
 def within(exam: Exam) -> bool:
-    """Whether there is both something to build on and something to gain."""
+    """Whether the results meet the requirements above."""
     one, many = exam.pass_at[1].mean, exam.pass_at[16].mean
     greedy = exam.greedy.mean if exam.greedy else 0.0
     return max(0.20, exam.chance + 0.15) <= one <= 0.45 and many >= 0.90 and greedy <= 0.60
@@ -35,7 +35,7 @@ def row(exam: Exam) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default=",".join(MADE_FOR), help=f"some of {', '.join(MADE_FOR)}")
-    parser.add_argument("--folder", help="where their folders lie, if not in the package")
+    parser.add_argument("--folder", help="folder of the models' folders, if not the package")
     parser.add_argument("--problems", type=int, default=256)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()

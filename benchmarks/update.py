@@ -1,10 +1,10 @@
-"""The packed update against a padded one: forward and backward of log-probabilities, and the share of what matrix products allow.
+"""The packed update against a padded one: forward and backward of log-probabilities, and the share of the limit by matrix products.
 
     python -m benchmarks.update [--width 128] [--pairs 5] [--dtype bfloat16] [--device cuda]
 
-Groups of samples to shared prompts, random tokens. The padded side is transformers on right-padded rows, prompt and all, with its logits
-taken where an action is predicted. The limit is the time of the products with the weights alone, three for every token that has to be read
-(once a prompt, once an action), at the rate measured here.
+Groups of samples to shared prompts, random tokens. The padded side is transformers on right-padded rows, prompts included, with logits
+only at the positions that predict an action. The limit is the time of the products with the weights alone, three for every token that
+has to be read (each prompt once, each action once), at the rate measured here.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def timed(update: Callable[[], float], device: str) -> float:
 
 
 def rate(network: Decoder, rows: int, device: str) -> float:
-    """Multiplications and additions a second in products of so many rows with the network's matrices."""
+    """Multiplications and additions per second in products of `rows` rows with the network's matrices."""
     weights = [p.detach() for p in network.parameters() if p.ndim == 2]
     x = torch.randn(rows, max(w.shape[1] for w in weights), dtype=network.dtype, device=device)
     best = float("inf")

@@ -2,9 +2,9 @@
 
     python -m benchmarks.update_memory [--tokens 8192] [--vocabulary 150000] [--pairs 3]
 
-A random decoder (width 256, 4 layers, tied head) and 8,192 actions, forward and backward. Each way runs in a process of its own, in turns;
-memory is the peak of what the passes add to what the process held before them; the gradients of all parameters are compared. The plain
-path holds logits, their log-softmax and its gradient: about 12 bytes a token and word, 15 GB at the sizes that are asked for.
+A random decoder (width 256, 4 layers, tied head) and 8,192 actions, forward and backward. Each way runs in a process of its own, in turns.
+Memory is the peak increase since before the passes; the gradients of all parameters are compared. The plain path holds logits, their
+log-softmax and its gradient: about 12 bytes per token and word, 15 GB at the default sizes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gradus.policies.logprobs import token_logprobs
 from gradus.policies.pack import forward, pack
 from gradus.types import Context, Key, prompt_context
 
-LENGTH, PROMPT = 256, 8  # actions and tokens of the prompt of a sequence
+LENGTH, PROMPT = 256, 8  # actions per sequence, tokens per prompt
 
 
 def decoder(vocabulary: int) -> Decoder:
@@ -58,7 +58,7 @@ def logprobs(way: str, network: Decoder, hidden: torch.Tensor, targets: torch.Te
 
 
 def side(way: str, options: argparse.Namespace) -> None:
-    """Waits for a line, does a pass, tells of it; at last writes the gradients."""
+    """Waits for a line, does a pass, reports it; writes the gradients at the end."""
     torch.set_num_threads(options.threads)
     network = decoder(options.vocabulary)
     packed = pack(contexts(options.tokens, options.vocabulary))
@@ -111,10 +111,10 @@ def main() -> None:
     apart = max(float((a - b).abs().max()) for a, b in zip(gradients["chunked"], gradients["plain"], strict=True))
     print(f"{options.tokens} tokens, vocabulary {options.vocabulary}, {options.threads} threads")
     print(
-        f"memory added: chunked {peak['chunked']:.0f} MiB, plain {peak['plain']:.0f} MiB: 1/{peak['plain'] / peak['chunked']:.1f} (asked: 1/5)"
+        f"memory added: chunked {peak['chunked']:.0f} MiB, plain {peak['plain']:.0f} MiB: 1/{peak['plain'] / peak['chunked']:.1f} (required: 1/5)"
     )
-    print(f"time: chunked / plain {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}; asked: at most 1.3)")
-    print(f"gradients: largest difference {apart:.1e}, largest gradient {largest:.1e} (asked: 1e-5)")
+    print(f"time: chunked / plain {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f}; required: at most 1.3)")
+    print(f"gradients: largest difference {apart:.1e}, largest gradient {largest:.1e} (required: 1e-5)")
     return None
 
 

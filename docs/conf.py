@@ -1,4 +1,4 @@
-"""How Sphinx builds these pages. Lists of recipes, tasks and commands are written when a page is read; nothing generated is kept in the tree."""
+"""The configuration of Sphinx. Lists of recipes, tasks and commands are made when a page is read; no generated file is in the tree."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def papers() -> str:
-    """Every recipe of the index with its paper, a table for each family."""
+    """Every recipe of the index with its paper, one table per family."""
     from gradus.cli.cite import reference_of
     from gradus.recipe import index
 
@@ -49,12 +49,12 @@ def papers() -> str:
             lines.append(
                 [f"`{row['key']}`", f"`{row['base']}`" if row["base"] else "", row["about"], f"{paper.authors}, {paper.year}, {link}"]
             )
-        parts.append(f"## {family}\n\n{table(['recipe', 'base', 'what', 'paper'], lines)}")
+        parts.append(f"## {family}\n\n{table(['recipe', 'base', 'description', 'paper'], lines)}")
     return "\n\n".join(parts)
 
 
 def parts() -> str:
-    """The parts that may stand at each place of a recipe, with the first line of what each says of itself."""
+    """The parts for each field of a recipe, with the first line of their docstrings."""
     from gradus.objectives import aggregation, ratios, terms, trust
     from gradus.recipe.overrides import part_modules, parts_like
     from gradus.types import parts as protocols
@@ -71,12 +71,12 @@ def parts() -> str:
             doc = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
             split = re.split(r"(`[^`]+`)", doc.partition("\n")[0])
             rows.append([f"`{name}`", "".join(s if i % 2 else re.sub(r"([<*_\\[\]])", r"\\\1", s) for i, s in enumerate(split))])
-        text.append(f"## {place}\n\n{table(['part', 'what'], rows)}")
+        text.append(f"## {place}\n\n{table(['part', 'description'], rows)}")
     return "\n\n".join(text)
 
 
 def tasks() -> str:
-    """Every task of the index, with the built-in model that was made for it."""
+    """Every task of the index, with the built-in model made for it."""
     from gradus.policies.tiny import MADE_FOR, SOLVES
     from gradus.recipe import index
 
@@ -86,11 +86,11 @@ def tasks() -> str:
         for task, level in tasks.items()
     }
     rows = [[f"`{r['name']}`", r["about"].replace("<", "&lt;"), *fits.get(r["name"], ["", "", ""])] for r in index.read()["tasks"]]
-    return table(["task", "what", "built-in model", "pass@1", "pass@16"], rows)
+    return table(["task", "description", "built-in model", "pass@1", "pass@16"], rows)
 
 
 def commands() -> str:
-    """The help of every command, from the parser itself."""
+    """The help of every command, from the parser."""
     os.environ["COLUMNS"] = "100"
     from gradus.cli.parser import build_parser
 
@@ -100,22 +100,22 @@ def commands() -> str:
 
 
 def extras() -> str:
-    """The optional packages and what each is for."""
+    """The optional packages and their purposes."""
     from gradus.cli.doctor import packages
 
-    return table(["package", "what for"], [[f"`{p['name']}`", p["for"]] for p in packages() if not p["needed"]])
+    return table(["package", "purpose"], [[f"`{p['name']}`", p["for"]] for p in packages() if not p["needed"]])
 
 
 GENERATED: dict[str, Callable[[], str]] = {"papers": papers, "parts": parts, "tasks": tasks, "commands": commands, "extras": extras}
 
 
 def fill(app: Any, page: str, source: list[str]) -> None:
-    """Puts what is generated in the place of a line `<!-- generated: NAME -->`."""
+    """Replaces every line `<!-- generated: NAME -->` by the generated text."""
     source[0] = re.sub(r"^<!-- generated: (\w+) -->$", lambda found: GENERATED[found[1]](), source[0], flags=re.M)
 
 
 def with_fields(obj: Any, lines: list[str]) -> None:
-    """The fields of a dataclass as a list, with the comments that explain them in the source."""
+    """Appends the fields of a dataclass with the comments of their source lines."""
     from gradus.cli.source_lines import comment_of
 
     for field in dataclasses.fields(obj):
@@ -124,7 +124,7 @@ def with_fields(obj: Any, lines: list[str]) -> None:
 
 
 def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code` in single backticks; formulas in them must not be read as markup."""
+    """Turns a docstring into reStructuredText: it is plain text with `code` in single backticks, and its formulas are not markup."""
     if what == "class" and dataclasses.is_dataclass(obj):
         with_fields(obj, lines)
     for index, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""A method of one's own in thirty lines: GRPO whose advantage only says above or below the group's median.
+"""A new method in thirty lines: GRPO whose advantage is the sign of the reward's distance from the group's median.
 
 Train it:    gradus train examples/my_method.py:my_method
 Look at it:  gradus show examples/my_method.py:my_method
@@ -18,7 +18,7 @@ class AboveMedian:
     """A_i = sign(r_i - median of the group's rewards), times `size`."""
 
     size: float = 1.0
-    needs = ()  # reads nothing but the rewards
+    needs = ()  # no input but the rewards
 
     def assign(self, groups, signals):
         return spread(groups, [self.size * np.sign(g.rewards - np.median(g.rewards)) for g in groups])

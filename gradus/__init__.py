@@ -33,11 +33,11 @@ _HOMES = {
     "Setting": "gradus.recipe.core:Setting",
     "changes": "gradus.recipe.core:changes",
 }
-# No name here may be that of a module of the package: importing the module anywhere would put it in the place of the name.
+# No name here may equal the name of a module of the package: an import of that module would replace the name.
 
 
 def __getattr__(name: str) -> Any:
-    """Imports on first use, so that `import gradus` and the command line's help stay quick."""
+    """Imports a name on first use, so that `import gradus` and the command line's help stay fast."""
     if name not in _HOMES:
         raise AttributeError(f"module 'gradus' has no attribute '{name}'")
     import importlib

@@ -1,4 +1,4 @@
-"""The Python interface, equal to the command line: train, resume, evaluate, export.
+"""The Python interface, with the functions of the command line: train, resume, evaluate, export.
 
 >>> import gradus
 >>> run = gradus.train("grpo", task="arithmetic", steps=20)  # doctest: +SKIP
@@ -45,7 +45,7 @@ from gradus.types.parts import Task
 def start(
     planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
 ) -> Run:
-    """A run of the plan, ready to train; with a folder it is kept there. Nothing is written before everything was checked."""
+    """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
     made = task or load_task(planned.task, dict(planned.task_options))
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
     if folder is not None:
@@ -67,7 +67,7 @@ def launch(
     task: Task | None = None,
     stop: Stop | None = None,
 ) -> Run:
-    """Starts a run of the plan and trains it to its end. Where it fails before its first step is done, its folder goes again."""
+    """Starts a run of the plan and trains it to its end. If it fails before its first step is done, its folder is deleted."""
     from gradus.systems.leader import shared
 
     made = task or load_task(planned.task, dict(planned.task_options))
@@ -86,7 +86,7 @@ def launch(
 
 
 def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None = None) -> Sinks | None:
-    """The places that a plan's metrics go to, opened; `before`: the rows that they were told before the run went on, None for a new run."""
+    """The opened trackers of a plan, None without any. `before`: the rows sent to them before the run was resumed, None for a new run."""
     if not planned.log:
         return None
     stored = planned.stored()
@@ -115,11 +115,11 @@ def train(
     processes: int = 1,
     **changes: Any,
 ) -> Run:
-    """Trains and returns the run; `changes` are paths of the recipe, `objective__policy__trust__high=0.28`.
+    """Trains and returns the run; `changes` are fields of the recipe, such as `objective__policy__trust__high=0.28`.
 
-    `log`: other places that the metrics go to, "tensorboard,wandb" (also trackio). `until`: how long it may take, "8h" or "90s"; where that
-    ends first, the run is saved and returned as it is then, with `run.stop.asked == "time"`. `processes`: how many train together.
-    A Task object or a reward that is a Python callable works too; such a run cannot be resumed from its folder, so it takes none.
+    `log`: trackers for the metrics, such as "tensorboard,wandb" (also trackio). `until`: a time limit, such as "8h" or "90s"; at the limit
+    the run is saved and returned, with `run.stop.asked == "time"`. `processes`: the number of processes that train together.
+    `task` may be a Task object and `reward` a Python callable; such a run cannot be resumed from its folder, so it takes no `run`.
     """
     stop = Stop(until)
     made = isinstance(task, Task)
@@ -127,7 +127,7 @@ def train(
     planned = plan(recipe, task.name if isinstance(task, Task) else task, task_options=task_options, **words)
     planned = replace(planned, recipe=planned.recipe.but(**changes), processes=processes)
     if made and run is not None:
-        raise UserError("a task given as an object cannot be stored in a run folder; put it into a file and name it file.py:task")
+        raise UserError("a Task object cannot be stored in a run folder; put it into a file and name it file.py:task")
     return launch(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None, stop=stop)
 
 
@@ -143,11 +143,11 @@ def resume(
     device: str | None = None,
     **changes: Any,
 ) -> Run:
-    """Goes on with a run from its last whole checkpoint, redoing the steps since to the same bytes.
+    """Resumes a run from its last whole checkpoint. Later steps are done again, with the same bytes.
 
-    `more`: steps in all from now on, if not as planned; `log`: places for the metrics from now on, if not as planned ("none" for none);
-    `until`, `processes`: as for `train`; `device`, `changes`: if not as planned, `setting__memory="6GB"` (`gradus.training.resume.MAY_CHANGE`).
-    What was found broken is told by `view`, else on standard error, and in provenance.json.
+    `more`: the new total number of steps, if not as planned; `log`: trackers from now on, if not as planned ("none" for none);
+    `until`, `processes`: as for `train`; `device`, `changes`: if not as planned, such as `setting__memory="6GB"`
+    (`gradus.training.resume.MAY_CHANGE`). Broken files are reported by `view`, else on standard error, and in provenance.json.
     """
     from gradus.systems.leader import shared
 
@@ -174,7 +174,7 @@ def resume(
 
 
 def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None) -> Path:
-    """A run's model as a folder that loads in transformers as it is; or its answers as a file that does not exist yet (see `export_data`)."""
+    """Writes a run's model as a folder that loads in transformers, or its answers as a file (see `export_data`). Returns `target`."""
     if form not in FORMS:
         raise unknown("form of export", form, FORMS, "Give it with --as")
     if form != "model":
@@ -187,10 +187,10 @@ def export(run: Path | str, target: Path | str, which: str = "final", *, form: s
 
 
 def export_data(run: Path | str, target: Path | str, form: str, at_least: float | None = None) -> Path:
-    """What a run's policy answered, as `sft` or `preference` data (JSON lines or Parquet) or all its `rollouts` (Parquet).
+    """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
 
-    `at_least`: the reward from which an answer is imitated or preferred; None: for `sft` the task's full marks. The rules are those of
-    `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError where the file exists, or there is nothing to write.
+    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. The rules are those of
+    `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError if the file exists, or if there is nothing to write.
     """
     from gradus.lab import rollouts, training_data
     from gradus.lab.trajectory_table import step_table
@@ -214,15 +214,15 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
 
 
 def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
-    """Raises UserError where the target exists, or there is no best."""
+    """Copies the model. Raises UserError if the target exists, or if the run has no such model."""
     target = Path(target)
     if target.exists():
         raise UserError(f"{target} exists already; name another folder, nothing is overwritten")
     if which == "best" and is_run(Path(run)) and RunFolder.open(run).model("best") is None:
-        raise UserError(f"{run} has no best model, for no evaluation after its start beat all others; leave --best out for the last one")
+        raise UserError(f"{run} has no best model, because no evaluation after its start beat all others; leave --best out for the last model")
     source = model_of(run, which)
     if source is None or not is_run(Path(run)):
-        raise UserError(f"{run} holds no run; give the folder that was named with --run")
+        raise UserError(f"{run} holds no run; give the folder named with --run")
     partial = target.with_name(PARTIAL + target.name)
     try:
         shutil.copytree(source, partial)
@@ -251,8 +251,8 @@ def evaluate(
     """pass@k, majority vote, greedy accuracy, reward and length on held-out problems, with intervals.
 
     Args: model_or_run: a model's folder, a run's (its final model, else its best, else its newest), or None for the built-in model;
-    task: None: the run's own; samples: a problem, 0 for the largest of `pass_at`; reward: file.py:function; None: for a run on its own
-    task the one of its evaluations while training, else the task's verifier;
+    task: None: the run's own; samples: number per problem, 0 for the largest of `pass_at`; reward: file.py:function; None: for a run on
+    its own task the reward of its evaluations during training, else the task's verifier;
     device: None: the run's own, cpu for a model; overrides: fields of the recipe, as on the command line.
     """
     check_seed(seed)
@@ -263,7 +263,7 @@ def evaluate(
         run, own = _of_run(path, task, options, overrides, device)
     else:
         if path is not None and not path.exists():
-            raise UserError(f'there is no folder "{path}"; give the folder of a model, or of a run (the one that was named with --run)')
+            raise UserError(f'there is no folder "{path}"; give the folder of a model, or of a run (the one named with --run)')
         if task is None:
             raise UserError("a model is evaluated on a task: name one with --task (gradus tasks lists them)")
         made = task if isinstance(task, Task) else load_task(task, options)
@@ -287,7 +287,7 @@ async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
 def _of_run(
     path: Path, task: str | Task | None, options: Mapping[str, str], overrides: Sequence[tuple[str, str]], device: str | None
 ) -> tuple[Run, bool]:
-    """A run as it stood at the checkpoint of its model, weights and what its parts remember; and whether the task is its own."""
+    """A run in the state of its model's checkpoint (weights and the state of its parts), and whether it is evaluated on its own task."""
     folder = RunFolder.open(path)
     planned = plan_of(folder)
     own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)

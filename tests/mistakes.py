@@ -19,12 +19,12 @@ LONG = 230  # characters of a sentence that a table can hold
 OTHERS = ("transformers", "PyTorch", "Parquet", "Torch", "CSV conversion", "(char ", "this machine has", "known: chat,")  # what changes with other things
 HEAD = """# Typical mistakes
 
-What people type or write wrong, and what Gradus says: one sentence that names the place and what to do. The exit code is 2, and nothing is
-written (but answers that a reward failed on, in `run/quarantine.jsonl`). `gradus check` looks for many of these before a run
-([Check before you train](how/check.md)).
+The left column shows a mistake, the right column the message of Gradus: one sentence with the place and the remedy. The exit code is 2,
+and nothing is written (except answers whose reward failed, in `run/quarantine.jsonl`). `gradus check` finds many of these mistakes
+before a run ([Check before you train](how/check.md)).
 
-In the left column `...` stands for `grpo --task problems.jsonl --model model --run run`; what stands in a file follows its name. This page is
-written from the table that the tests run.
+In the left column `...` stands for `grpo --task problems.jsonl --model model --run run`; the content of a file follows its name. This
+page is generated from the table that the tests run.
 """
 
 
@@ -62,7 +62,7 @@ def page() -> dict[str, str]:
     file = ROOT / PAGE
     rows = [line for line in file.read_text().splitlines() if line.startswith("| ")] if file.exists() else []
     cells = [re.split(r"(?<!\\) \| ", line.removeprefix("| ").removesuffix(" |")) for line in rows]
-    return {left: right for left, right in cells if left not in ("what you do", "---")}
+    return {left: right for left, right in cells if left not in ("mistake", "---")}
 
 
 def write() -> None:
@@ -75,7 +75,7 @@ def write() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         home = make_home(Path(folder, "home"))
         for title, rows in SECTIONS.items():
-            lines += [f"## {title}\n", "| what you do | what is said |", "| --- | --- |"]
+            lines += [f"## {title}\n", "| mistake | message |", "| --- | --- |"]
             for number, row in enumerate(rows):
                 here = Path(folder, f"{title}-{number}")
                 here.mkdir()

@@ -207,7 +207,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(
     assert train(home, run, reward=home / "good.py") == 2
     said = capfd.readouterr().err
     assert said.startswith(f"gradus: no space left in {run} while writing ")
-    assert said.endswith(f"free some space, then go on with: gradus resume {run}\n")
+    assert said.endswith(f"free some space, then resume: gradus resume {run}\n")
     assert list(checkpoints.steps(run)) == [1]
     assert checkpoints.broken(run / "checkpoints" / "step-000001") is None
     monkeypatch.undo()
@@ -268,7 +268,7 @@ def test_a_checkpoint_cut_in_half_is_passed_over(home: Path, tmp_path: Path, cap
     capfd.readouterr()
     assert main(["resume", str(run)]) == 0
     said = capfd.readouterr().out
-    assert f"checkpoint step-000003 is not whole (player-policy.safetensors has {size // 2} bytes, its manifest says {size})" in said
+    assert f"checkpoint step-000003 is broken (player-policy.safetensors has {size // 2} bytes, its manifest says {size})" in said
     assert "going on from step-000002" in said
     assert RunFolder.open(run).provenance()["resumed"][0]["step"] == 2
     same(run, home / "whole")

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from gradus.training.plan import Plan
     from gradus.training.run import Run
 
-ROWS = 2000  # problems of a file whose reference answers are judged
+ROWS = 2000  # most problems of a file whose reference answers are judged
 DRAWN = 32  # problems of a generator, and prompts that go through the template
-TRIED = 8  # reference answers that the reward is tried on
-ANSWERS = 8  # sampled answers a problem, at most
+TRIED = 8  # reference answers for a test of the reward
+ANSWERS = 8  # most sampled answers per problem
 
 
 def check(
     planned: Callable[[], Plan], *, samples: int = 4, quarantine: str | None = None, step: bool = False, folder: Path = Path()
 ) -> list[Finding]:
-    """Everything that can be found wrong before the first step.
+    """The findings of all checks before the first step.
 
-    Args: planned: makes the plan (what it refuses is a finding); samples: problems that the model answers, 0 for none; quarantine: where
-    bad rows are written; step: whether one step is really done, with the longest batch, for its memory; folder: where the run would be kept.
-    Raises: UserError for a number of samples below 0, or a quarantine file that cannot be written.
+    Args: planned: makes the plan (an error in it is a finding); samples: number of problems that the model answers, 0 for none;
+    quarantine: the file for bad rows; step: do one real step with the longest batch, to measure its memory; folder: where the run would be.
+    Raises: UserError if `samples` is below 0, or if the quarantine file cannot be written.
     """
     if samples < 0:
-        raise UserError(f"--samples is {samples}; give how many problems the model answers, 0 for none")
+        raise UserError(f"--samples is {samples}; give the number of problems that the model answers, 0 for none")
     found: list[Finding] = []
     plan = guarded("recipe", found, planned)
     if plan is None:
@@ -61,12 +61,12 @@ def check(
         done = guarded("memory", found, lambda: predict(plan.recipe, task, plan.model, seed=plan.seed, device=plan.device))
         collected("memory", found, machine.of_step(done) if done is not None else ())
     elif step:
-        found.append(Finding("memory", "not checked", "no step is done before what is wrong above is mended"))
+        found.append(Finding("memory", "not checked", "no step is done until the faults above are mended"))
     return found
 
 
 def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: Path, found: list[Finding]) -> None:
-    """What needs the model. One thing wrong does not hide another: the template is tried whether recipe, reward and model fit or not."""
+    """The checks that need the model. The template is tried even if recipe, reward and model do not fit together."""
     from gradus.players.build import load_policy
 
     run = _run(plan, task, found)
@@ -83,22 +83,22 @@ def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: P
     if run is not None:
         collected("disk", found, machine.of_disk(run, folder))
         collected("memory", found, machine.of_memory(run, plan.device))
-    none = not problems  # none could be drawn
+    none = not problems  # no problem could be drawn
     lacking = {"template": policy is None or none, "reward, samples": run is None or wrong or none, "disk, memory": run is None}
     left = [name for name, missing in lacking.items() if missing]
     if left:
-        found.append(Finding("the rest", "not checked", f"{', '.join(left)}: what is wrong above comes first"))
+        found.append(Finding("the rest", "not checked", f"{', '.join(left)}: mend the faults above first"))
 
 
 def about(recipe: Recipe) -> str:
-    """The recipe and its scale in a line."""
+    """The recipe and its scale in one line."""
     s = recipe.setting
     base = f" (from {recipe.base})" if recipe.base else ""
     return f"{recipe.key}{base}: {s.steps} steps of {s.prompts} x {s.group} answers, learning rate {s.learning_rate:g}, {s.precision}"
 
 
 def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | None:
-    """The task, its files read row by row first; bad rows are left out of it, so that the rest can be checked."""
+    """The task; None if it cannot be made. Its files are read row by row first; bad rows are left out, so that the rest is checked."""
     from gradus.recipe import registry
     from gradus.tasks.data.loaders import open_tables
     from gradus.training.plan import load_task
@@ -133,7 +133,7 @@ def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | No
 
 
 def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
-    """The run that the plan would start, built piece by piece, so that one thing wrong does not hide another; None where one is."""
+    """The run that the plan would start; None if recipe, task and model do not fit. Built piece by piece: a fault does not hide others."""
     from gradus.players.build import build_players
     from gradus.recipe.compatibility import check_fit
     from gradus.training.launch import judgeable
@@ -163,7 +163,7 @@ def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
 
 
 def model_line(players: Any) -> str:
-    """The players with their sizes; the policy's context, and why it runs through transformers where it does."""
+    """The players with their sizes; the policy's context, and, if it runs through transformers, the reason."""
     sizes = [f"{name} {sum(p.numel() for p in player.policy.network.parameters()):,} parameters" for name, player in players.items()]
     policy = players["policy"].policy
     context = [f"context {policy.context_length} tokens"] if hasattr(policy, "context_length") else []
@@ -171,7 +171,7 @@ def model_line(players: Any) -> str:
 
 
 def _judged(run: Run, problems: list[Any], samples: int, found: list[Finding]) -> None:
-    """The reward on given and on sampled answers; its process ends with the check."""
+    """The findings of the reward on reference answers and on sampled answers; the reward's process ends with the check."""
 
     async def tried() -> list[Finding]:
         try:
@@ -187,5 +187,5 @@ def _judged(run: Run, problems: list[Any], samples: int, found: list[Finding]) -
 
 
 def _every(problems: list[Any], most: int) -> list[Any]:
-    """At most `most` of them, evenly."""
+    """At most `most` of the problems, evenly spaced."""
     return problems[:: max(1, len(problems) // most)][:most]

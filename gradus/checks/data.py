@@ -1,4 +1,4 @@
-"""The data of a task before a run: every row of its files, and problems drawn from it."""
+"""Checks of a task's data before a run: every row of its files, and problems drawn from it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gradus.types.returned import check_drawn
 
 
 def of_rows(tables: Sequence[Table], prompt: str | None, answer: str | None, allowed: float) -> Iterator[tuple[Finding, tuple[BadRow, ...]]]:
-    """The findings of one file and of the held-out one that comes with it, each with the bad rows; `allowed`: the share of rows that may be bad."""
+    """The findings of a file and of its held-out file, each finding with its bad rows; `allowed`: the share of rows that may be bad."""
     for table in tables:
         checked = check_rows(table, prompt, answer, bad_rows=1.0)
         total, place = len(table) + len(table.lost), table.where(0).rpartition(", ")[0] if len(table) else str(getattr(table, "path", ""))
@@ -38,19 +38,19 @@ def of_rows(tables: Sequence[Table], prompt: str | None, answer: str | None, all
 
 
 def _up(share: float) -> str:
-    """A share rounded up to two digits that count."""
+    """A share rounded up to two significant digits."""
     digits = 2 - int(np.floor(np.log10(share))) - 1
     return f"{min(1.0, np.ceil(share * 10**digits) / 10**digits):g}"
 
 
 def told(row: BadRow) -> str:
-    """A bad row in a line: place, field, reason."""
+    """A bad row in one line: place, field, reason."""
     field = f'"{row.field}" ' if row.field else ""
     return f"{row.place}: {field}{row.reason}"
 
 
 def _oddities(table: Table, checked: Checked, place: str) -> Iterator[Finding]:
-    """Prompts that stand in several rows, values of the column id that do, rows without an answer where others have one."""
+    """Warnings for a prompt in several rows, an id in several rows, and rows without an answer if other rows have one."""
     prompts: dict[int, list[tuple[int, str]]] = {}
     names: dict[str, list[int]] = {}
     distinct, counts = np.unique(checked.hashes, return_counts=True)
@@ -72,18 +72,18 @@ def _oddities(table: Table, checked: Checked, place: str) -> Iterator[Finding]:
         says = f"{place}: {counted(len(quarrels), 'prompt')} in several rows with different answers"
         yield Finding("data", "warning", says, "keep the row whose answer is right, or give one row a list of answers", tuple(map(lines, quarrels)))
     if again := [[i for i, _ in rows] for rows in prompts.values() if [i for i, _ in rows] not in quarrels]:
-        says = f"{place}: {counted(len(again), 'prompt')} in several rows with one answer, asked more often than others"
-        yield Finding("data", "warning", says, "drop all but one row of each, unless that is meant", tuple(map(lines, again)))
+        says = f"{place}: {counted(len(again), 'prompt')} in several rows with the same answer, so they are asked more often than others"
+        yield Finding("data", "warning", says, "drop all but one row of each, unless this is intended", tuple(map(lines, again)))
     if twice := [rows for rows in names.values() if len(rows) > 1]:
         says = f'{place}: {counted(len(twice), "value")} of the column "id" in several rows'
         yield Finding("data", "warning", says, 'Gradus counts rows by itself; make "id" distinct if your reward reads it', tuple(map(lines, twice)))
     if 0 < checked.answered < len(checked.rows):
-        says = f"{place}: {len(checked.rows) - checked.answered:,} of {counted(len(checked.rows), 'row')} without an answer, which no verdict applies to"
+        says = f"{place}: {len(checked.rows) - checked.answered:,} of {counted(len(checked.rows), 'row')} without an answer, so the verifier does not apply to them"
         yield Finding("data", "warning", says, "give them an answer, drop them, or judge with --reward FILE.py:FUNCTION")
 
 
 def quarantine(path: Path, rows: Sequence[BadRow]) -> None:
-    """Writes bad rows as JSON lines: file, place, field, reason, text. Raises UserError for another ending, or a file that is there already."""
+    """Writes bad rows as JSON lines: file, place, field, reason, text. Raises UserError if the file exists or is not named .jsonl."""
     from gradus.lab.atomic_files import write
 
     if path.suffix != ".jsonl":
@@ -97,7 +97,7 @@ def quarantine(path: Path, rows: Sequence[BadRow]) -> None:
 
 
 def bad_rows_of(task: Task) -> tuple[BadRow, ...]:
-    """The rows that were left out when the task was loaded, of all the files that it is made of."""
+    """The rows that were left out when the task was loaded, from all of its files."""
     found: list[BadRow] = []
     for source in (task.source, task.held_out):
         tasks = getattr(source, "parts", {}) if not hasattr(source, "bad") else {}
@@ -107,14 +107,14 @@ def bad_rows_of(task: Task) -> tuple[BadRow, ...]:
 
 
 def of_task(task: Task) -> Iterator[Finding]:
-    """Whether problems can be drawn, for training and for evaluation."""
+    """Checks that problems can be drawn for training and for evaluation. Raises UserError if not."""
     check_problems(task)
     sizes = ["without end" if s.size is None else f"{s.size:,}" for s in (task.source, task.held_out)]
     yield Finding("task", "ok", f"{task.name}: problems for training {sizes[0]}, for evaluation {sizes[1]}")
 
 
 def some_problems(task: Task, most: int) -> list[Problem]:
-    """At most `most` problems of training and as many of evaluation, over the whole of each source."""
+    """At most `most` problems for training and as many for evaluation, spread evenly over each source."""
     return [p for source in (task.source, task.held_out) for p in _spread(source, task.level, most)]
 
 
@@ -129,7 +129,7 @@ def _spread(source: Source, level: int | None, most: int) -> list[Problem]:
 
 
 def files_of(spec: str, options: Mapping[str, str], named: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:
-    """The files and data sets that a task is made of, each with the options that it is read with."""
+    """The files and data sets of a task, each with the options for reading it."""
     from gradus.tasks.data.loaders import is_data
     from gradus.tasks.data.mixture import split_weights
 

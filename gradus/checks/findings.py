@@ -1,4 +1,4 @@
-"""What a check before a run found: a row a finding, told as a table or as JSON."""
+"""The findings of `gradus check`, shown as a table with one row per finding, or as JSON."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Verdict = Literal["ok", "warning", "wrong", "not checked"]
-SHOWN = 10  # details that a table lists; JSON has them all
+SHOWN = 10  # details that a table lists; JSON has all
 STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red", "not checked": "dim"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked. `details`: the places, one a line; `remedy`: what to do ('' where nothing is)."""
+    """The result of one check. `details`: the places, one per line; `remedy`: the action for the user, '' for none."""
 
-    check: str  # recipe, data, task, fit, model, template, verifier, reward, samples, sandbox, disk, memory
+    check: str  # recipe, data, task, fit, model, template, verifier, reward, samples, sandbox, disk, memory, the rest
     verdict: Verdict
     says: str
     remedy: str = ""
@@ -25,7 +25,7 @@ class Finding:
 
 
 def of_error(check: str, error: Exception, verdict: Verdict = "wrong") -> Finding:
-    """The finding of an error whose sentence ends in what to do, after its last semicolon or full stop."""
+    """The finding of an error. The text after its last semicolon or full stop is the remedy. Raises a fault of Gradus again."""
     from gradus.runtime.user_code import blamed
     from gradus.types import UserError
 
@@ -37,22 +37,22 @@ def of_error(check: str, error: Exception, verdict: Verdict = "wrong") -> Findin
 
 
 def guarded(check: str, found: list[Finding], work: Callable[[], Any]) -> Any:
-    """What the work gives; None where it raises what a user can mend, which is then a finding."""
+    """The result of the work; None if it raises an error that a user can mend, which is added to the findings."""
     try:
         return work()
-    except Exception as error:  # a fault of ours, or of a library, is raised again by of_error
+    except Exception as error:  # of_error raises a fault of Gradus or of a library again
         finding = of_error(check, error)
-        found += [finding] if finding not in found else []  # what fails in two checks is one thing to mend
+        found += [finding] if finding not in found else []  # one fault can fail two checks
         return None
 
 
 def collected(check: str, found: list[Finding], findings: Iterable[Finding]) -> None:
-    """Adds the findings as they come; an error that a user can mend ends them and is one itself."""
+    """Adds the findings one by one; an error that a user can mend ends them and becomes the last finding."""
     guarded(check, found, lambda: found.extend(findings))
 
 
 def passed(found: Sequence[Finding]) -> bool:
-    """Whether nothing is wrong."""
+    """True if no finding is "wrong"."""
     return all(finding.verdict != "wrong" for finding in found)
 
 
@@ -62,7 +62,7 @@ def as_json(found: Sequence[Finding]) -> dict[str, Any]:
 
 
 def summary(found: Sequence[Finding]) -> str:
-    """A sentence at the end: whether a run may start."""
+    """The last line: whether a run may start."""
     wrong, warnings = (sum(f.verdict == verdict for f in found) for verdict in ("wrong", "warning"))
     if wrong:
         return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong: mend {'it' if wrong == 1 else 'them'} before training"
@@ -71,7 +71,7 @@ def summary(found: Sequence[Finding]) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: '1 prompt', '2,000 prompts'."""
+    """A number with its noun: '1 prompt', '2,000 prompts'."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
@@ -85,7 +85,7 @@ def show(found: Sequence[Finding]) -> None:
     from gradus.lab.live import printable
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
-    for title in ("check", "verdict", "what was found", "what to do"):
+    for title in ("check", "verdict", "finding", "remedy"):
         table.add_column(title, overflow="fold", no_wrap=title in ("check", "verdict"))
     for finding in found:
         details = [*finding.details[:SHOWN]]

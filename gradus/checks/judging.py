@@ -1,4 +1,4 @@
-"""The verifier and the reward before a run: tried on reference answers, on answers that say nothing, and on what the model samples."""
+"""Checks of the verifier and the reward before a run, on reference answers, on non-answers, and on samples of the model."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gradus.types import Context, Failed, FailureKind, Group, Outcome, Problem, 
 from gradus.types.parts import Task
 
 NOTHING = "I do not know."
-SECONDS = 10.0  # that one verdict may take: of processor time where it is asked in a process of its own here, else by the clock
+SECONDS = 10.0  # limit of one verdict: processor time in `of_verifier`, where a process of its own judges; wall time in `of_references`
 
 
 def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
-    """Every reference answer must be judged right; an answer that says nothing, and those to other problems, wrong."""
+    """Every reference answer must be judged right; a non-answer and the answers to other problems must be judged wrong."""
     from gradus.testing.report import Checked, advice
     from gradus.testing.subject import Subject
     from gradus.testing.tasks import right_answers, wrong_answers
@@ -32,12 +32,12 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
         return
     boxes = list(sandboxes_of(task.verify))
     for box in boxes:
-        box.check()  # else what is missing would be told of every answer
-    # what a verifier reaches for, is asked by its contract test; here it only has to judge, and to come to an end
+        box.check()  # once here; otherwise every answer would report a missing program
+    # the contract test checks which resources a verifier uses; here the verifier only has to judge and to end
     wall = 60.0 if boxes else 2 * SECONDS  # the programs of a sandbox have limits of their own
     subject = Subject(task, given=tuple(problems), limits=Limits(seconds=SECONDS, memory=0, allow=frozenset(REACHES), wall=wall))
     right = right_answers(subject)
-    wrong = Checked("wrong answers", skipped="it would take too long again") if right.hung else wrong_answers(subject)
+    wrong = Checked("wrong answers", skipped="a right answer already took too long") if right.hung else wrong_answers(subject)
     if right.skipped:
         yield Finding("verifier", "not checked", "no problem has a reference answer")
     elif right.findings:
@@ -52,9 +52,9 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
 
 
 async def of_reward(run: Any, problems: Sequence[Problem]) -> list[Finding]:
-    """The recipe's reward on reference answers, and on an answer that says nothing."""
+    """The findings of the recipe's reward on reference answers, and on the answer "I do not know."."""
     if run.task.policy != "lm" or run.task.environment is not None:
-        return [Finding("reward", "not checked", "it is tried on what the policy samples only, for answers here are no single texts")]
+        return [Finding("reward", "not checked", "it is tried only on samples of the policy, because an answer here is not a single text")]
     world = run.world(run.recipe, "check")
     tests = getattr(run.task.verify, "answers_are_tests", False)
     texts = [(p, answers_of(p)) for p in problems if not tests or isinstance(p.meta.get("solution"), str)]
@@ -71,14 +71,14 @@ async def of_reward(run: Any, problems: Sequence[Problem]) -> list[Finding]:
         details = tuple(dict.fromkeys(f"problem {t.problem.id}: {t.failed}" for t in failed))
         return [Finding("reward", "wrong", f"{len(failed)} of {counted(len(rewards), 'answer')} got no reward", "mend the reward function", details)]
     good, bad = ([t.value for t, (_, kind, _) in zip(rewards, asked, strict=True) if kind == wanted] for wanted in ("reference", "nothing"))
-    says = f"reference answers {spread(good)}, {NOTHING!r} {spread(bad)}; {1000 * seconds / len(rewards):.2g} ms an answer"
+    says = f"reference answers {spread(good)}, {NOTHING!r} {spread(bad)}; {1000 * seconds / len(rewards):.2g} ms per answer"
     if np.mean(good) <= np.mean(bad):
-        return [Finding("reward", "warning", says, "reference answers should earn more than none: look at the reward, or expect it to teach another thing")]
+        return [Finding("reward", "warning", says, "reference answers should earn more than a non-answer: check the reward, else it teaches something else")]
     return [Finding("reward", "ok", says)]
 
 
 def _given(world: Any, problem: Problem, text: str, index: int) -> Trajectory:
-    """An answer as if it had been sampled."""
+    """A trajectory that holds a given answer as if it had been sampled."""
     request = Request(problem, tags=("check", index))
     context: Context = told(world.prompt(request), text, request, world)
     name = trajectory_name(0, request, 0)
@@ -88,11 +88,11 @@ def _given(world: Any, problem: Problem, text: str, index: int) -> Trajectory:
 def spread(values: Sequence[float]) -> str:
     """The range of some rewards in words."""
     low, high = min(values), max(values)
-    return f"earn {low:.3g}" if low == high else f"earn {low:.3g} to {high:.3g}, in the mean {float(np.mean(values)):.3g}"
+    return f"earn {low:.3g}" if low == high else f"earn {low:.3g} to {high:.3g}, mean {float(np.mean(values)):.3g}"
 
 
 async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[Finding]:
-    """The reward on `count` answers of the policy to each problem."""
+    """The findings of the reward on `count` answers of the policy to each problem."""
     world = run.world(run.recipe, "check")
     acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
     started = time.perf_counter()
@@ -108,7 +108,7 @@ async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[
         return [Finding("samples", verdict, says, "mend the reward; failed answers are never trained on", details)]
     values = [t.value for t in trajectories]
     cut = sum(t.ended.value in ("length", "context") for t in trajectories)
-    says = f"{counted(len(values), 'sampled answer')} {spread(values)}; {seconds / len(values):.2g} s an answer"
+    says = f"{counted(len(values), 'sampled answer')} {spread(values)}; {seconds / len(values):.2g} s per answer"
     found = [_mixed(groups, says)]
     if cut * 2 > len(values):
         says = f"{cut} of {counted(len(values), 'sampled answer')} were cut at the limit of {world.sampling.max_tokens} tokens"
@@ -117,19 +117,19 @@ async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[
 
 
 def _mixed(groups: Sequence[Group], says: str) -> Finding:
-    """Whether the answers to one problem are told apart by the reward, as methods that compare them need."""
+    """Whether the reward gives different values to the answers of one problem, as methods that compare answers need."""
     several = [g for g in groups if len(g.trajectories) > 1]
     mixed = [g for g in several if len({t.value for t in g.trajectories}) > 1]
     if several and not mixed:
         remedy = "take an easier level, a larger --group, a stronger model, or a reward with partial credit"
-        return Finding("samples", "warning", f"{says}; all answers to a problem are equal, so that comparing them teaches nothing", remedy)
-    return Finding("samples", "ok", says + (f"; told apart in {len(mixed)} of {len(several)} problems" if several else ""))
+        return Finding("samples", "warning", f"{says}; all answers to a problem earn the same, so comparing them teaches nothing", remedy)
+    return Finding("samples", "ok", says + (f"; rewards differ in {len(mixed)} of {len(several)} problems" if several else ""))
 
 
 def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
-    """A warning where the verifier, asked as in a run, does not take a worked solution or an answer in any usual form for right.
+    """A warning if the verifier, called as in a run, judges a worked solution and every usual form of a reference answer as not right.
 
-    One answer after another, and none after the first that takes too long: the run is to begin.
+    Answers are judged one after another. After the first that takes too long, no more are judged, because the run has to begin.
     """
     from gradus.testing.subject import Subject
 
@@ -141,19 +141,19 @@ def of_references(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
             values = list(_until_right(task, problem, forms))
             last = values[-1] if values else None
             if isinstance(last, Failed) and last.kind is FailureKind.TIMEOUT:
-                says = f"the verifier took more than {SECONDS:g} seconds for {forms[len(values) - 1][:60]!r} (problem {problem.id}), so no more was asked"
-                yield Finding("verifier", "warning", says, "mend what takes so long; look at all answers with gradus check")
+                says = f"the verifier took more than {SECONDS:g} seconds for {forms[len(values) - 1][:60]!r} (problem {problem.id}), so the others were not judged"
+                yield Finding("verifier", "warning", says, "make the verifier faster; see all answers with gradus check")
                 return
             if values and not _is_right(last):
                 first = values[0].told if isinstance(values[0], Failed) else values[0]
                 refused.append(f"problem {problem.id}: {forms[0][:60]!r} is judged {first}")
     if refused:
         says = f"{len(refused)} of {counted(len(problems), 'reference answer')} not judged right"
-        yield Finding("verifier", "warning", says, "look at all of them with gradus check", tuple(refused))
+        yield Finding("verifier", "warning", says, "see all of them with gradus check", tuple(refused))
 
 
 def _until_right(task: Task, problem: Problem, forms: Sequence[str]) -> Iterator[Outcome]:
-    """The verdict on each form, up to the first that is right or comes too late."""
+    """The verdict on each form, up to the first that is right or that exceeds the time limit."""
     from gradus.rewards.verified import Verified, verdicts
 
     limits = Verified(timeout=SECONDS, retries=0).limits

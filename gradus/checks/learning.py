@@ -1,4 +1,4 @@
-"""Whether a recipe can learn anything from the groups that it is to make."""
+"""Checks that a recipe can learn from its groups."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from gradus.recipe.core import Recipe
 from gradus.types.frozen import value_fields
 
 COMPARING = (GroupRelative, LeaveOneOut)
-"""Credit rules that give zeros to a group of one, and to one whose rewards are equal."""
+"""Credit rules whose advantages are 0 in a group of one, and in a group with equal rewards."""
 
 
 def of_learning(recipe: Recipe) -> Iterator[Finding]:
-    """What leaves nothing to be learned: no term of an objective, or groups without two answers that differ."""
+    """Warnings if nothing can be learned: an objective without a term, or groups without two different answers."""
     if recipe.credit is not None and not any(objective for _, objective in objectives_of(recipe)):
-        yield Finding("recipe", "warning", "the objective has no term, so no weight moves", "set one, such as --objective.policy Policy")
+        yield Finding("recipe", "warning", "the objective has no term, so no weight moves", "set one, such as --objective.policy PolicyGradient")
     rule = next((type(part).__name__ for part in _parts(recipe.credit) if isinstance(part, COMPARING)), None)
     if rule is None:
         return
     if recipe.setting.group == 1:
-        says = f"group is 1, so {rule} has no second answer to compare with: advantages are 0 unless the rollout makes more of it"
+        says = f"group is 1, so {rule} has no second answer to compare with: advantages are 0 unless the rollout samples more answers"
         yield Finding("recipe", "warning", says, "raise --group")
     elif recipe.setting.temperature == 0:
-        says = f"temperature is 0, so all answers to a problem are the same, and {rule} compares equals: advantages are 0"
+        says = f"temperature is 0, so all answers to a problem are the same, and {rule} compares equal answers: advantages are 0"
         yield Finding("recipe", "warning", says, "raise --temperature")
 
 
 def _parts(part: Any) -> Iterator[Any]:
-    """A part and those within it."""
+    """A part and all parts inside it."""
     if is_dataclass(part):
         yield part
         for field in value_fields(part):

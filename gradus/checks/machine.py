@@ -1,4 +1,4 @@
-"""The machine before a run: room on the disk for what a run keeps and in memory for what learning adds, and the sandbox where code is run."""
+"""Checks of the machine before a run: disk space for its files, memory for its updates, and the sandbox for model-written code."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 from gradus.checks.findings import Finding
 from gradus.types.frozen import value_fields
 
-TOKEN = 16  # bytes of a sampled token in the stored rollouts: token, log-probability, version, advantage; compressed text is little beside
+TOKEN = 16  # bytes per sampled token in the stored rollouts: token, log-probability, version, advantage; compressed text adds little
 GB = 1e9
 
 
 def of_disk(run: Any, folder: Path) -> Iterator[Finding]:
-    """Whether the checkpoints and rollouts of the whole run fit on the disk of a folder (or of what exists above it)."""
+    """Whether the checkpoints and rollouts of the whole run fit on the disk of a folder (or of its nearest existing parent)."""
     place = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
     free, (kept, stored) = shutil.disk_usage(place).free, disk_needed(run)
     says = f"{size(kept)} of checkpoints and up to {size(stored)} of rollouts; {size(free)} free in {place}"
     if kept > free:
         yield Finding("disk", "wrong", says, "free some space, name another folder with --run, or lower --keep")
     elif kept + stored > free:
-        yield Finding("disk", "warning", says, "free some space, or name another folder with --run: the run would end early where all answers are long")
+        yield Finding("disk", "warning", says, "free some space, or name another folder with --run: the run would end early if all answers are long")
     else:
         yield Finding("disk", "ok", says)
 
 
 def disk_needed(run: Any) -> tuple[int, int]:
-    """Bytes of checkpoints (those kept, the best, and one being written) and of rollouts, if every answer has its full length."""
+    """Bytes of checkpoints (the kept ones, the best, and one being written), and of rollouts if every answer has its full length."""
     setting, sampling = run.recipe.setting, run.world(run.recipe, "check").sampling
     one = sum(_checkpoint(player) for player in run.players.values()) + weights(run.players["policy"])
     trajectories = setting.steps * setting.prompts * setting.group
@@ -43,7 +43,7 @@ def weights(player: Any) -> int:
 
 
 def learning(player: Any) -> int:
-    """Bytes that an update adds to the weights of a player: gradients, two moments, and float32 masters of narrower weights."""
+    """Bytes that an update adds to a built player: gradients and two moments; float32 masters of narrower weights exist already."""
     if not player.learns:
         return 0
     gradients = sum(p.numel() * p.element_size() for p in player.parameters)
@@ -58,7 +58,10 @@ def _checkpoint(player: Any) -> int:
 
 
 def of_memory(run: Any, device: str) -> Iterator[Finding]:
-    """Whether gradients and moments fit into what is free once the models are loaded; what an update holds besides depends on its batch."""
+    """Whether gradients and moments fit into the memory that is free after the models are loaded.
+
+    The other memory of an update depends on its batch and is not counted.
+    """
     from gradus.runtime.memory import free_memory
     from gradus.types.guards import bytes_of
 
@@ -67,16 +70,16 @@ def of_memory(run: Any, device: str) -> Iterator[Finding]:
     free = free if asked is None or free is None else min(free, bytes_of(asked))
     says = f"learning adds at least {size(needed)} to the weights ({size(sum(map(weights, run.players.values())))})"
     if free is None:
-        yield Finding("memory", "not checked", f"{says}; the system does not say what is free on {device}")
+        yield Finding("memory", "not checked", f"{says}; the system does not report the free memory of {device}")
     elif needed > free:
         remedy = "use a smaller model, --players.policy.model Adapter, or --precision bfloat16"
-        yield Finding("memory", "wrong", f"{says}, but only {size(free)} are free on {device}", remedy)
+        yield Finding("memory", "wrong", f"{says}, but only {size(free)} is free on {device}", remedy)
     else:
-        yield Finding("memory", "ok", f"{says}; {size(free)} are free on {device}")
+        yield Finding("memory", "ok", f"{says}; {size(free)} is free on {device}")
 
 
 def of_step(found: Any) -> Iterator[Finding]:
-    """What one step with the longest batch took, by `systems.prediction.predict`."""
+    """The memory of one step with the longest batch, from `gradus.checks.memory_prediction.predict`."""
     peaks = [peak for peak in (found.rollout, found.update) if peak is not None]
     says = f"a step with the longest batch peaks at {size(max(peaks))}" if peaks else "a step with the longest batch was done"
     says += f" of {size(found.allowed)}" if found.allowed is not None else ""
@@ -89,32 +92,32 @@ def of_step(found: Any) -> Iterator[Finding]:
 
 
 def of_sandbox(*roots: Any) -> Iterator[Finding]:
-    """Whether every sandbox among the parts of task and recipe runs a program, and isolates it."""
+    """Whether every sandbox in the parts of task and recipe runs a program and isolates it."""
     from gradus.sandbox import Isolation, SandboxError
 
     found = list(dict.fromkeys(box for root in roots for box in sandboxes_of(root)))
     if not found:
-        yield Finding("sandbox", "not checked", "nothing here runs model-written code in it")
+        yield Finding("sandbox", "not checked", "no part here runs model-written code in a sandbox")
     for box in found:
         box.check()
         started = time.perf_counter()
         try:
             ran = box.run("print(6 * 7)")
         except SandboxError as error:
-            yield Finding("sandbox", "wrong", f"the sandbox does not start: {error}", "see gradus doctor, and whether other programs take all memory")
+            yield Finding("sandbox", "wrong", f"the sandbox does not start: {error}", "see gradus doctor, and check whether other programs use all memory")
             continue
         milliseconds = 1000 * (time.perf_counter() - started)
         if not ran.ok or ran.stdout.strip() != "42":
-            yield Finding("sandbox", "wrong", f"a program that prints 42 ended by {ran.ended.value}: {ran.stderr[-200:]!r}", "allow it more (Sandbox.limits)")
+            yield Finding("sandbox", "wrong", f"a program that prints 42 ended by {ran.ended.value}: {ran.stderr[-200:]!r}", "raise its limits (Sandbox.limits)")
         elif box.isolation is not Isolation.BUBBLEWRAP:
-            says = f"programs run by {box.isolation.value} alone: they read and write what you can, and have the network"
-            yield Finding("sandbox", "warning", says, "leave the weaker mode out where bubblewrap is there")
+            says = f"programs run by {box.isolation.value} alone: they read and write the same files as you, and have the network"
+            yield Finding("sandbox", "warning", says, "leave the weaker mode out if bubblewrap is installed")
         else:
             yield Finding("sandbox", "ok", f"a program runs in isolation ({box.isolation.value}) in {milliseconds:.0f} ms")
 
 
 def sandboxes_of(part: Any, depth: int = 8) -> Iterator[Any]:
-    """The sandboxes among a part's fields, at any depth; of a method, those of the part that it belongs to."""
+    """The sandboxes in a part's fields, down to `depth` levels; for a method, those of its object."""
     from gradus.sandbox import Sandbox
 
     part = getattr(part, "__self__", part)
@@ -132,5 +135,5 @@ def sandboxes_of(part: Any, depth: int = 8) -> Iterator[Any]:
 
 
 def size(count: float) -> str:
-    """Bytes in words."""
+    """Bytes as GB or MB."""
     return f"{count / GB:.1f} GB" if count >= GB / 10 else f"{count / 1e6:.1f} MB"

@@ -1,4 +1,4 @@
-"""What a run will take of its device's memory: one step is really done, with the longest prompts, and answers as long as they may become."""
+"""Prediction of a run's memory: one real step with the longest prompts and answers of the greatest length."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gradus.types.signals import Signal
 if TYPE_CHECKING:
     from gradus.training.plan import Plan
 
-LOOKED_AT = 256  # problems among which the longest are looked for
+LOOKED_AT = 256  # most problems that are searched for the longest
 CLEAR = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
 class Alternating:
-    """Every other answer is right, so that something is learned from any of them."""
+    """A reward that judges every other answer right, so that every group gives something to learn."""
 
     needs: tuple[Signal, ...] = ()
 
@@ -39,7 +39,7 @@ class Alternating:
 
 @dataclass(frozen=True, eq=False)
 class Longest:
-    """The problems of a source, those with the longest prompts and solutions first."""
+    """A source that draws problems in a given order (here the longest first), again and again."""
 
     problems: tuple[Problem, ...]
     size: None = None
@@ -51,18 +51,18 @@ class Longest:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Bytes that a run takes, and what to do where that is too much. The peaks hold all that the process holds, weights included."""
+    """The bytes that a run takes, and advice if they are too many. The peaks count everything in the process, weights included."""
 
     longest_prompt: int  # tokens
     longest_answer: int
-    answers: int  # a step
-    weights: int  # of all players, gradients left out
+    answers: int  # per step
+    weights: int  # of all players, without gradients
     optimizer: int  # moments and float32 masters
-    rollout: int | None  # the peak while answers are sampled and judged; None where the system does not say
-    update: int | None  # the peak while weights are moved
-    allowed: int | None  # by --memory, or what the process has and what is free
-    micro_tokens: int | None  # what the micro-batch had to be split to; None: it fits as it is
-    refused: str | None  # why not even that was enough
+    rollout: int | None  # the peak while answers are sampled and judged; None: the system does not report it
+    update: int | None  # the peak during the update
+    allowed: int | None  # --memory, else the memory of the process plus the free memory
+    micro_tokens: int | None  # tokens per micro-batch after a split; None: it fits unsplit
+    refused: str | None  # the error if even a split does not fit
     advice: tuple[str, ...]
 
     @property
@@ -71,7 +71,7 @@ class Prediction:
 
 
 def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed: int = 0, device: str = "cpu") -> Prediction:
-    """One step of the recipe with its longest batch. Takes as long as such a step. Raises UserError where recipe, task and model do not fit."""
+    """Does one step of the recipe with its longest batch, and measures it. Raises UserError if recipe, task and model do not fit."""
     check_problems(task)
     sampling = sampling_of(recipe, task)
     whole = without_engines(recipe).but(
@@ -114,7 +114,7 @@ def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed
 
 
 def lengthen(run: Run) -> int:
-    """Makes every answer as long as it may become and puts the longest prompts first; the tokens of the longest one."""
+    """Gives every answer its greatest length and puts the longest prompts first. Returns the longest prompt's tokens, 0 for a generator."""
     if run.task.policy != "lm":
         return 0
     for player in run.players.values():
@@ -139,19 +139,19 @@ def lengthen(run: Run) -> int:
 
 
 def advice(found: Prediction, recipe: Recipe) -> tuple[str, ...]:
-    """Which fields to lower, the one that helps most first; none where the step fits in nine tenths of what is allowed."""
+    """The fields to change, the most helpful first; only a tip for `micro_tokens` if the step fits in nine tenths of the allowed memory."""
     peak = max((p for p in (found.rollout, found.update) if p is not None), default=None)
     tight = found.refused is not None or (peak is not None and found.allowed is not None and peak > 0.9 * found.allowed)
     out = []
     if found.micro_tokens is not None:
-        out.append(f"--micro_tokens {found.micro_tokens} spares the first attempts, which ran out of memory")
+        out.append(f"--micro_tokens {found.micro_tokens} avoids the first attempts, which ran out of memory")
     if not tight:
         return tuple(out)
     fixed = found.weights + found.optimizer
     if found.allowed is not None and fixed > 0.5 * found.allowed:
-        out.append("--players.policy.model Adapter trains few weights: most of the optimiser's memory, and of the gradients', is saved")
+        out.append("--players.policy.model Adapter trains few weights: it saves most of the memory of the optimiser and of the gradients")
     if not recipe.setting.recompute:
-        out.append("--recompute true keeps less of the forward pass, for more time")
+        out.append("--recompute true keeps less of the forward pass, but takes more time")
     sequence = found.longest_prompt + found.longest_answer
     if recipe.setting.micro_tokens > sequence > 0 and found.micro_tokens is None:
         out.append(f"--micro_tokens {max(sequence, recipe.setting.micro_tokens // 2)} evaluates fewer sequences at a time")
@@ -162,25 +162,25 @@ def advice(found: Prediction, recipe: Recipe) -> tuple[str, ...]:
 
 
 def told(found: Prediction) -> str:
-    """The prediction as lines for people."""
+    """The prediction as text."""
     lines = [
-        f"longest   prompt of {found.longest_prompt} tokens, answer of {found.longest_answer}; {found.answers} answers a step",
+        f"longest   prompt of {found.longest_prompt} tokens, answer of {found.longest_answer}; {found.answers} answers per step",
         f"held      weights {_size(found.weights)}, optimiser {_size(found.optimizer)}",
-        f"peaks     {_size(found.rollout)} while sampling, {_size(found.update)} in the update, all of the process included",
+        f"peaks     {_size(found.rollout)} while sampling, {_size(found.update)} in the update, for the whole process",
         f"allowed   {_size(found.allowed)}",
-        "judged    no reward is asked, every other answer counts as right: what rewards and verifiers take comes on top",
+        "judged    by no reward, every other answer counts as right: the memory of rewards and verifiers comes on top",
     ]
     if found.refused is not None:
         lines.append(f"does not fit: {found.refused}")
     elif found.micro_tokens is not None:
-        lines.append(f"fits, its micro-batch split from the planned size to {found.micro_tokens} tokens")
+        lines.append(f"fits, with the micro-batch split from the planned size to {found.micro_tokens} tokens")
     else:
         lines.append("fits")
     return "\n".join([*lines, *(f"  {text}" for text in found.advice)])
 
 
 def command(planned: Plan, *, as_json: bool) -> int:
-    """Predicts the memory of a planned run and prints it. Returns the exit code: 1 where it does not fit."""
+    """Predicts the memory of a planned run and prints it. Returns the exit code: 1 if it does not fit, else 0."""
     from gradus.training.plan import load_task
 
     task = load_task(planned.task, dict(planned.task_options))
@@ -200,7 +200,7 @@ def _size(count: int | None) -> str:
 
 
 def _bytes(tensors: Any) -> int:
-    """Bytes of tensors, those in the same memory counted once."""
+    """Bytes of tensors; shared memory counts once."""
     return sum({t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}.values())
 
 
@@ -218,19 +218,19 @@ def _available(device: str) -> int | None:
 
 
 def _peak(device: str) -> int | None:
-    """The most that was held since `_clear`."""
+    """The peak memory in bytes since `_clear`; None if the system does not report it."""
     if torch.device(device).type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     peak, now, private = status("VmHWM"), status("VmRSS"), status("RssAnon")
-    return None if peak is None or now is None or private is None else peak - (now - private)  # less the files that are mapped
+    return None if peak is None or now is None or private is None else peak - (now - private)  # without mapped files
 
 
 def _clear(device: str) -> None:
-    """Lets the peak begin at what is held now, where the system can."""
+    """Resets the peak to the memory held now, if the system supports it."""
     if torch.device(device).type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
         return
     try:
         CLEAR.write_text("5")
-    except OSError:  # then the peak is that since the process began, which is no less
+    except OSError:  # then the peak counts from the start of the process, which is an upper bound
         return

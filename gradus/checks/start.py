@@ -1,4 +1,4 @@
-"""What every run looks at by itself before its first step, in a moment; `gradus check` looks at all of it."""
+"""The quick checks of every run before its first step; `gradus check` makes all checks."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gradus.rewards.functions import Function
 if TYPE_CHECKING:
     from gradus.training.run import Run
 
-BAD_ROWS = "bad_rows.jsonl"  # in the run's folder: the rows that were left out
+BAD_ROWS = "bad_rows.jsonl"  # the file in the run's folder for the rows that were left out
 
-GENERATED, READ = 2, 16  # problems of each source that are looked at: making one may take long, reading one does not
+GENERATED, READ = 2, 16  # problems checked per source; fewer if they are generated, because making one may take long
 
 
 def tell(run: Run) -> None:
-    """Says what is not as it should be, and keeps the bad rows with the run. Stops nothing: a run may be meant so."""
+    """Prints warnings, and writes the bad rows into the run's folder. It stops no run, because the run may be intended so."""
     rows = data.bad_rows_of(run.task)
     if rows and run.folder is not None:
         data.quarantine(run.folder.path / BAD_ROWS, rows)
     kept = f", and kept in {run.folder.path / BAD_ROWS}" if rows and run.folder is not None else ""
     lines = [f"{len(rows)} bad rows are left out{kept}"] if rows else []
     if isinstance(run.recipe.reward, Function) and run.view is not None:
-        lines.append("accuracy is the share of answers whose reward is 1 or more, for the reward function alone judges")
+        lines.append("accuracy is the share of answers whose reward is 1 or more, because the reward function alone judges")
     for finding in looked_at(run):
         details = f" ({finding.details[0]})" if finding.details else ""
         lines.append(f"{finding.verdict}: {finding.says}{details}; {finding.remedy}")
@@ -38,7 +38,7 @@ def tell(run: Run) -> None:
 
 
 def looked_at(run: Run) -> list[Finding]:
-    """The recipe, some prompts and answers through template and verifier, and the disk: only what is not as it should be."""
+    """The warnings and faults of the recipe, of some prompts and answers through template and verifier, and of the disk."""
     found: list[Finding] = []
     collected("recipe", found, of_learning(run.recipe))
     policy = run.players["policy"].policy

@@ -1,4 +1,4 @@
-"""The round trip of the chat template: what is asked and answered must come back from the tokens, and a turn must begin and end where it should."""
+"""Checks of the chat template: prompts and answers must come back from their tokens, and a turn must begin and end correctly."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gradus.types.parts import Task
 
 
 def of_template(policy: Any, task: Task, problems: Sequence[Problem], *, whole: bool = True) -> Iterator[Finding]:
-    """The findings for a language model and some problems of its task; `whole`: also how a finished turn is written.
+    """The findings for a language model and some problems of its task; `whole`: also check how a finished turn is written.
 
-    Raises UserError where the template or the tokenizer refuses.
+    Raises UserError if the template or the tokenizer fails.
     """
     asked = [messages_of(p, task.system) for p in problems]
     lost = _lost([(p, part, policy.text(policy.tokens(prompt))) for p, prompt in zip(problems, asked, strict=True) for part in _parts(prompt)])
@@ -43,14 +43,14 @@ def of_template(policy: Any, task: Task, problems: Sequence[Problem], *, whole: 
 
 
 def messages_of(problem: Problem, system: str | None) -> str | tuple[Message, ...]:
-    """What the model is asked: raw text, or the messages with the task's system message in front."""
+    """The prompt of a problem: raw text, or the messages with the task's system message first."""
     if problem.text is not None:
         return problem.text
     return ({"role": "system", "content": system}, *problem.messages) if system else problem.messages
 
 
 def answers_of(problem: Problem) -> list[str]:
-    """Texts that answer a problem: its worked solution, else its answer."""
+    """The reference texts of a problem that are not blank: its worked solution first, then its answer."""
     return [text for text in (problem.meta.get("solution"), problem.reference) if isinstance(text, str) and text.strip()]
 
 
@@ -59,7 +59,7 @@ def _parts(prompt: str | Sequence[Message]) -> list[str]:
 
 
 def _lost(trips: Sequence[tuple[Problem, str, str]]) -> list[str]:
-    """A line for every problem whose text is not in what came back; spaces do not count, which templates strip and some tokenizers add."""
+    """A line for every problem whose text is not in the decoded text. Spaces do not count: templates strip them, some tokenizers add them."""
     found: dict[str, str] = {}
     for problem, text, back in trips:
         before, after = ("".join(unicodedata.normalize("NFKC", t).split()) for t in (text, back))  # some tokenizers normalise
@@ -72,7 +72,7 @@ def _lost(trips: Sequence[tuple[Problem, str, str]]) -> list[str]:
 
 
 def ascii_or_self(letter: str) -> str:
-    """A letter as it is where it can be printed, else its escape."""
+    """A letter if it is printable, else its escape."""
     return letter if letter.isprintable() else ascii(letter)[1:-1]
 
 
@@ -88,15 +88,15 @@ def _ends(policy: Any, task: Task) -> Iterator[Finding]:
 
 
 def _opening(policy: Any, chats: Sequence[Sequence[Message]]) -> Iterator[Finding]:
-    """Whether the template tells the model that its turn begins."""
+    """Whether the template marks the beginning of the model's turn."""
     template, specials = policy.tokenizer.template, policy.tokenizer.specials
     if chats and render(template, chats[0], specials) == render(template, chats[0], specials, opening=False):
-        says = "the chat template writes nothing for add_generation_prompt, so the model is not told that its turn begins"
+        says = "the chat template writes nothing for add_generation_prompt, so nothing marks the beginning of the model's turn"
         yield Finding("template", "warning", says, "use the template of an instruction-tuned model, with a generation prompt")
 
 
 def _turns(policy: Any, chats: Sequence[Sequence[Message]], given: Sequence[tuple[Problem, str]]) -> Iterator[Finding]:
-    """Whether the template writes a finished turn as it was asked for, and closes it with an end token."""
+    """Whether a finished turn begins with the same text as its prompt, and closes with an end token."""
     tokenizer = policy.tokenizer
     if not chats:
         return
@@ -108,8 +108,8 @@ def _turns(policy: Any, chats: Sequence[Sequence[Message]], given: Sequence[tupl
         yield Finding("template", "warning", f"a conversation with an answer cannot be written: {error}", "mend chat_template in the model folder")
         return
     if not whole.startswith(opened + answer):
-        says = f"a finished turn is written otherwise than it is asked for: the prompt ends in {opened[-40:]!r}, the conversation in {whole[-60:]!r}"
-        yield Finding("template", "warning", says, "mind it where tasks have many turns; those of one turn are not touched")
+        says = f"a finished turn differs from its prompt: the prompt ends in {opened[-40:]!r}, the conversation in {whole[-60:]!r}"
+        yield Finding("template", "warning", says, "this matters for tasks of many turns, not for tasks of one turn")
         return
     closing = tokenizer.encode(whole[len(opened + answer) :], False)
     if policy.end_tokens and not set(closing[:2]) & set(policy.end_tokens):

@@ -17,18 +17,18 @@ from gradus.types.parts import Task
 FIRST_PIECE = 8  # tokens
 
 HELP = {
-    "/reset": "forget what was said",
-    "/system TEXT": "set the system message (none without TEXT) and forget what was said",
+    "/reset": "forget the conversation",
+    "/system TEXT": "set the system message (none without TEXT) and forget the conversation",
     "/temperature X": "0 is greedy",
-    "/problem N": "the N-th held-out problem of the task that was named with --task",
+    "/problem N": "ask held-out problem N (from 0) of the task named with --task",
     "/help": "this list",
-    "/quit": "leave, as the end of the input does",
+    "/quit": "leave (the end of the input does the same)",
 }
 
 
 @dataclass(frozen=True)
 class Talk:
-    """A conversation as it stands: what was said, and how answers are drawn. Equal seeds and equal words give equal answers."""
+    """A conversation: its messages and how answers are sampled. Equal seeds and equal messages give equal answers."""
 
     sampling: Sampling
     key: Key = Key(0)
@@ -41,13 +41,13 @@ class Talk:
 
     @property
     def prompt(self) -> tuple[Message, ...]:
-        """All messages, the system's first."""
+        """All messages, the system message first."""
         return (*([{"role": "system", "content": self.system}] if self.system else []), *self.messages)
 
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """One sample wanted of the model."""
+    """A request for one sample from the model."""
 
     parent: Context
     at: int
@@ -57,9 +57,9 @@ class Asked:
 
 
 def load(model_or_run: str | None, *, task: str | None = None, device: str = "cpu", precision: str = "float32") -> Any:
-    """The model of a folder, or the best (else the final, else the newest) of a run; without one the built-in model for the task.
+    """The model of a folder, or of a run: its best, else its final, else its newest. None: the built-in model for the task.
 
-    Raises UserError where that is no language model.
+    Raises UserError if the folder holds no language model, or if the device or the precision is unknown.
     """
     from gradus.players.build import DTYPES, check_device
     from gradus.policies.lm import LanguageModel
@@ -77,10 +77,10 @@ def load(model_or_run: str | None, *, task: str | None = None, device: str = "cp
 
 
 def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:
-    """The answer as it grows, each time the whole text so far; without `streamed`, and where stop strings end it, once at its end.
+    """The answer as it grows; each item is the whole text so far. One item only if not `streamed`, or if stop strings end the answer.
 
-    It is drawn in pieces of 8, 16, 32, ... tokens: every piece reads what stands before it once more, so doubling them keeps that to
-    about the price of reading the answer twice. A token's draw hangs on its position alone, and so not on the pieces.
+    The answer is sampled in pieces of 8, 16, 32, ... tokens. Every piece reads all tokens before it again; because the pieces double,
+    this costs about as much as reading the answer twice. A token's random draw depends on its position alone, so not on the pieces.
     """
     parent = prompt_context(model.tokens(prompt))
     tokens = np.zeros(0, np.int32)
@@ -92,25 +92,25 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
         tokens = np.concatenate([tokens, found.tokens])
         done = found.ended is not Ended.LENGTH or len(tokens) >= sampling.max_tokens
         text = str(model.text(tokens))
-        yield text if done else text.rstrip("\ufffd")  # a letter that is cut in two comes with the next piece
+        yield text if done else text.rstrip("\ufffd")  # a character split between two pieces comes with the next one
         if done:
             return
         size *= 2
 
 
 def problem_of(task: Task, number: int) -> Problem:
-    """A held-out problem by its number, from 0. Raises UserError for one that is not there, or a task that is not a question with an answer."""
+    """The held-out problem with this number, from 0. Raises UserError if there is none, or for another kind of task."""
     if task.policy != "lm" or task.environment is not None:
-        raise UserError(f"task {task.name} is no question with one answer, so there is nothing to chat about; leave --task out")
+        raise UserError(f"task {task.name} is not a question with one answer, so there is nothing to ask; leave --task out")
     size = task.held_out.size
     if number < 0 or (size is not None and number >= size):
-        raise UserError(f"problem {number} is not there: {task.name} has the held-out problems 0 to {'...' if size is None else size - 1}")
+        raise UserError(f"problem {number} does not exist: {task.name} has the held-out problems 0 to {'...' if size is None else size - 1}")
     (problem,) = task.held_out.draw([number], task.level, Key(0).fold("held out"))
     return problem
 
 
 def verdict(outcome: Outcome) -> str:
-    """What the verifier says, in words."""
+    """The verifier's verdict in words."""
     if isinstance(outcome, Failed):
         return f"not judged: {outcome.reason}"
     if isinstance(outcome, NotApplicable):
@@ -119,7 +119,7 @@ def verdict(outcome: Outcome) -> str:
 
 
 def chat(model: Any, talk: Talk, lines: Iterable[str], out: TextIO, *, streamed: bool = False) -> Talk:
-    """Answers every line until the lines end or say /quit; lines that begin with a slash are commands. Returns the conversation as it ended."""
+    """Answers every line until the input ends or a line is /quit; a line with a slash first is a command. Returns the last conversation."""
     for line in lines:
         words = line.strip()
         if words == "/quit":
@@ -135,7 +135,7 @@ def chat(model: Any, talk: Talk, lines: Iterable[str], out: TextIO, *, streamed:
 
 
 def command(model: Any, talk: Talk, words: str, out: TextIO, *, streamed: bool = False) -> Talk:
-    """The conversation after a command. Raises UserError for an unknown one, or a value that does not fit."""
+    """The conversation after a command. Raises UserError for an unknown command, or a value that does not fit."""
     name, _, value = words.partition(" ")
     value = value.strip()
     if name == "/help":
@@ -153,7 +153,7 @@ def command(model: Any, talk: Talk, words: str, out: TextIO, *, streamed: bool =
 
 
 def number(text: str, kind: Callable[[str], Any], name: str) -> Any:
-    """A number that was typed. Raises UserError for what is none."""
+    """The typed text as a number. Raises UserError if the text is not a number."""
     try:
         return kind(text)
     except ValueError:
@@ -161,13 +161,13 @@ def number(text: str, kind: Callable[[str], Any], name: str) -> Any:
 
 
 def reply(model: Any, talk: Talk, out: TextIO, *, streamed: bool = False) -> Talk:
-    """Asks the model for the next message and shows it; Ctrl-C cuts it short."""
+    """Asks the model for the next message and shows it; Ctrl-C ends the message early."""
     text = show(answer(model, talk.prompt, talk.sampling, talk.key.fold(len(talk.messages)), streamed=streamed), out)
     return talk.said("assistant", text)
 
 
 def show(growing: Iterator[str], out: TextIO) -> str:
-    """Writes a text as it grows, and a line break; the text as it ended."""
+    """Writes a text as it grows, then a line break. Returns the last text."""
     text = ""
     try:
         for longer in growing:
@@ -181,7 +181,7 @@ def show(growing: Iterator[str], out: TextIO) -> str:
 
 
 def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: bool = False) -> Talk:
-    """Puts a held-out problem to the model and shows the verdict; the conversation begins with it. Raises UserError without a task."""
+    """Asks the model a held-out problem and shows the verdict; a new conversation starts with it. Raises UserError if there is no task."""
     task = talk.task
     if task is None:
         raise UserError("no task was named, so there are no problems; start with: gradus chat MODEL --task T")
@@ -193,12 +193,12 @@ def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: b
     if task.verify is not None:
         told = f", expected {problem.answer}" if isinstance(problem.answer, (str, int, float)) else ""
         print(printable(f"verdict: {verdict(task.verify(problem, text))}{told}"), file=out)
-    # a raw text is no message, so a conversation cannot go on from it
+    # a raw text is not a message, so a conversation cannot continue from it
     return replace(talk, messages=()) if prompt else talk.said("assistant", text)
 
 
 def typed(source: TextIO, *, at_terminal: bool) -> Iterator[str]:
-    """The lines that are typed, or those of a file or a pipe."""
+    """The lines typed at a terminal, or the lines of a file or a pipe."""
     if not at_terminal:
         yield from source
         return
@@ -224,15 +224,15 @@ def run(
     device: str = "cpu",
     precision: str = "float32",
 ) -> None:
-    """Chats at the terminal, or over a pipe: a line in, an answer out. Without a task answers have at most 512 tokens at temperature 0.7."""
+    """Chats at a terminal or over a pipe: one line in, one answer out. Without a task: at most 512 tokens per answer, temperature 0.7."""
     from gradus.training.plan import check_seed, load_task
 
     check_seed(seed)
     made = load_task(task) if task is not None else None
     if problem is not None and made is None:
-        raise UserError("--problem is a number within a task; name the task with --task")
+        raise UserError("--problem is the number of a problem in a task; name the task with --task")
     if made is not None and made.policy != "lm":
-        raise UserError(f"task {made.name} is for a generator, not for a model that writes; chat about a task of text (gradus tasks lists them)")
+        raise UserError(f"task {made.name} is for a generator, not for a language model; name a task of text (gradus tasks lists the tasks)")
     if made is not None and problem is not None:
         problem_of(made, problem)  # before the model is loaded
     sampling = made.sampling if made is not None else Sampling(temperature=0.7, max_tokens=512)

@@ -1,7 +1,7 @@
-"""What `gradus cite` prints: the paper that a recipe follows, read from the reference in its docstring, and Gradus itself.
+"""`gradus cite`: the references of a recipe's paper, read from the recipe's docstring, and of Gradus itself.
 
 A recipe's docstring has a paragraph `Reference: AUTHORS, TITLE, arXiv:NUMBER, ...` (or `References:`; or `TITLE, VENUE, YEAR`). Its first
-entry, up to a semicolon, is the paper; every further arXiv number in the paragraph is a work that it builds upon.
+entry, up to a semicolon, is the paper; every further arXiv number in the paragraph is a work that the paper builds upon.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"(?<![\d.])\d{4}\.\d{5}(?!\d)")
 
 @dataclass(frozen=True)
 class Reference:
-    """A paper. `arxiv`: its number, or None where `venue` says where it appeared; `further`: arXiv numbers of works that it builds upon."""
+    """A paper. `arxiv`: its number; None: not on arXiv, see `venue`. `further`: the arXiv numbers of works that it builds upon."""
 
     authors: str
     title: str
@@ -35,7 +35,7 @@ class Reference:
 
 
 def read_reference(docstring: str) -> Reference | None:
-    """The reference of a docstring; None where it has none of the form above.
+    """The reference of a docstring; None if the docstring has none of the form above.
 
     >>> read_reference("X.\\n\\nReference: Doe et al., On Steps, arXiv:2401.00001, eq. 2; Roe, arXiv:2302.00002.")
     Reference(authors='Doe et al.', title='On Steps', year=2024, arxiv='2401.00001', venue='', further=('2302.00002',))
@@ -56,7 +56,7 @@ def read_reference(docstring: str) -> Reference | None:
 
 
 def reference_of(name: str) -> tuple[str, Reference | None]:
-    """The key of the recipe and the reference of the file that it stands in, read without importing it. Raises: UserError for an unknown one."""
+    """The recipe's key and the reference in its file; the file is not imported. Raises: UserError for an unknown recipe."""
     from gradus.recipe import registry
     from gradus.runtime.user_code import split_spec
     from gradus.types import unknown
@@ -69,7 +69,7 @@ def reference_of(name: str) -> tuple[str, Reference | None]:
         raise unknown("recipe", name, modules, "List them with: gradus papers")
     spec = importlib.util.find_spec(modules[name].partition(":")[0])
     if spec is None or spec.origin is None:
-        raise UserError(f'recipe "{name}" is offered by {modules[name]}, which is not there; install its package again')
+        raise UserError(f'recipe "{name}" is offered by {modules[name]}, but this module is missing; install its package again')
     return name, read_reference(_docstring(Path(spec.origin)))
 
 
@@ -81,7 +81,7 @@ def _docstring(path: Path) -> str:
 
 
 def cite(name: str | None = None, *, bibtex: bool = False) -> str:
-    """The references of a recipe and of Gradus; without a name, of Gradus alone. Raises: UserError for an unknown recipe."""
+    """The references of a recipe and of Gradus; with None, of Gradus alone. Raises: UserError for an unknown recipe."""
     if name is None:
         return gradus_bibtex() if bibtex else gradus_text()
     key, reference = reference_of(name)
@@ -94,7 +94,7 @@ def cite(name: str | None = None, *, bibtex: bool = False) -> str:
 
 
 def paper_text(paper: Reference) -> str:
-    """One line: authors, title, where, year."""
+    """One line: authors, title, arXiv number or venue, year."""
     where = f"arXiv:{paper.arxiv}, {paper.year}. https://arxiv.org/abs/{paper.arxiv}"
     return f"{paper.authors}, {paper.title}, {where if paper.arxiv else ', '.join(filter(None, [paper.venue, f'{paper.year}.']))}"
 
@@ -106,7 +106,7 @@ def gradus_text() -> str:
 
 
 def paper_bibtex(key: str, paper: Reference) -> str:
-    """A BibTeX entry. Of several authors the docstring names the first, so the entry ends in `and others`."""
+    """A BibTeX entry. The docstring names the first of several authors, so the author field then ends in `and others`."""
     bare = re.sub(r"\s*\(.*?\)", "", paper.authors)
     authors = re.sub(r" et al\.?$", " and others", bare).replace(" & ", " and ")
     name = re.sub(r"\W+", "", authors.split()[0].lower())

@@ -1,7 +1,7 @@
-"""What a shell may complete after the words typed so far, and the scripts that ask for it.
+"""Completion of typed words in a shell: the candidates for the last word, and the scripts of the shells.
 
-The scripts know nothing of the commands: at every Tab they run `gradus completion words ...`, which reads the parser and the lists of names. Only the
-names behind a dot (--objective.policy.) need the recipe itself, and so a second or two.
+The scripts hold no list of commands: at every Tab they run `gradus completion words ...`, which reads the parser and the lists of names.
+Only names after a dot (--objective.policy.) need the recipe itself; loading it takes a second or two.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
 RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b")}
-"""(command, argument) where the key of a recipe stands."""
+"""(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
     "precision": ("float32", "bfloat16", "float64"),
     "log": ("tensorboard", "trackio", "wandb"),
     "form": ("model", "sft", "preference", "rollouts"),
 }
-"""Values that stand elsewhere, in modules too heavy to be loaded at a Tab; a test compares them."""
+"""Copies of values from modules that load too slowly for a Tab; a test compares both."""
 OF_RECIPE = ("train", "eval", "explain", "check")  # commands that take the fields of a recipe
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What the last word may become, given those before it; nothing where a file or folder may stand, for the shell knows these."""
+    """The candidates for the last word, given the words before it; none for a file or a folder, because the shell completes these."""
     *before, last = words or [""]
     if not before:
         return starting_with(last, [*COMMANDS, "--help", "--version"])
@@ -49,7 +49,7 @@ def starting_with(start: str, names: Iterable[str]) -> list[str]:
 
 
 def positional(parser: Parser, before: Sequence[str], options: dict[str, argparse.Action]) -> argparse.Action | None:
-    """The argument without a name that the next word is; None where there is no further one."""
+    """The positional argument that the next word gives; None if there is no further one."""
     given, skip = 0, False
     for word in before:
         known = options.get(word)
@@ -62,7 +62,7 @@ def positional(parser: Parser, before: Sequence[str], options: dict[str, argpars
 
 
 def values(command: str, action: argparse.Action) -> list[str]:
-    """The values that an option or argument is known to take."""
+    """The known values of an option or an argument."""
     from gradus.recipe import registry
 
     if (command, action.dest) in RECIPES:
@@ -81,7 +81,7 @@ def values(command: str, action: argparse.Action) -> list[str]:
 
 
 def fields(before: Sequence[str], last: str) -> list[str]:
-    """Dotted fields of the recipe that was typed (else of any), a level at a time: `--objective.` first, then what stands under it."""
+    """Dotted fields of the typed recipe (else those of all recipes), one level at a time: `--objective.` first, then its fields."""
     from gradus.recipe.core import Recipe, Setting, describe
     from gradus.types import UserError
     from gradus.types.frozen import value_fields
@@ -142,5 +142,5 @@ complete -c gradus -f -a '(__gradus_words)'"""
 
 
 def script(shell: str) -> str:
-    """The script of a shell that completes `gradus`."""
+    """The completion script for `gradus` of a shell."""
     return dict(zip(SHELLS, (BASH, ZSH, FISH), strict=True))[shell]

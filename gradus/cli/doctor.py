@@ -1,4 +1,4 @@
-"""`gradus doctor`: what this machine offers, what is installed, and what would slow a run down or stop it."""
+"""`gradus doctor`: the machine, the installed packages, and warnings about anything that would slow down or stop a run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PURPOSE: Mapping[str, str] = {
 
 
 def examine() -> dict[str, Any]:
-    """All that is found, as plain values: system, processor, memory and disk in bytes, devices, packages, warnings."""
+    """All findings as plain values: system, processor, memory and disk in bytes, devices, packages, sandbox, warnings."""
     import torch
 
     from gradus.policies.kernels import generation
@@ -65,14 +65,14 @@ def examine() -> dict[str, Any]:
 
 
 def sandbox() -> dict[str, Any]:
-    """What isolates model-written code, and why it does not where it cannot (None: it can)."""
+    """The isolation of model-written code. `missing`: the reason why it does not work here; None: it works."""
     from gradus.sandbox import missing
 
     return {"isolation": "bubblewrap", "missing": missing()}
 
 
 def memory() -> dict[str, int | None]:
-    """Bytes in all and free to take, within the limits of the container; None where the system does not say."""
+    """Total and free memory in bytes, within the limits of the container; None if the system does not report it."""
     from gradus.runtime.memory import free_memory
 
     lines: dict[str, str] = dict(re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.M))
@@ -93,7 +93,7 @@ def _read(path: str) -> str:
 
 
 def devices() -> list[dict[str, Any]]:
-    """What --device may name: its memory in bytes (None: shared with the processor), and whether it computes in bfloat16 (None: not known)."""
+    """The devices for --device. `memory`: bytes, None: shared with the processor; `bfloat16`: in hardware or not, None: unknown."""
     import torch
 
     flags = _read("/proc/cpuinfo")
@@ -125,11 +125,11 @@ def _mps_bfloat16() -> bool:
 
 
 def packages() -> list[dict[str, Any]]:
-    """Every package that Gradus needs or can use: its version (None: missing), whether it is needed, and what it is for."""
+    """Every package that Gradus needs or can use: its version (None: missing), whether it is needed, and its purpose."""
     found = []
     try:
         needs = importlib.metadata.requires("gradus") or []
-    except importlib.metadata.PackageNotFoundError:  # run from its sources, uninstalled
+    except importlib.metadata.PackageNotFoundError:  # Gradus runs from its sources and is not installed
         needs = []
     for line in needs:
         name = re.split(r"[^\w.-]", line, maxsplit=1)[0]
@@ -150,24 +150,24 @@ def _version(name: str) -> str | None:
 
 
 def warnings(found: Mapping[str, Any]) -> list[str]:
-    """What would slow a run down or stop it, each with what to do."""
+    """Warnings about anything that would slow down or stop a run, each with a remedy."""
     cores, threads = found["processor"]["usable"], found["processor"]["threads"]
     free, disk = found["memory"]["free"], found["disk"]["free"]
     missing = [p["name"] for p in found["packages"] if p["needed"] and p["version"] is None]
     cuda = any(d["device"].startswith("cuda") for d in found["devices"])
     checks = (
-        (threads > cores, f"PyTorch takes {threads} threads, but only {cores} cores are usable: set OMP_NUM_THREADS={cores}"),
-        (free is not None and free < ENOUGH_MEMORY, f"only {_size(free)} of memory are free: end other programs, or train a smaller model"),
+        (threads > cores, f"PyTorch uses {threads} threads, but only {cores} cores are usable: set OMP_NUM_THREADS={cores}"),
+        (free is not None and free < ENOUGH_MEMORY, f"only {_size(free)} of memory is free: end other programs, or train a smaller model"),
         (
             found["processor"].get("kernels", "") is None,
             "the compiled kernels are missing, so the CPU takes about twice as long: install a C compiler (Debian: apt install gcc), then Gradus again",
         ),
-        (disk < ENOUGH_DISK, f"only {_size(disk)} are free in {found['disk']['folder']}: a run keeps checkpoints and every rollout"),
-        (not found["system"]["locks"], "this system has no POSIX file locks, which runs on disk need: use WSL 2 on Windows"),
+        (disk < ENOUGH_DISK, f"only {_size(disk)} is free in {found['disk']['folder']}: a run keeps checkpoints and every rollout"),
+        (not found["system"]["locks"], "this system has no POSIX file locks, but runs on disk need them: use WSL 2 on Windows"),
         (found["nvidia"] and not cuda, "there is an NVIDIA driver, but this PyTorch does not use it: install a CUDA build of torch"),
         (
             any(d["device"] == "mps" for d in found["devices"]),
-            "--device mps has not been tried (tokens are drawn on the CPU for it, since it lacks double precision): train on the CPU",
+            "--device mps is untested (it lacks double precision, so tokens are sampled on the CPU): train on the CPU",
         ),
         (bool(missing), f"needed packages are missing: {', '.join(missing)}; install them with: pip install {' '.join(missing)}"),
     )
@@ -179,7 +179,7 @@ def _size(count: int | None) -> str:
 
 
 def told_of(found: Mapping[str, Any]) -> str:
-    """The findings as lines for people."""
+    """The findings as text."""
     from gradus import __version__
 
     chip, room = found["processor"], found["memory"]

@@ -1,4 +1,4 @@
-"""What a command says when its run has ended, and the exit code that says why."""
+"""The last lines and the exit code of a command that trains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def carry_out(training: Callable[[], Any], folder: str) -> int:
-    """Trains, writes the report, and says what came of it and what to type next. Returns the exit code."""
+    """Trains, writes the report, prints the result and the next commands. Returns the exit code."""
     from gradus.lab.folder import is_run
 
     try:
@@ -19,19 +19,19 @@ def carry_out(training: Callable[[], Any], folder: str) -> int:
     except (KeyboardInterrupt, SystemExit) as stopped:
         code = 130 if isinstance(stopped, KeyboardInterrupt) else int(stopped.code or 0)
         if not is_run(Path(folder)):
-            print(f"\nstopped before there was a run: nothing was written to {folder}, so start it again with the same words", file=sys.stderr)
+            print(f"\nstopped before there was a run: nothing was written to {folder}; start it again with the same command", file=sys.stderr)
             return code
         print(f"\nstopped; {kept(folder)}", file=sys.stderr)
         report_of(folder)
         return code
-    except BrokenPipeError:  # who read the lines has gone, and the run is not done
+    except BrokenPipeError:  # the reader of the output has closed the pipe before the end of the run
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"nobody reads what is printed any more, so the run stopped; {kept(folder)}", file=sys.stderr)
+        print(f"the reader of the output closed the pipe, so the run stopped; {kept(folder)}", file=sys.stderr)
         return 128 + signal.SIGPIPE
     if run.stop.asked == "time":
         for line in without_reward(run.metrics, folder):
             print(line, file=sys.stderr)
-        little = "" if run.stop.boundaries > 1 else "not one step could be done in it, so give more: "
+        little = "" if run.stop.boundaries > 1 else "no step was finished in it, so give more: "
         print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
         return int(run.stop.code)
     print("\n".join([came_of_it(run.metrics), *without_reward(run.metrics, folder), f"report: {report_of(folder)}", *next_words(folder)]))
@@ -39,36 +39,36 @@ def carry_out(training: Callable[[], Any], folder: str) -> int:
 
 
 def stopped_early(words: Sequence[str]) -> str:
-    """What is said where a command was stopped that had not begun its work, or has no run."""
+    """The message of a command that was stopped before it began its work, or that has no run."""
     if words[:1] == ["train"]:
-        return "stopped while it was being loaded: there is no run yet, so start it again with the same words"
+        return "stopped while loading: there is no run yet; start it again with the same command"
     if words[:1] == ["resume"]:
-        return "stopped while it was being loaded: the run is as it was; go on with the same words"
+        return "stopped while loading: the run is unchanged; resume it with the same command"
     return "stopped"
 
 
 def report_of(folder: str) -> str:
-    """Writes the report; where it is, or why there is none: a run that is done is not undone by that."""
+    """Writes the report. Returns its path, or the reason why there is none, because a finished run must not fail for its report."""
     from gradus.lab.report import write_report
     from gradus.types import UserError
 
     try:
         return str(write_report(folder))
     except (UserError, OSError) as error:
-        return f"none, since {error}"
+        return f"none, because {error}"
 
 
 def kept(folder: str) -> str:
-    """What of a stopped run is kept."""
+    """A sentence about the saved part of a stopped run, with the command that resumes it."""
     from gradus.lab.checkpoints import latest
 
     found, _ = latest(Path(folder))
-    where = f"saved up to step {found.step}" if found is not None else "nothing was saved yet, so it starts again"
+    where = f"saved up to step {found.step}" if found is not None else "nothing is saved yet, so it starts again from step 0"
     return f"{where}; go on with: gradus resume {folder}"
 
 
 def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
-    """First and last value of what was measured on held-out problems, or of the reward where nothing was."""
+    """The first and the last value of each held-out metric, or of the reward if there was no evaluation."""
     names = {
         "held_out/accuracy": "held-out accuracy",
         "held_out/greedy": "greedy",
@@ -85,7 +85,7 @@ def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
 
 
 def without_reward(metrics: Sequence[dict[str, Any]], folder: str) -> list[str]:
-    """A sentence where answers have no reward: how many, and where each stands with its reason."""
+    """One line if answers have no reward: their number, and the file that gives the reason for each; else no line."""
     from gradus.lab.folder import QUARANTINE
 
     counts = {kind: sum(int(row.get(name) or 0) for row in metrics) for name, kind in (("failed", "sampled"), ("held_out/failed", "held-out"))}

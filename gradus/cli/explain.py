@@ -1,4 +1,4 @@
-"""`gradus explain`: where the value of a field comes from, what it means, and what it may be."""
+"""`gradus explain`: the origin of a field's value, its meaning, and the allowed values."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from gradus.types.ranges import declared_range
 _ABSENT = object()
 SEAMS: Mapping[str, str] = {
     "players": "everything with weights, by name: the policy, its reference, a critic",
-    "curriculum": "which problems come next, and how many answers to each",
-    "rollout": "how answers are made",
+    "curriculum": "the next problems, and the number of answers to each",
+    "rollout": "how answers are sampled",
     "environment": "the world in which the policy acts over many turns; none: the task's",
-    "reward": "what an answer is worth",
-    "selection": "which groups of answers are trained on",
-    "credit": "how much better than expected every token was",
+    "reward": "the score of an answer",
+    "selection": "the groups of answers that are trained on",
+    "credit": "the advantage of every token",
     "objective": "the terms of the loss, by name",
-    "optimizer": "how a gradient moves weights, of every player that has none of its own",
-    "update": "how often and in which pieces a step's answers are learned from",
-    "schedule": "what changes over training",
-    "search": "how the trained policy is used at test time; none: one answer",
+    "optimizer": "the optimiser of every player that has none of its own",
+    "update": "the passes and mini-batches of a step's update",
+    "schedule": "the values that change over training",
+    "search": "how the trained policy answers at test time; none: one sample",
     "system": "nothing reads it in this version",
-    "study": "what is measured on held-out problems while training",
+    "study": "the evaluation on held-out problems during training",
     "setting": "the scale of the run, apart from the method",
-    "requires": "what problems must bring",
+    "requires": "the fields that every problem must have",
 }
-"""What stands at each place of a recipe."""
+"""The meaning of each field of a recipe."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """One place that set the value: `source` in words, `place` as file:line ('' where there is none)."""
+    """One place that set the value: `source` in words, `place` as file:line ('' if there is none)."""
 
     source: str
     value: Any
@@ -55,22 +55,22 @@ class Origin:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A field of a recipe: its value, the places that set it (the last one is in force), what it means and what it may be."""
+    """A field of a recipe: its value, the places that set it (the last one is in force), its meaning and the allowed values."""
 
     path: str
     value: Any
-    chain: tuple[str, ...]  # the recipes from the first base on
+    chain: tuple[str, ...]  # the recipes, the first base first
     origins: tuple[Origin, ...]
     meaning: str
-    kind: str  # the declared type, as the source has it
-    allowed: str  # the interval, the choices or the parts that fit; '' where all of the type are
+    kind: str  # the declared type, as in the source
+    allowed: str  # the interval, the choices or the parts that fit; '' if the type allows every value
     fields: tuple[tuple[str, Any], ...] = ()  # of a part
 
 
 def asked(
     field: str, recipe_or_run: str, given: Sequence[tuple[str, str]], task: str, task_options: Mapping[str, str], **options: Any
 ) -> Explanation:
-    """What `gradus explain` was asked: an option of a task, of a run or of `gradus train`, or a field of a recipe under these options."""
+    """The answer of `gradus explain`: for an option of a task, a field of a run, an option of `gradus train`, or a field of a recipe."""
     from gradus.lab.folder import is_run
 
     if field.startswith("task."):
@@ -84,9 +84,9 @@ def asked(
 def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
     """Explains the field at a dotted path (a field of the setting may be named alone).
 
-    Args: recipe: as the registry has it; stages: what was done to it afterwards, in order, as (source, place, the recipe then): a profile,
+    Args: recipe: the recipe of the registry; stages: the later changes to it, in order, as (source, place, changed recipe): a profile,
     options, a run's file.
-    Raises: UserError for a path that neither the last recipe nor one before it has, naming the nearest.
+    Raises: UserError for a path that neither the last recipe nor an earlier one has; it names the nearest path.
     """
     final = stages[-1][2] if stages else recipe
     path = full_path(final, path)
@@ -116,7 +116,7 @@ def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]]
 
 
 def chain(recipe: Recipe) -> list[Recipe]:
-    """The recipe and those that it is derived from, the first base first. A base that the registry does not know ends the chain."""
+    """The recipe and its bases, the first base first. A base that is not in the registry ends the chain."""
     found = [recipe]
     while (base := found[0].base) is not None and base in registry.recipe_modules() and base not in [link.key for link in found]:
         found.insert(0, registry.recipe(base))
@@ -124,20 +124,20 @@ def chain(recipe: Recipe) -> list[Recipe]:
 
 
 def _gone(final: Recipe, path: str, links: Sequence[Recipe]) -> str:
-    """A sentence for a path that recipes before the last one have: what is missing, and the part that would bring it back."""
+    """A sentence for a path that only earlier recipes have: the missing part, and the option that brings it back."""
     missing = next(p for p in _above(path) if _at(final, p) is _ABSENT)
     part = next((p for link in reversed(links) if (p := _at(link, missing)) is not _ABSENT), None)
     return f"recipe {final.key} has no {missing}; --{missing} {type(part).__name__ if _is_part(part) else part} would set one"
 
 
 def _above(path: str) -> list[str]:
-    """The paths that lead to a path, the shortest first, itself last."""
+    """All prefixes of a path, the shortest first, the path itself last."""
     parts = path.split(".")
     return [".".join(parts[: i + 1]) for i in range(len(parts))]
 
 
 def _default(holder: Any, name: str) -> Origin | None:
-    """The default of the class that holds the field, where it has one."""
+    """The field's default in the class that holds it; None if it has none."""
     if not is_dataclass(holder) or isinstance(holder, Recipe):
         return None
     field = next(f for f in value_fields(holder) if f.name == name)
@@ -146,9 +146,9 @@ def _default(holder: Any, name: str) -> Origin | None:
 
 
 def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str, Recipe]]) -> list[Origin]:
-    """Every recipe of the chain and every later stage that gave the field another value than it had before.
+    """Every recipe of the chain and every later stage that changed the value of the field.
 
-    Where the part that holds it became one of another class, what was set before that went with the old part.
+    If the part that holds the field is replaced by one of another class, earlier changes are dropped together with the old part.
     """
     before, parent = _ABSENT, path.rpartition(".")[0]
     found: list[Origin] = []
@@ -159,7 +159,7 @@ def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str
         if value is not _ABSENT and holder is not held:
             before, found, held = _ABSENT, [], holder
         if value is _ABSENT and before is not _ABSENT:
-            found.append(Origin(f"{source} (takes it away)", None, place))
+            found.append(Origin(f"{source} (removes it)", None, place))
         elif value is not before and not (type(value) is type(before) and value == before):
             found.append(Origin(source, value, place))
         before = value
@@ -174,7 +174,10 @@ def _at(recipe: Recipe, path: str) -> Any:
 
 
 def meaning(holder: Any, name: str, value: Any) -> str:
-    """What a field is for: its comment, else a sentence of its class's docstring that names it, else what its part says, else its class."""
+    """The meaning of a field: its comment, else the sentences of its class's docstring that name it, else a first line of a docstring.
+
+    That line is the part's if the value is a part, else the class's.
+    """
     if isinstance(holder, Recipe) and name in SEAMS:
         return SEAMS[name]
     if is_dataclass(holder) and (comment := comment_of(type(holder), name)):
@@ -188,7 +191,7 @@ def meaning(holder: Any, name: str, value: Any) -> str:
 
 
 def _sentences(doc: str, name: str) -> str:
-    """The sentences of a docstring that name something."""
+    """The sentences of a docstring that contain a name."""
     return " ".join(s for s in re.split(r"(?<=\.)\s+", " ".join(doc.split())) if re.search(rf"\b{re.escape(name)}\b", s))
 
 
@@ -197,13 +200,13 @@ def _is_part(value: Any) -> bool:
 
 
 def _kind(holder: Any, name: str) -> str:
-    """The declared type as the source has it; for an entry of a mapping and a seam of the recipe, that it is a part."""
+    """The declared type as in the source; "a part" for an entry of a mapping and for a part of the recipe."""
     written = next((f.type for f in value_fields(holder) if f.name == name), "Any") if is_dataclass(holder) else "Any"
     return "a part" if written == "Any" else str(getattr(written, "__name__", written))
 
 
 def _allowed(holder: Any, name: str, value: Any) -> str:
-    """The values that the field takes, where they are fewer than those of its type."""
+    """The allowed values of the field; '' if its type allows every value."""
     declared = annotation(holder, name) if is_dataclass(holder) else Any
     options = choices(declared)
     literals = [v for c in options if typing.get_origin(c) is typing.Literal for v in typing.get_args(c)]
@@ -226,7 +229,7 @@ def stages_of(
     profile: str | None = None,
     steps: int | None = None,
 ) -> list[tuple[str, str, Recipe]]:
-    """What the options of `gradus train` do to a recipe, one after the other."""
+    """The changes of a recipe by the options of `gradus train`, one after the other."""
     from gradus.recipe.overrides import override_all
     from gradus.training.plan import plan
 
@@ -235,7 +238,7 @@ def stages_of(
     judged = plan(recipe, model=model, profile=profile, reward=reward).recipe
     planned = plan(recipe, model=model, profile=profile, reward=reward, steps=steps).recipe
     typed = " ".join(f"--{name} {text}" for name, text in given)
-    named = f"--profile {profile}" if profile is not None else "profile small, for --model names a model of your own"
+    named = f"--profile {profile}" if profile is not None else "profile small, because --model names a model of your own"
     stages = [(named, scaled), (f"--reward {reward}", judged), (f"--steps {steps}", planned), (typed, override_all(planned, given))]
     before, found = start, []
     for source, after in stages:
@@ -246,7 +249,7 @@ def stages_of(
 
 
 def explain_run(folder: str | Path, path: str) -> Explanation:
-    """Explains a field of a run: what its command set, then what its stored recipe has beyond that."""
+    """Explains a field of a run: the changes by its command, then those of its stored recipe."""
     from gradus.lab.folder import RECIPE, RunFolder
     from gradus.training.plan import plan_of
 
@@ -261,7 +264,7 @@ def explain_run(folder: str | Path, path: str) -> Explanation:
 
 
 def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]] | None:
-    """The recipe and the stages of a command that was typed; None for one that this version does not take."""
+    """The recipe and the stages of a typed command; None if this version does not accept the command."""
     from gradus.cli.parser import build_parser, split_fields
 
     parser, commands = build_parser()
@@ -277,14 +280,14 @@ def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]]
 
 @functools.cache
 def train_options() -> dict[str, Any]:
-    """The options of `gradus train` by name, dashes included."""
+    """The options of `gradus train` by name, with dashes."""
     from gradus.cli.parser import build_parser
 
     return {name: a for a in build_parser()[1]["train"]._actions if a.dest != "help" for name in a.option_strings}
 
 
 def explain_option(name: str, recipe: Recipe) -> Explanation | None:
-    """Explains an option of `gradus train` that is no field of the recipe; None where there is none, or it is a field too."""
+    """Explains an option of `gradus train`; None if there is no such option, or if the name is a field of the recipe."""
     if hasattr(recipe, name) or hasattr(recipe.setting, name):
         return None
     action = train_options().get(f"--{name}")
@@ -296,7 +299,7 @@ def explain_option(name: str, recipe: Recipe) -> Explanation | None:
 
 
 def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Explanation:
-    """Explains an option of a task, `task.level`. Raises UserError for an option that the task does not have, or one that has no default."""
+    """Explains an option of a task, such as `task.level`. Raises UserError for an option that the task lacks, or that has no default."""
     from gradus.tasks.data.loaders import load_task_file, options_of
     from gradus.training.plan import TASKS, load_task
 
@@ -324,7 +327,7 @@ def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Expla
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
-    """The explanation as plain values; parts as the text that `gradus show` prints."""
+    """The explanation as plain values; parts as the text that `gradus diff` prints."""
     from gradus.cli.show import brief
 
     def plain(value: Any) -> Any:
@@ -340,7 +343,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
 
 
 def told(found: Explanation) -> str:
-    """The explanation as lines for people."""
+    """The explanation as text."""
     from gradus.cli.show import brief
 
     lines = [f"{found.path} = {brief(found.value)}", "", "set by"]
@@ -350,7 +353,7 @@ def told(found: Explanation) -> str:
         mark = "->" if index == len(rows) - 1 else "  "
         lines.append(f"  {mark} {source:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {place}".rstrip())
     if not rows:
-        lines.append("     nothing: it is empty from the first recipe on")
+        lines.append("     nothing: it is empty in every recipe")
     if len(found.chain) > 1:
         lines.append(f"     (recipes: {' > '.join(found.chain)})")
     rest = [("meaning", found.meaning), ("type", found.kind), ("allowed", found.allowed)]

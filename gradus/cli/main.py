@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported before a command needs it, so that help and listings come at once."""
+"""The command line. A command imports its heavy modules itself, so that help and listings appear at once."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ REFUSED = {
     errno.EPERM: "check the permissions, or name another place",
     errno.EROFS: "name another place",
 }
-"""What the system may refuse, with what to do."""
+"""Errors of the operating system, each with its remedy."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command. Returns the exit code: 0, 2 for what the user can mend, 130 where the user stopped it, and those of a run that was ended."""
+    """Runs a command. Returns the exit code: 0; 2 for an error that the user can mend; 130 after Ctrl-C; else the code of the ended run."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a letter shows another
+        sys.stdout.reconfigure(errors="replace")  # a terminal without a character shows another one
     try:
         return run(words)
     except KeyboardInterrupt:
         print(stopped_early(words), file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of a pipe has gone
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def told(error: Exception) -> str | None:
-    """What a user is told of an error: the sentence of a UserError, the line of their own code, what the system refused; None for a fault of ours."""
+    """The message for a UserError, an error of the operating system, or one in the user's own code (with its line); else None: a fault of Gradus."""
     from gradus.runtime.user_code import blamed
     from gradus.types.errors import UserError
 
@@ -64,7 +64,7 @@ def told(error: Exception) -> str | None:
 
 def run(words: list[str]) -> int:
     """Finds the command and its options, and calls its function."""
-    if words[:2] == ["completion", "words"]:  # what the shells' scripts ask
+    if words[:2] == ["completion", "words"]:  # the request of the completion scripts
         from gradus.cli.completion import candidates
 
         print("\n".join(candidates(words[2:])))
@@ -76,7 +76,7 @@ def run(words: list[str]) -> int:
             raise UserError(f'unknown command "{words[0]}"; it is {OTHER_WORDS[words[0]]} here')
         raise unknown("command", words[0], COMMANDS, "See: gradus --help")
     if words[:1] in (["train"], ["resume"]) and os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ:
-        from gradus.systems.worker import main as lend_hands  # torchrun has started this process beside the leading one
+        from gradus.systems.worker import main as lend_hands  # torchrun started this process beside the leading one
 
         return lend_hands("env://", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
     parser, commands = build_parser()
@@ -146,7 +146,7 @@ def resume(options: argparse.Namespace) -> int:
     planned = api.plan_of(opened)
     done = max(steps(Path(options.folder)), default=0)
     if options.steps is not None and options.steps < done:
-        raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give at least as many")
+        raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give {done} or more")
     title = f"{planned.recipe.key} on {planned.task}"
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
@@ -159,7 +159,7 @@ def resume(options: argparse.Namespace) -> int:
 
 
 def free_folder(recipe: str, task: str) -> str:
-    """runs/<recipe>-<task>, numbered where it is taken."""
+    """runs/<recipe>-<task>, with a number if that folder exists."""
     name = re.sub(r"[^\w.+-]+", "-", f"{recipe.rpartition(':')[2]}-{Path(task).stem}").strip("-")
     number = 1
     while os.path.exists(folder := f"runs/{name}" + (f"-{number}" if number > 1 else "")):
@@ -192,7 +192,7 @@ def evaluate(options: argparse.Namespace) -> int:
 
 
 def whole_numbers(text: str) -> list[int]:
-    """'1,4,16' as numbers."""
+    """The numbers of a text such as '1,4,16'."""
     from gradus.types.errors import UserError
 
     try:
@@ -205,7 +205,7 @@ def whole_numbers(text: str) -> list[int]:
 
 
 def exam_table(exam: Any) -> str:
-    """The lines of an evaluation."""
+    """An evaluation as text."""
     rows = [(f"pass@{k}", value) for k, value in exam.pass_at.items()]
     rows += [(f"majority of {exam.samples}", exam.majority), ("greedy", exam.greedy), ("reward", exam.reward), ("length", exam.length)]
     lines = [f"{exam.task}: {exam.problems} held-out problems, {exam.samples} samples each at temperature {exam.temperature:g}"]
@@ -245,12 +245,12 @@ def leaks(options: argparse.Namespace) -> int:
 
     if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
         near = nearest(f"--{other}", [f"--{name}" for name in options.beside])
-        raise UserError(f"--{other} is no option of gradus leaks{near}; see: gradus leaks --help")
+        raise UserError(f"--{other} is not an option of gradus leaks{near}; see: gradus leaks --help")
     task_options = {path.removeprefix("task."): text for path, text in options.fields}
     against = load_task(options.against) if options.against else None
     check = leakage.Check(words=options.words, least=options.least)
     if options.problems < 1:
-        raise UserError(f"--problems is {options.problems}; give how many problems of each side are read, 1 or more")
+        raise UserError(f"--problems is {options.problems}; give the number of problems read from each side, 1 or more")
     if not 0 <= options.allow <= 1:
         raise UserError(f"--allow is {options.allow}; it is a share of the held-out problems, 0 to 1")
     found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
@@ -316,7 +316,7 @@ def doctor(options: argparse.Namespace) -> int:
     if options.fields or options.task or options.model or options.profile:
         from gradus.types import UserError
 
-        raise UserError("gradus doctor takes a task, a model and fields only with a recipe, whose memory it then predicts; add --recipe R")
+        raise UserError("gradus doctor takes a task, a model and fields only with --recipe, to predict the recipe's memory; add --recipe R")
     found = examine()
     print(json.dumps(found, indent=1) if options.json else told_of(found))
     return 0

@@ -1,4 +1,4 @@
-"""What may be typed: the commands of the command line, their options, and the fields of a recipe among them. Imports nothing heavy."""
+"""The parser of the command line: commands, options, and fields of a recipe. Imports no heavy module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor")  # commands that take fields besides their options
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor")  # commands that take fields as well as options
 SHELLS = ("bash", "zsh", "fish")
 
 OTHER_WORDS = {
@@ -34,30 +34,30 @@ OTHER_WORDS = {
     "info": "gradus show KEY or gradus doctor",
     "version": "gradus --version",
 }
-"""What people type for a command, and the command that does it."""
+"""Other words for a command, each with the command."""
 
 COMMANDS = {
     "train": "train a policy by a recipe",
-    "resume": "go on with a run from its last whole checkpoint",
-    "eval": "pass@k, majority vote and length of a model or a run on a task",
+    "resume": "continue a run from its last whole checkpoint",
+    "eval": "measure pass@k, majority vote and length of a model or a run on a task",
     "papers": "list the recipes",
-    "show": "what a recipe is made of, and what it changes",
-    "diff": "what turns one recipe into another",
-    "explain": "where the value of a field comes from, what it means and what it may be",
-    "check": "whether recipe, data, model, reward and machine are fit for a run, before its first step",
+    "show": "show the parts of a recipe, and its changes to its base",
+    "diff": "show the changes that turn one recipe into another",
+    "explain": "explain a field: the origin of its value, its meaning and the allowed values",
+    "check": "check that recipe, data, model, reward and machine are fit for a run, before its first step",
     "tasks": "list the tasks",
-    "contract": "whether a task, its verifier, environment or reward keeps what training relies on",
-    "leaks": "held-out problems of a task that are among its training problems",
-    "export": "a run's model as a folder that loads in transformers, or its answers as data",
-    "chat": "talk with a model or with a run's best one",
-    "doctor": "what this machine offers, and what is missing",
-    "cite": "the paper behind a recipe",
-    "completion": "a script that lets a shell complete what is typed",
+    "contract": "test that a task, its verifier, environment or reward keeps the rules that training relies on",
+    "leaks": "find held-out problems of a task among its training problems",
+    "export": "write a run's model as a folder that loads in transformers, or its answers as data",
+    "chat": "chat with a model, or with the best model of a run",
+    "doctor": "show this machine's hardware and packages, with warnings",
+    "cite": "the reference of a recipe's paper",
+    "completion": "print the completion script of a shell",
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are sentences."""
+    """An argument parser that raises UserError with a full sentence."""
 
     def error(self, message: str) -> NoReturn:
         from gradus.types.errors import UserError
@@ -66,16 +66,16 @@ class Parser(argparse.ArgumentParser):
         if wrong is not None:
             raise UserError(f'{wrong[1]} is "{wrong[3]}"; it must be {"a whole number" if wrong[2] == "int" else "a number"}')
         if lacking := re.fullmatch(r"argument (--\S+): expected one argument", message):
-            raise UserError(f"{lacking[1]} has no value; write {lacking[1]} VALUE, or {lacking[1]}=VALUE where the value begins with a dash")
+            raise UserError(f"{lacking[1]} has no value; write {lacking[1]} VALUE, or {lacking[1]}=VALUE if the value begins with a dash")
         if flag := re.fullmatch(r"argument (\S+): ignored explicit argument (.*)", message):
             raise UserError(f"{flag[1]} takes no value, but {flag[2]} was given; leave the value out")
         raise UserError(f"{message}; see: {self.prog} --help")
 
     def understood(self, words: Sequence[str], commands: Mapping[str, Parser]) -> argparse.Namespace:
-        """The options in the words. Raises UserError for a word that is none, suggesting near ones of its command."""
+        """The options in the words. Raises UserError for an unknown option, with the command's nearest options, and for an empty value."""
         options, left = self.parse_known_args(words)
         parser = commands.get(str(options.command), self)
-        empty = [a for a in parser._actions if getattr(options, a.dest, None) == "" != a.default]  # as "$DATA" is where DATA is not set
+        empty = [a for a in parser._actions if getattr(options, a.dest, None) == "" != a.default]  # as "$DATA" gives if DATA is not set
         if not left and not empty:
             return options
         from gradus.types.errors import UserError, unknown
@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
 
 @functools.cache
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
-    """The parser, and those of the commands by name."""
+    """The parser, and the parsers of the commands by name."""
     from gradus import __version__
 
     about = "Trains language models and their relatives by reinforcement learning, one step at a time."
@@ -105,18 +105,18 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     }
     made["train"].epilog = made["eval"].epilog = made["explain"].epilog = made["check"].epilog = DOTTED
     _train_options(made["train"])
-    made["resume"].add_argument("folder", metavar="RUN", help="the folder that was named with --run")
-    made["resume"].add_argument("--steps", type=int, help="steps in all, if not as planned")
-    made["resume"].add_argument("--device", help="cpu, cuda, cuda:1, if not as planned; another kind rounds differently")
-    made["resume"].epilog = "Fields that say what the machine gives and when a run gives up may change: " + ", ".join(
+    made["resume"].add_argument("folder", metavar="RUN", help="the folder named with --run")
+    made["resume"].add_argument("--steps", type=int, help="total number of steps, if not as planned")
+    made["resume"].add_argument("--device", help="cpu, cuda, cuda:1, if not as planned; another kind of device rounds differently")
+    made["resume"].epilog = "Fields for the machine's resources and for the limits of failures may change: " + ", ".join(
         f"--{name}" for name in ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
     )
     _until_option(made["resume"])
     _processes_option(made["resume"])
-    made["resume"].add_argument("--log", metavar="W,W", help="where else the metrics go from now on, if not as planned; none for nowhere")
+    made["resume"].add_argument("--log", metavar="W,W", help="other places for the metrics from now on, if not as planned; none for no other place")
     _eval_options(made["eval"])
-    made["papers"].add_argument("--family", metavar="F", help="those of one family")
-    made["papers"].add_argument("--search", metavar="W", help="those that have a word in their name or description")
+    made["papers"].add_argument("--family", metavar="F", help="only the recipes of one family")
+    made["papers"].add_argument("--search", metavar="W", help="only the recipes with this text in their name or description")
     for name in ("papers", "tasks"):
         made[name].add_argument("--json", action="store_true", help="as JSON")
     made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
@@ -129,10 +129,10 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     _export_options(made["export"])
     _chat_options(made["chat"])
     _doctor_options(made["doctor"])
-    made["cite"].add_argument("recipe", metavar="KEY", nargs="?", help="a recipe's key, or file.py:name; left out: Gradus itself")
+    made["cite"].add_argument("recipe", metavar="KEY", nargs="?", help="a recipe's key, or file.py:name; default: Gradus itself")
     made["cite"].add_argument("--bibtex", action="store_true", help="as BibTeX")
     made["completion"].add_argument("shell", metavar="SHELL", choices=SHELLS, help=", ".join(SHELLS))
-    made["completion"].epilog = 'Once: eval "$(gradus completion bash)"; for good: put that line into ~/.bashrc.'
+    made["completion"].epilog = 'For one session: eval "$(gradus completion bash)"; for every session: put that line into ~/.bashrc.'
     return parser, made
 
 
@@ -140,80 +140,80 @@ def _train_options(parser: Parser) -> None:
     add = parser.add_argument
     add("recipe", metavar="RECIPE", help="a recipe's key (gradus papers), or file.py:name")
     _plan_options(parser)
-    add("--run", metavar="DIR", help="the folder of the run; left out: a new one under runs/")
-    add("--log", metavar="W,W", help="where else the metrics go: tensorboard, trackio, wandb, or several with commas between them")
+    add("--run", metavar="DIR", help="the folder of the run; default: a new one under runs/")
+    add("--log", metavar="W,W", help="other places for the metrics: tensorboard, trackio, wandb, or several with commas between them")
     _until_option(parser)
     _processes_option(parser)
 
 
 def _processes_option(parser: Parser) -> None:
-    about = "how many processes of this machine train together, with the result of one"
+    about = "number of processes on this machine that train together; the result is that of one process"
     parser.add_argument("--processes", type=int, default=1, metavar="N", help=about)
 
 
 def _until_option(parser: Parser) -> None:
-    about = "how long the command may take (90s, 30m, 8h, 1h30m); the run is saved before that, and the exit code is then 3"
+    about = "time limit of the command (90s, 30m, 8h, 1h30m); the run is saved before it ends, and the exit code is then 3"
     parser.add_argument("--until", metavar="TIME", help=about)
 
 
 def _plan_options(parser: Parser) -> None:
-    """What a run is planned from; so say train, check and explain alike."""
+    """The options that plan a run, for train, check, explain and doctor."""
     add = parser.add_argument
-    add("--task", metavar="T", help="arithmetic if left out; a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
-    add("--model", metavar="M", help="a model's folder; left out: the built-in tiny model")
+    add("--task", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1; default: arithmetic")
+    add("--model", metavar="M", help="a model's folder; default: the built-in tiny model")
     add("--reward", metavar="FILE.py:FUNCTION", help="a reward function, or a reward model's run, in place of the recipe's reward")
     add("--profile", metavar="P", help="scale of the run: tiny, small, paper")
     add("--steps", type=int, metavar="N", help="training steps")
-    add("--seed", type=int, default=0, metavar="S", help="of every draw: two runs with one seed on one machine are equal to the last byte")
+    add("--seed", type=int, default=0, metavar="S", help="seed of every random draw: two runs with the same seed on the same machine are equal to the last byte")
     add("--device", default="cpu", help="cpu, cuda, cuda:1")
 
 
 def _explain_options(parser: Parser) -> None:
     add = parser.add_argument
     add("field", metavar="FIELD", help="objective.policy.trust.high, learning_rate, task.level, an option of gradus train")
-    add("recipe", metavar="RECIPE_OR_RUN", nargs="?", default="grpo", help="a recipe's key, file.py:name or a run's folder; left out: grpo")
+    add("recipe", metavar="RECIPE_OR_RUN", nargs="?", default="grpo", help="a recipe's key, file.py:name or a run's folder; default: grpo")
     _plan_options(parser)
     add("--json", action="store_true", help="as JSON")
 
 
 def _doctor_options(parser: Parser) -> None:
     add = parser.add_argument
-    add("--recipe", metavar="R", help="predicts what a run of it takes of the memory, by one step with the longest batch, rewards made up; a key, or file.py:name")
+    add("--recipe", metavar="R", help="predict the memory of a run from one step with its longest batch and made-up rewards; a key, or file.py:name")
     _plan_options(parser)
     add("--json", action="store_true", help="as JSON")
-    parser.epilog = "With --recipe any further --FIELD VALUE sets a field, as for gradus train."
+    parser.epilog = "With --recipe, any further --FIELD VALUE sets a field, as for gradus train."
 
 
 def _check_options(parser: Parser) -> None:
     add = parser.add_argument
-    add("recipe", metavar="RECIPE", nargs="?", default="grpo", help="a recipe's key (gradus papers), or file.py:name; left out: grpo")
+    add("recipe", metavar="RECIPE", nargs="?", default="grpo", help="a recipe's key (gradus papers), or file.py:name; default: grpo")
     _plan_options(parser)
-    add("--samples", type=int, default=4, metavar="N", help="problems that the model answers and the reward judges; 0: none")
-    add("--step", action="store_true", help="do one step with the longest batch, to see what memory it takes; it takes as long as a step")
-    add("--quarantine", metavar="FILE", help="where the bad rows of a data file are written (.jsonl); left out: nowhere")
+    add("--samples", type=int, default=4, metavar="N", help="number of problems that the model answers and the reward judges; 0: none")
+    add("--step", action="store_true", help="do one step with the longest batch, to measure its memory; it takes as long as a step")
+    add("--quarantine", metavar="FILE", help="file for the bad rows of a data file (.jsonl); default: they are not written")
     add("--json", action="store_true", help="as JSON")
 
 
 def _export_options(parser: Parser) -> None:
     add = parser.add_argument
     add("folder", metavar="RUN")
-    add("target", metavar="TARGET", help="a folder for the model, a file for data; one that does not exist yet")
-    add("--best", action="store_true", help="the best model on held-out problems, not the final one")
-    forms = "model (left out), sft or preference (answers as .jsonl or .parquet that TRL and Gradus train on), rollouts (all, as .parquet)"
+    add("target", metavar="TARGET", help="a folder for the model, a file for data; it must not exist yet")
+    add("--best", action="store_true", help="the best model on held-out problems instead of the final one")
+    forms = "model (default), sft or preference (answers as .jsonl or .parquet that TRL and Gradus train on), rollouts (all, as .parquet)"
     add("--as", dest="form", metavar="FORM", default="model", help=forms)
-    add("--at-least", type=float, metavar="R", help="answers with this reward are good enough; left out: for sft those that are right")
+    add("--at-least", type=float, metavar="R", help="the least reward of a good answer; default: for sft, the answers that are right")
 
 
 def _eval_options(parser: Parser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL_OR_RUN", help="a model's folder, a run's, or tiny")
-    add("--task", metavar="T", help="left out: the run's own")
+    add("--task", metavar="T", help="default: the run's own task")
     add("--pass-at", default="1", metavar="K,K", help="pass@k for these k, for example 1,4,16")
-    add("--samples", type=int, default=0, metavar="N", help="samples a problem; left out: the largest k")
-    add("--problems", type=int, default=256, metavar="N", help="held-out problems")
-    add("--reward", metavar="FILE.py:FUNCTION", help="judges in place of the task's verifier")
+    add("--samples", type=int, default=0, metavar="N", help="samples per problem; default: the largest k")
+    add("--problems", type=int, default=256, metavar="N", help="number of held-out problems")
+    add("--reward", metavar="FILE.py:FUNCTION", help="the judge in place of the task's verifier")
     add("--seed", type=int, default=0, metavar="S")
-    add("--device", help="cpu, cuda, cuda:1; left out: the run's own, cpu for a model")
+    add("--device", help="cpu, cuda, cuda:1; default: the run's own, cpu for a model")
     add("--json", action="store_true", help="as JSON")
 
 
@@ -221,15 +221,15 @@ def _contract_options(parser: Parser) -> None:
     add = parser.add_argument
     add("task", metavar="TASK", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
     add("--reward", metavar="FILE.py:FUNCTION", help="a reward function, tested on the task's problems too")
-    add("--problems", type=int, default=20, metavar="N", help="problems of each level")
-    add("--texts", type=int, default=500, metavar="N", help="hostile answers, over all problems")
-    add("--levels", default="", metavar="N,N", help="levels of the task; left out: all")
-    add("--seconds", type=float, default=1.0, metavar="S", help="processor time that judging one answer may take")
-    add("--allow", default="", metavar="W,W", help="what judging may reach for: code, process, file, network")
+    add("--problems", type=int, default=20, metavar="N", help="problems per level")
+    add("--texts", type=int, default=500, metavar="N", help="number of hostile answers, over all problems")
+    add("--levels", default="", metavar="N,N", help="levels of the task; default: all")
+    add("--seconds", type=float, default=1.0, metavar="S", help="limit of processor time for one verdict")
+    add("--allow", default="", metavar="W,W", help="resources that a judge may use: code, process, file, network")
     add("--only", default="", metavar="RULE,RULE", help="the rules to try; with --reward, rules of rewards")
     add("--seed", type=int, default=0, metavar="S")
     add("--json", action="store_true", help="as JSON")
-    parser.epilog = "--task.FIELD VALUE sets an option of the task. Ends with 1 where anything was found."
+    parser.epilog = "--task.FIELD VALUE sets an option of the task. The exit code is 1 if a rule is broken."
 
 
 def _leaks_options(parser: Parser) -> None:
@@ -238,31 +238,34 @@ def _leaks_options(parser: Parser) -> None:
     add(
         "--against",
         metavar="T",
-        help="another task or file, all of whose problems count as held out; left out: the task's own held-out part",
+        help="another task or file; all of its problems count as held out; default: the task's own held-out part",
     )
-    add("--problems", type=int, default=2000, metavar="N", help="problems drawn where a task has no end")
-    add("--words", type=int, default=8, metavar="N", help="length of the n-grams in words; 13 finds long passages only")
-    add("--least", type=float, default=0.7, metavar="X", help="share of a prompt's n-grams in one training prompt that makes it a leak")
-    add("--allow", type=float, default=0.0, metavar="X", help="share of held-out problems that may leak before the command ends with 1")
+    add("--problems", type=int, default=2000, metavar="N", help="number of problems drawn from a task without an end")
+    add("--words", type=int, default=8, metavar="N", help="length of the n-grams in words; 13 finds only long passages")
+    add("--least", type=float, default=0.7, metavar="X", help="a leak has at least this share of its prompt's n-grams in one training prompt")
+    add("--allow", type=float, default=0.0, metavar="X", help="share of held-out problems that may leak; above it the exit code is 1")
     add("--json", action="store_true", help="as JSON")
     parser.epilog = "--task.FIELD VALUE sets an option of the task."
 
 
 def _chat_options(parser: Parser) -> None:
     add = parser.add_argument
-    add("model", metavar="MODEL_OR_RUN", nargs="?", help="a model's folder, or a run's; left out: the built-in tiny model")
-    add("--task", metavar="T", help="its way of sampling, its system message and its held-out problems")
+    add("model", metavar="MODEL_OR_RUN", nargs="?", help="a model's folder, or a run's; default: the built-in tiny model")
+    add("--task", metavar="T", help="a task: its sampling settings, system message and held-out problems are used")
     add("--problem", type=int, metavar="N", help="begin with this held-out problem of the task, counted from 0")
     add("--system", metavar="TEXT", help="a system message")
-    add("--temperature", type=float, metavar="X", help="0 is greedy; left out: the task's, else 0.7")
-    add("--max-tokens", type=int, metavar="N", help="new tokens an answer; left out: the task's, else 512")
+    add("--temperature", type=float, metavar="X", help="0 is greedy; default: the task's, else 0.7")
+    add("--max-tokens", type=int, metavar="N", help="new tokens per answer; default: the task's, else 512")
     add("--seed", type=int, default=0, metavar="S")
     add("--device", default="cpu", help="cpu, cuda, cuda:1")
     add("--precision", default="float32", help="float32, bfloat16, float64")
 
 
 def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:
-    """Words for the parser, and (field, value) of the options that it does not know: `--field value` or `--field=value`."""
+    """The words for the parser, and (field, value) of every option unknown to it: `--field value` or `--field=value`.
+
+    Raises UserError for an unknown option without a value.
+    """
     takes_value = {name: action.nargs != 0 for action in parser._actions for name in action.option_strings}
     known: list[str] = []
     fields: list[tuple[str, str]] = []
@@ -285,7 +288,7 @@ def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[
 
 
 def beside(parser: Parser) -> list[str]:
-    """The options of a command, which stand beside the fields of a recipe, without their dashes."""
+    """The options of a command other than fields of a recipe, without their dashes."""
     return [name.removeprefix("--") for action in parser._actions for name in action.option_strings if name.startswith("--")]
 
 
@@ -296,7 +299,7 @@ def split_task(fields: Sequence[tuple[str, str]]) -> tuple[list[tuple[str, str]]
 
 
 def planned_of(options: argparse.Namespace, log: str | None = None) -> Any:
-    """The plan that the options of train and check ask for."""
+    """The plan made from the options of train, check or doctor."""
     from dataclasses import replace
 
     from gradus.recipe.overrides import override_all

@@ -1,4 +1,4 @@
-"""What `gradus papers`, `tasks`, `show` and `diff` print. The first two read an index and import nothing heavy."""
+"""The output of `gradus papers`, `tasks`, `show` and `diff`. The first two read an index and import no heavy module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradus.recipe import index
 
 
 def papers(family: str | None = None, search: str | None = None, *, as_json: bool = False) -> str:
-    """The recipes of a family (None: all) that have a word in their key, base or description. Raises: UserError for an unknown family."""
+    """The recipes of a family (None: all) with `search` in their key, base or description. Raises: UserError for an unknown family."""
     rows = index.read()["recipes"]
     families = sorted({row["family"] for row in rows})
     if family is not None and family not in families:
@@ -26,16 +26,16 @@ def papers(family: str | None = None, search: str | None = None, *, as_json: boo
         return json.dumps(found, indent=1)
     if not found:
         return f'no recipe has "{search}" in its name or description{f"; family {family}" if family else ""}'
-    return listing([(r["key"], r.get("base") or "", r["family"], r["about"]) for r in found], ("recipe", "base", "family", "what"))
+    return listing([(r["key"], r.get("base") or "", r["family"], r["about"]) for r in found], ("recipe", "base", "family", "description"))
 
 
 def tasks(*, as_json: bool = False) -> str:
-    """The named tasks, and what else a task may be."""
+    """The named tasks, and a line about the other kinds of task."""
     rows = index.read()["tasks"]
     if as_json:
         return json.dumps(rows, indent=1)
-    others = "a task is also a file of problems (.jsonl, .parquet, .csv), file.py:task, a data set owner/name, or a mixture a:3,b:1"
-    return f"{listing([(row['name'], row['about']) for row in rows], ('task', 'what'))}\n\n{others}"
+    others = "a task can also be a file of problems (.jsonl, .parquet, .csv), file.py:task, a data set owner/name, or a mixture a:3,b:1"
+    return f"{listing([(row['name'], row['about']) for row in rows], ('task', 'description'))}\n\n{others}"
 
 
 def listing(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
@@ -52,7 +52,7 @@ def listing(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
 
 
 def show(name: str) -> str:
-    """A recipe: what it is, what it changes in its base, its method and its setting."""
+    """A recipe as text: its description, its changes to its base, its method and its setting."""
     from gradus.recipe import registry
     from gradus.recipe.core import describe
 
@@ -70,7 +70,7 @@ def show(name: str) -> str:
 
 
 def diff(a: str, b: str) -> str:
-    """What turns one recipe into another."""
+    """The changes that turn one recipe into another."""
     from gradus.recipe import registry
 
     one, other = registry.recipe(a), registry.recipe(b)
@@ -78,7 +78,7 @@ def diff(a: str, b: str) -> str:
 
 
 def differences(a: Any, b: Any) -> str:
-    """One line for every path that is set differently."""
+    """One line for every path whose values differ."""
     from gradus.recipe.core import changes, get
     from gradus.types.errors import UserError
 
@@ -93,7 +93,7 @@ def differences(a: Any, b: Any) -> str:
 
 
 def brief(value: Any) -> str:
-    """A part by its class with its numbers and the fields that differ from their defaults; other values as Python writes them."""
+    """A part as its class with its numbers and its fields that differ from their defaults; any other value as its repr."""
     from gradus.types.frozen import value_fields
 
     if not is_dataclass(value) or isinstance(value, type):

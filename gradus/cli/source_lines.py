@@ -1,4 +1,4 @@
-"""Where in the source something is written: file and line of a recipe's change and of a class's field, and the comment that explains a field."""
+"""Places in the source: file and line of a recipe's change and of a class's field, and the comment of a field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gradus.recipe import registry
 
 
 def place_of_change(recipe: str, path: str) -> str:
-    """file:line of the keyword with which the file of a recipe sets a path, or a part of it, or what holds it; '' where none does."""
+    """file:line of the keyword in a recipe's file that sets a path, a field below it, or the part that holds it; '' if there is none."""
     if ".py:" in recipe:
         file, _, name = recipe.rpartition(":")
     elif recipe in registry.recipe_modules():
@@ -41,13 +41,13 @@ def _names(node: ast.Assign | ast.AnnAssign, name: str) -> bool:
 
 
 def shown(file: str | Path) -> str:
-    """A file of the package as gradus/..., another as it is."""
+    """The path of a file to show: gradus/... inside the package, else unchanged."""
     path, root = Path(file).resolve(), Path(__file__).resolve().parent.parent.parent
     return str(path.relative_to(root)) if path.is_relative_to(root / "gradus") else str(file)
 
 
 def place_of_field(cls: type, name: str) -> str:
-    """file:line of a field in its class, or in the class that it is inherited from; '' where the source is not there."""
+    """file:line of a field in its class, or in the base class that declares it; '' if there is no source."""
     found = _declaration(cls, name)
     return "" if found is None else f"{shown(found[0])}:{found[1]}"
 
@@ -78,7 +78,7 @@ def _source(cls: type) -> tuple[str, int, list[str]] | None:
 
 
 def comment_of(cls: type, name: str) -> str:
-    """The comment that explains a field in the source of its class; '' where there is none."""
+    """The comment behind a field in the source of its class; '' if there is none."""
     found = _declaration(cls, name)
     comment = re.search(r"\s#\s(.*)$", found[2]) if found else None
     return comment[1].strip() if comment else ""

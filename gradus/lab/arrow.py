@@ -1,7 +1,7 @@
-"""Groups of rollouts as one row of an Arrow table, and back: what is shared is stored once, arrays keep their bytes.
+"""Conversion of groups of rollouts to one row of an Arrow table, and back. Shared objects are stored once, arrays keep their bytes.
 
-The row of a step holds four lists of structs: problems, contexts (parents first), trajectories, groups; they point to each other by
-position. Equal groups give equal columns. Values that JSON cannot hold (in a problem's meta or a trajectory's links) become their text.
+The row of a step holds four lists of structs: problems, contexts (parents first), trajectories, groups; they refer to each other by
+position. Equal groups give equal columns. Values that JSON cannot hold (in a problem's meta or a trajectory's links) become text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def encode(step: int, groups: Sequence[Group]) -> pa.Table:
-    """One row: step, problems, contexts, trajectories, groups. Arrays are stored in the dtype that their record declares."""
+    """A table of one row: step, problems, contexts, trajectories, groups. Arrays are stored in the dtype that their record declares."""
     import pyarrow as pa
 
     trajectories = _distinct(t for g in groups for t in g.trajectories)
@@ -43,7 +43,7 @@ def encode(step: int, groups: Sequence[Group]) -> pa.Table:
 
 
 def decode(table: pa.Table) -> list[tuple[int, list[Group]]]:
-    """The groups of every row of a table that `encode` made; their arrays are read-only views of its memory where they can be."""
+    """The groups of every row of a table that `encode` made; their arrays are read-only views of its memory if possible."""
     result = []
     for row in range(table.num_rows):
         one = table.slice(row, 1).combine_chunks()
@@ -78,7 +78,7 @@ def _with_parents(contexts: Iterable[Context]) -> list[Context]:
 
 
 def _lists(arrays: Sequence[np.ndarray | None], dtype: Any) -> pa.Array:
-    """One list a row, null for None, from one concatenation."""
+    """One list per row, null for None."""
     import pyarrow as pa
 
     lengths = [0 if a is None else len(a) for a in arrays]
@@ -92,7 +92,7 @@ def _lists(arrays: Sequence[np.ndarray | None], dtype: Any) -> pa.Array:
 
 
 def _nested(items: Sequence[Sequence[T]], build: Callable[[list[T]], pa.Array]) -> pa.Array:
-    """One list of structs a row."""
+    """One list of structs per row."""
     import pyarrow as pa
 
     offsets = np.concatenate([[0], np.cumsum([len(i) for i in items], dtype=np.int64)]).astype(np.int32)
@@ -105,7 +105,7 @@ def _struct(**columns: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
-_DEEPEST = 64  # containers within containers that are written
+_DEEPEST = 64  # greatest depth of nested containers that is written
 
 
 def _texts(texts: Sequence[str | None]) -> pa.Array:
@@ -113,12 +113,12 @@ def _texts(texts: Sequence[str | None]) -> pa.Array:
 
     try:
         return pa.array(texts, pa.string())
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON data may hold and UTF-8 cannot
+    except UnicodeEncodeError:  # a lone surrogate: JSON data may hold one, UTF-8 cannot
         return pa.array([t if t is None else t.encode("utf-8", "replace").decode() for t in texts], pa.string())
 
 
 def _plain(value: Any) -> Any:
-    """What JSON shall hold for a value that it does not know."""
+    """The replacement in JSON for a value of a type that JSON lacks."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (Trajectory, Problem)):
@@ -139,7 +139,7 @@ def _flags(values: Iterable[bool]) -> pa.Array:
 
 
 def plain_json(value: Any) -> str:
-    """JSON of any value; what JSON does not know becomes its text."""
+    """JSON of any value; a value of a type that JSON lacks is replaced."""
     try:
         return json.dumps(value, default=_plain, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
@@ -147,11 +147,14 @@ def plain_json(value: Any) -> str:
 
 
 def _sayable(value: Any, around: tuple[int, ...] = ()) -> Any:
-    """The value with keys that are text, integers that can be written, and an end: `around` are the containers that it lies in, by identity."""
+    """The value with text keys, writable integers and finite depth; a container that holds itself becomes its type's name.
+
+    `around`: the identities of the containers around the value.
+    """
     if value is None or isinstance(value, bool | float | str):
         return value
     if isinstance(value, int):
-        return value if abs(value) < 10**4000 else hex(value)  # Python writes no more than 4,300 digits, since that takes the square of them
+        return value if abs(value) < 10**4000 else hex(value)  # Python writes at most 4,300 digits: the time grows with their square
     if id(value) in around or len(around) > _DEEPEST:
         return f"<{type(value).__name__}>"
     inside = (*around, id(value))
@@ -167,7 +170,7 @@ def _json(values: Iterable[Any]) -> pa.Array:
 
 
 def _outcomes(outcomes: Sequence[Outcome | None]) -> pa.Array:
-    """A value, or kind and reason of a failure, or neither (not applicable); null where nothing was judged."""
+    """A value; or kind and reason of a failure; or neither: not applicable. Null if nothing was judged."""
     import pyarrow as pa
 
     values = [float(o) if isinstance(o, (int, float)) else None for o in outcomes]
@@ -270,12 +273,12 @@ def _frozen(value: Any) -> Any:
 
 
 def _fields(structs: pa.Array, *names: str) -> Iterable[tuple[Any, ...]]:
-    """The values of some fields, row by row, as Python values."""
+    """The values of the named fields, row by row, as Python values."""
     return zip(*(structs.field(name).to_pylist() for name in names), strict=True)
 
 
 def _arrays(lists: pa.Array) -> list[np.ndarray | None]:
-    """One read-only array a row, None for null."""
+    """One read-only array per row, None for null."""
     values = lists.values.to_numpy(zero_copy_only=False)
     values.flags.writeable = False
     offsets = lists.offsets.to_numpy().tolist()

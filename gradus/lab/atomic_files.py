@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, synced, renamed into it. What the disk refuses is a sentence, not a traceback."""
+"""Atomic writes: a file is written beside its place, synced, then renamed into it. Errors of the disk become sentences with a remedy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from gradus.types import UserError
 
-PARTIAL = ".partial-"  # readers ignore names that begin so
-BROKEN = "broken-"  # how the name begins of what was found broken and set aside
+PARTIAL = ".partial-"  # prefix of unfinished files; readers ignore these names
+BROKEN = "broken-"  # prefix of files that were found broken and set aside
 
 REMEDIES: Mapping[int, tuple[str, str]] = {
     errno.ENOSPC: ("no space left", "free some space"),
@@ -27,21 +27,21 @@ REMEDIES: Mapping[int, tuple[str, str]] = {
     ),
     errno.EACCES: ("permission denied", "give yourself the right to write there"),
     errno.EPERM: ("permission denied", "give yourself the right to write there"),
-    errno.EIO: ("the disk failed", "look after the disk (dmesg names it), or copy the run to another"),
-    errno.ESTALE: ("the network folder has gone", "mount it again"),
-    errno.ENODEV: ("the disk has gone", "mount it again"),
-    errno.ENOENT: ("a file or folder has gone", "put it back, or go on with the run where it is now"),
+    errno.EIO: ("the disk failed", "check the disk (dmesg names it), or copy the run to another"),
+    errno.ESTALE: ("the network folder is no longer mounted", "mount it again"),
+    errno.ENODEV: ("the disk is no longer there", "mount it again"),
+    errno.ENOENT: ("a file or folder is no longer there", "put it back, or resume the run at its new place"),
     errno.EISDIR: ("a folder stands where a file belongs", "move it away"),
     errno.ENOTDIR: ("a file stands where a folder belongs", "move it away"),
     errno.EMFILE: ("too many open files", "raise the limit (ulimit -n)"),
 }
-"""What a disk may refuse: how it is called, and what to do."""
+"""Errors of a disk by number: description and remedy."""
 
-_TOLD_AS_TEXT = re.compile(r"os error (\d+)")  # how safetensors reports what the system said
+_TOLD_AS_TEXT = re.compile(r"os error (\d+)")  # safetensors gives the number of the system's error as text
 
 
 def sync(path: Path) -> None:
-    """Forces a file, or the entries of a folder, to the disk."""
+    """Flushes a file, or the entries of a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -50,7 +50,7 @@ def sync(path: Path) -> None:
 
 
 def write(path: Path, data: bytes, *, synced: bool = True) -> None:
-    """Puts `data` at `path` in one step; not synced, it survives a killed process but not a power cut."""
+    """Writes `data` to `path` atomically. Without `synced` the file survives a killed process, but not a power cut."""
     partial = path.with_name(PARTIAL + path.name)
     try:
         with open(partial, "wb") as file:
@@ -60,7 +60,7 @@ def write(path: Path, data: bytes, *, synced: bool = True) -> None:
                 os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError:
-        with suppress(OSError):  # a disk that takes no file may not give one up either
+        with suppress(OSError):  # a disk that refuses to write may also refuse to delete
             partial.unlink(missing_ok=True)
         raise
     if synced:
@@ -68,7 +68,7 @@ def write(path: Path, data: bytes, *, synced: bool = True) -> None:
 
 
 def remove(path: Path) -> None:
-    """Deletes a file, a link or a folder with all in it; one that is not there is no error."""
+    """Deletes a file, a link, or a folder with its content; a missing path is not an error."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -76,7 +76,7 @@ def remove(path: Path) -> None:
 
 
 def aside(path: Path) -> Path:
-    """Puts what is broken where nothing takes it for what it was and nothing deletes it; its new path."""
+    """Renames a broken file or folder, so that it is neither read nor deleted. Returns the new path."""
     target, number = path.with_name(BROKEN + path.name), 1
     while target.exists():
         number += 1
@@ -87,13 +87,13 @@ def aside(path: Path) -> Path:
 
 
 def encode(document: Any) -> bytes:
-    """JSON text with one field a line, in the order of the fields."""
+    """JSON text with one field per line, in the order of the fields."""
     return (json.dumps(document, indent=1, ensure_ascii=True) + "\n").encode()
 
 
 @contextmanager
 def room(folder: Path, what: str) -> Iterator[None]:
-    """Turns what a disk refuses into a sentence. Raises: UserError."""
+    """Turns an error of the disk into a UserError. `what`: the thing being written, for the message."""
     try:
         yield
     except Exception as error:
@@ -102,13 +102,13 @@ def room(folder: Path, what: str) -> Iterator[None]:
             raise
         what_is_wrong, remedy = REMEDIES[number]
         raise UserError(
-            f"{what_is_wrong} in {folder} while writing {what}; all that was written before is whole: "
-            f"{remedy}, then go on with: gradus resume {folder}"
+            f"{what_is_wrong} in {folder} while writing {what}; everything written before is intact: "
+            f"{remedy}, then resume: gradus resume {folder}"
         ) from error
 
 
 def refused(error: Exception) -> int | None:
-    """The number of a refusal that has a remedy; None for any other error."""
+    """The number of a disk error that has a remedy; None for any other error."""
     if isinstance(error, OSError):
         return error.errno if error.errno in REMEDIES else None
     told = _TOLD_AS_TEXT.search(str(error)) if type(error).__name__ == "SafetensorError" else None

@@ -1,7 +1,7 @@
-"""What is kept of numbers that went bad: `bad/step-000012/`, whole or not there, for people to look into. Of it only the
-metrics of steps that were given up are read again.
+"""Records of updates with NaN or infinite numbers, one folder `bad/step-000012/` per step, written atomically.
 
-`report.json` says which tensor, which trajectory and which action came first; `rows-1.safetensors` holds every row of that mini-batch.
+`report.json` names the first tensor, trajectory and action with such a number; `rows-1.safetensors` holds every row of that mini-batch.
+Gradus itself reads back only `bad/restart-N.json`, for the metrics of abandoned steps.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from gradus.updates.diagnosis import Diagnosis
 
 BAD = "bad"
-MOST = 4  # mini-batches of a step that are kept
-TEXT = 2000  # characters of an answer
+MOST = 4  # mini-batches kept per step
+TEXT = 2000  # characters kept of an answer
 
 
 def keep(run: Path, step: int, restart: int, found: Sequence[Diagnosis]) -> Path:
-    """Writes the folder of a step; done again it has the same bytes. Returns its path. Raises: UserError where the disk is full."""
+    """Writes the folder of a step; writing it again gives the same bytes. Returns its path. Raises: UserError for an error of the disk."""
     from safetensors.torch import save_file
 
     name = f"step-{step:06d}" + (f"-restart-{restart}" if restart else "")
     target, partial = run / BAD / name, run / BAD / (PARTIAL + name)
-    with room(run, f"what went wrong in step {step}"):
+    with room(run, f"the record of bad numbers in step {step}"):
         remove(partial)
         partial.mkdir(parents=True)
         entries = []
@@ -46,7 +46,7 @@ def keep(run: Path, step: int, restart: int, found: Sequence[Diagnosis]) -> Path
 
 
 def told(one: Diagnosis) -> dict[str, Any]:
-    """A diagnosis as plain values, its rows left out."""
+    """A diagnosis as plain values, without its rows."""
     trajectory = one.trajectory
     return {
         "what": str(one),
@@ -65,14 +65,14 @@ def told(one: Diagnosis) -> dict[str, Any]:
 
 
 def keep_abandoned(run: Path, restart: int, about: Mapping[str, Any]) -> None:
-    """Writes `bad/restart-N.json`: from where a run went back to where and why, with the metrics of the steps that it gave up."""
-    with room(run, "what went wrong"):
+    """Writes `bad/restart-N.json`: the step that a run returned from and the step it returned to, the reason, and the abandoned metrics."""
+    with room(run, "the record of abandoned steps"):
         (run / BAD).mkdir(exist_ok=True)
         write(run / BAD / f"restart-{restart}.json", encode(about))
 
 
 def given_up(run: Path) -> list[dict[str, Any]]:
-    """The metrics of all steps that were given up, as far as they can still be read."""
+    """The metrics of all abandoned steps; files that cannot be read are skipped."""
     rows: list[dict[str, Any]] = []
     for path in sorted((run / BAD).glob("restart-*.json")):
         with suppress(OSError, ValueError, KeyError, TypeError):

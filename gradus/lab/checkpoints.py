@@ -1,11 +1,11 @@
-"""Checkpoints that are whole or not there: safetensors, JSON and copied files under a manifest of hashes, renamed into place.
+"""Atomic checkpoints: safetensors, JSON and copied files with a manifest of hashes, renamed into place.
 
-`checkpoints/step-000123` holds the state after 123 steps: steps 0 to 122 are done, step 123 is next. One that was found broken is set aside
-as `checkpoints/broken-step-000123` and left to its owner.
+`checkpoints/step-000123` holds the state after 123 steps: steps 0 to 122 are done, step 123 is next. A checkpoint that was found broken is
+renamed to `checkpoints/broken-step-000123` and never deleted.
 
-A checkpoint is planned where `save_every` asked for it and the state was sound. Others (of the best model, of the end, of a run that was
-stopped) are there to go on from: they neither take the place of a planned one nor does a run with bad numbers go back to them, so that what a
-run does next cannot depend on where it was stopped.
+A checkpoint is planned if `save_every` asked for it and the state was sound. Other checkpoints (of the best model, of the end, of a stopped
+run) serve to resume: they never replace a planned one, and a run with bad numbers never returns to them. So the course of a run does not
+depend on the moments at which it was stopped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME = re.compile(r"step-(\d{6,})")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose files were found to be those that were written."""
+    """A checkpoint whose files match its manifest."""
 
     step: int
     path: Path
@@ -61,12 +61,12 @@ def save(
     planned: bool = True,
     beside: Mapping[str, str] | None = None,
 ) -> Path:
-    """Commits a checkpoint of the run `folder`, then deletes all but itself, the newest `keep` planned ones and the `protected` steps.
+    """Writes a checkpoint of the run `folder`, then deletes all others but the newest `keep` planned ones and the `protected` steps.
 
-    Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file or folder to copy; beside: SHA-256 of files of the
-    run as they are now, by name, for its manifest.
+    Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file or folder to copy; beside: name -> SHA-256 of
+    the run's files as they are now, for the manifest.
     A save that fails changes nothing.
-    Raises: UserError where the disk refuses it.
+    Raises: UserError for an error of the disk.
     """
     if keep < 1:
         raise ValueError(f"keep is {keep}; at least the checkpoint just written is kept")
@@ -82,7 +82,7 @@ def save(
             _fill(partial, {"step": step, "planned": planned, "beside": dict(beside or {})}, tensors, documents, _files(copies or {}))
             _commit(partial, target)
         except BaseException:
-            with suppress(OSError):  # the first error is the one to be told; what is left goes with the next save
+            with suppress(OSError):  # the first error is raised; the next save deletes the rest
                 remove(partial)
             raise
         prune(folder, keep, {step, *protected})
@@ -90,7 +90,7 @@ def save(
 
 
 def _files(copies: Mapping[str, Path]) -> dict[str, Path]:
-    """The copies file by file."""
+    """The copies as single files."""
     found = {name: path for name, path in copies.items() if not path.is_dir()}
     for name, folder in copies.items():
         found |= {f"{name}/{path.relative_to(folder)}": path for path in folder.rglob("*") if path.is_file()}
@@ -123,7 +123,7 @@ def _fill(
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors on the CPU, each with memory of its own: tied weights are written once for each name."""
+    """The tensors on the CPU, each with its own memory: tied weights are written once per name."""
     import torch
 
     result: dict[str, Tensor] = {}
@@ -137,7 +137,7 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _commit(partial: Path, target: Path) -> None:
-    """Gives the new checkpoint its name. One that has the name already stays where it is the same, and is set aside where it is broken."""
+    """Renames the new checkpoint into place. An old one of that name stays if it is equal, is set aside if broken, and else is deleted."""
     if target.exists() and broken(target) is None:
         if (target / MANIFEST).read_bytes() == (partial / MANIFEST).read_bytes():
             remove(partial)
@@ -150,7 +150,7 @@ def _commit(partial: Path, target: Path) -> None:
 
 
 def steps(folder: Path) -> dict[int, Path]:
-    """Every checkpoint of a run by its step, ascending, whole or not."""
+    """Step -> path of every checkpoint of a run, ascending, whole or broken."""
     home = folder / FOLDER
     entries = home.iterdir() if home.is_dir() else ()
     found = {int(match[1]): path for path in entries if path.is_dir() and (match := _NAME.fullmatch(path.name))}
@@ -158,7 +158,7 @@ def steps(folder: Path) -> dict[int, Path]:
 
 
 def planned(path: Path) -> bool:
-    """Whether a checkpoint is one that was planned, by its manifest; so is one whose manifest does not say."""
+    """Whether a checkpoint was planned, by its manifest; true if the manifest does not say or cannot be read."""
     try:
         return bool(json.loads((path / MANIFEST).read_bytes()).get("planned", True))
     except (OSError, ValueError, AttributeError):
@@ -166,12 +166,12 @@ def planned(path: Path) -> bool:
 
 
 def beside(path: Path) -> Mapping[str, str]:
-    """Name -> SHA-256 of the files of the run when a whole checkpoint was written, of those that it knows."""
+    """Name -> SHA-256 of the run's files at the time of a whole checkpoint; empty if its manifest holds none."""
     return dict(json.loads((path / MANIFEST).read_bytes()).get("beside", {}))
 
 
 def latest(folder: Path, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
-    """The newest whole checkpoint of a run, and a sentence about those passed over ('' where none was). Never raises on garbage."""
+    """The newest whole checkpoint of a run, and a sentence about newer broken ones ('' if there is none). Broken files raise no error."""
     passed: list[str] = []
     for step, path in reversed(steps(folder).items()):
         if only_planned and not planned(path):
@@ -180,22 +180,22 @@ def latest(folder: Path, *, only_planned: bool = False) -> tuple[Checkpoint | No
         if fault is None:
             start = f"; going on from {path.name}" if passed else ""
             return Checkpoint(step, path), "; ".join(passed) + start
-        passed.append(f"checkpoint {path.name} is not whole ({fault})")
+        passed.append(f"checkpoint {path.name} is broken ({fault})")
     return None, "; ".join(passed) + ("; starting again from step 0" if passed else "")
 
 
 def at(path: Path) -> Checkpoint:
-    """The checkpoint in a folder. Raises: UserError where it is not whole."""
+    """The checkpoint in a folder. Raises: UserError if it is broken."""
     match, fault = _NAME.fullmatch(path.name), broken(path)
     if match is None or fault is not None:
         raise UserError(
-            f"checkpoint {path} is not whole ({fault or 'its name has no step'}): take another, or the run's newest with gradus resume"
+            f"checkpoint {path} is broken ({fault or 'its name has no step'}): take another, or the run's newest with gradus resume"
         )
     return Checkpoint(int(match[1]), path)
 
 
 def broken(path: Path) -> str | None:
-    """What is wrong with a checkpoint, by its manifest; None where every file is as it was written."""
+    """The fault of a checkpoint, found by its manifest; None if every file is as written."""
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
         if path.name != f"step-{manifest['step']:06d}":
@@ -219,7 +219,7 @@ def broken(path: Path) -> str | None:
 
 
 def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
-    """Deletes all checkpoints but the newest, the newest `keep` planned and the `protected` ones, and what interrupted saves have left."""
+    """Deletes all checkpoints but the newest, the newest `keep` planned and the `protected` ones; also the remains of interrupted saves."""
     every = steps(folder)
     kept = {*list(every)[-1:], *[step for step, path in every.items() if planned(path)][-keep:], *protected}
     for step, path in every.items():
@@ -230,7 +230,7 @@ def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:
 
 
 def discard(path: Path) -> None:
-    """Deletes a checkpoint; interrupted, what is left of it is not taken for one."""
+    """Deletes a checkpoint. It is renamed first, so that the remains of an interrupted deletion do not count as a checkpoint."""
     hidden = path.with_name(PARTIAL + "deleted-" + path.name)
     remove(hidden)
     os.rename(path, hidden)

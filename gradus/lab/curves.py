@@ -14,7 +14,7 @@ COLOURS = 6
 
 @dataclass(frozen=True)
 class Series:
-    """A named line: (step, value) in the order of the steps. `dots`: few points, each one drawn."""
+    """A named line: (step, value) in the order of the steps. `dots`: every point is drawn as a dot."""
 
     name: str
     points: tuple[tuple[int, float], ...]
@@ -22,7 +22,7 @@ class Series:
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Round numbers (1, 2 or 5 times a power of ten apart) from `low` to `high`, about `count` of them.
+    """About `count` round numbers from `low` to `high`, their distance 1, 2 or 5 times a power of ten.
 
     >>> ticks(0.0, 1.0)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -37,7 +37,7 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def smooth(points: Sequence[tuple[int, float]], window: int) -> list[tuple[int, float]]:
-    """The mean of every point and the `window - 1` before it; fewer at the start."""
+    """The running mean of every point and the `window - 1` points before it; of fewer at the start."""
     result, total = [], 0.0
     for i, (step, value) in enumerate(points):
         total += value - (points[i - window][1] if i >= window else 0.0)
@@ -46,7 +46,7 @@ def smooth(points: Sequence[tuple[int, float]], window: int) -> list[tuple[int, 
 
 
 def chart(title: str, series: Sequence[Series]) -> str:
-    """A figure of some series on common axes; '' where none has a point. A long noisy line is drawn faint under its running mean."""
+    """A figure of some series on common axes; '' if none has a point. A line of 40 points or more is drawn faint under its running mean."""
     series = [s for s in series if s.points]
     if not series:
         return ""
@@ -64,7 +64,7 @@ def chart(title: str, series: Sequence[Series]) -> str:
 
 @dataclass(frozen=True)
 class _Frame:
-    """Data to picture."""
+    """The map from (step, value) to the coordinates of the picture."""
 
     first: int
     last: int
@@ -79,7 +79,7 @@ class _Frame:
 
 
 def _padded(low: float, high: float) -> tuple[float, float]:
-    """A little air above and below; a flat line is drawn in the middle."""
+    """The range of values with a margin above and below, from 0 if the lowest is near 0; a flat line gets a margin too."""
     margin = 0.05 * (high - low) if high > low else 0.5 * abs(high) or 0.5
     return (0.0 if 0 <= low <= 0.2 * high else low - margin), high + margin
 

@@ -1,4 +1,4 @@
-"""A run on disk: its recipe, provenance, metrics, timings, rollouts, checkpoints, and pointers to its best and final model."""
+"""The folder of a run: its recipe, provenance, metrics, timings, rollouts, checkpoints, and links to its best and final model."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 RECIPE, PROVENANCE, METRICS, TIMINGS, ROLLOUTS = "recipe.json", "provenance.json", "metrics.jsonl", "timings.jsonl", "rollouts"
-FACTS = "facts.jsonl"  # what the clock decided
+FACTS = "facts.jsonl"  # decisions that depend on the clock or on memory
 QUARANTINE = "quarantine.jsonl"  # trajectories without a reward
 SPIKES = "spikes.jsonl"  # gradients far above the others
-SEAL = "sha256"  # of all else in recipe.json
+SEAL = "sha256"  # field of recipe.json: the hash of its other fields
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run. Steps count from 0; a checkpoint of step n comes before step n."""
+    """The folder of a run. Steps count from 0; the checkpoint of step n holds the state before step n."""
 
     path: Path
 
     @classmethod
     def create(cls, path: Path | str, recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> RunFolder:
-        """A new run. Raises: UserError where the folder holds anything already, or cannot be made."""
+        """Makes the folder of a new run. Raises: UserError if the folder holds a file already, or cannot be made."""
         path = Path(path)
         refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write(path / RECIPE, encode(_sealed(recipe)))  # what makes it a run
+            write(path / RECIPE, encode(_sealed(recipe)))  # a folder with this file is a run
             write(path / PROVENANCE, encode(provenance))
             sync(path.resolve().parent)
         except OSError as error:
@@ -53,27 +53,28 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path | str) -> RunFolder:
-        """A run that exists. Raises: UserError where there is none."""
+        """Opens an existing run. Raises: UserError if there is none."""
         if not is_run(Path(path)):
-            none = "" if Path(path).exists() else "; a run that was stopped while its model was loaded leaves no folder: start it again"
-            raise UserError(f"{path} holds no run: it has no {RECIPE}; give the folder that was named with --run{none}")
+            none = "" if Path(path).exists() else "; a run that was stopped while its model was loading leaves no folder: start it again"
+            raise UserError(f"{path} holds no run: it has no {RECIPE}; give the folder named with --run{none}")
         return cls(Path(path))
 
     def discard(self) -> None:
-        """Deletes the run, for one in which nothing was done yet; answers that could not be judged are something, for whoever wants to see why.
+        """Deletes the folder of a run without a finished step.
 
-        So is what the clock decided: that something hangs need not be found out again.
+        The folder stays if it holds quarantined trajectories, because they show why the reward failed, or facts: otherwise a new attempt
+        waits again for a call that hangs.
         """
         if (self.path / QUARANTINE).exists() or (self.path / FACTS).exists():
             return
         for path in self.path.iterdir():
             remove(path)
-        with suppress(OSError):  # where something is mounted the empty folder stays
+        with suppress(OSError):  # an empty folder that is a mount point stays
             self.path.rmdir()
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Holds the run for this process until it ends, however it ends. Raises: UserError where another process trains in it."""
+        """Locks the run for this process; the lock ends with the process in any case. Raises: UserError if another process holds it."""
         import fcntl
 
         with room(self.path, "its lock"):
@@ -85,23 +86,23 @@ class RunFolder:
                 raise UserError(f"another process is training in {self.path}: wait for it, or end it first") from error
             yield
 
-    # what a step leaves
+    # files of a step
 
     def append_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """One line: step first, then the names in order. Equal metrics give equal bytes; a number that is not finite is written as null."""
+        """Appends one line: step first, then the names in order. Equal metrics give equal bytes; NaN and infinity are written as null."""
         _append(self.path / METRICS, step, metrics)
 
     def append_timings(self, step: int, timings: Mapping[str, Any]) -> None:
-        """One line of what the clock says, in seconds."""
+        """Appends one line of durations in seconds."""
         _append(self.path / TIMINGS, step, timings)
 
     def append_rollouts(self, step: int, groups: Sequence[Group]) -> None:
-        """Every rollout of a step."""
+        """Stores every rollout of a step."""
         with room(self.path, f"the rollouts of step {step}"):
             rollouts.append(self.path / ROLLOUTS, step, groups)
 
     def of_step(self, step: int, restart: int = 0) -> dict[str, Any]:
-        """What the world of a step reads and writes here: what was decided before, and what takes new decisions and failures."""
+        """The arguments for the world of a step: the stored facts, and the functions that store new facts and failures."""
         return {
             "facts": self.facts(step, restart),
             "decided": partial(self.append_fact, step, restart=restart),
@@ -110,7 +111,7 @@ class RunFolder:
         }
 
     def append_failed(self, step: int, purpose: str, trajectories: Sequence[Trajectory]) -> None:
-        """Trajectories that have no reward, and why: a line each."""
+        """Appends one line per trajectory without a reward, with the reason."""
         from gradus.lab.quarantine import entry
 
         lines = "".join(json.dumps(entry(step, purpose, t), allow_nan=False) + "\n" for t in trajectories)
@@ -118,17 +119,18 @@ class RunFolder:
             file.write(lines.encode())
 
     def quarantine(self) -> list[dict[str, Any]]:
-        """The trajectories without a reward, in the order in which they were judged; a torn last line is left out."""
+        """The trajectories without a reward, in the order in which they were judged; an unfinished last line is left out."""
         return [record for record, _ in _records(self.path / QUARANTINE)]
 
     def append_spike(self, step: int, spike: Mapping[str, Any]) -> None:
-        """A gradient that was far above the others: one line."""
+        """Appends one line about a gradient that was far above the others."""
         _append(self.path / SPIKES, step, spike)
 
     def append_fact(self, step: int, call: str, reason: str, restart: int = 0) -> None:
-        """What the clock, or memory, decided in a step. On the disk before the step goes on, and kept when the run is cut back: it is obeyed again.
+        """Stores a decision of a step that depends on the clock or on memory. A step that is done again obeys it.
 
-        `restart`: how often the run had gone back to a checkpoint by then; what was decided before that is not obeyed after it.
+        The line is on the disk before the step continues, and stays when the run is cut back. `restart`: the number of returns to a
+        checkpoint so far; a fact holds for this number only.
         """
         new = not (self.path / FACTS).exists()
         with room(self.path, FACTS), open(self.path / FACTS, "ab") as file:
@@ -139,19 +141,19 @@ class RunFolder:
                 sync(self.path)
 
     def facts(self, step: int, restart: int = 0) -> dict[str, str]:
-        """call -> reason of what was decided in a step, after so many returns to a checkpoint."""
+        """call -> reason of the decisions in a step after `restart` returns to a checkpoint."""
         here = (record for record, _ in _records(self.path / FACTS) if (record["step"], record.get("restart", 0)) == (step, restart))
         try:
             return {record["call"]: str(record["reason"]) for record in here}
         except KeyError as error:
-            raise UserError(f"{self.path / FACTS}: a line of step {step} has no {error}: delete that line to go on") from error
+            raise UserError(f"{self.path / FACTS}: a line of step {step} has no {error}: delete that line to continue") from error
 
     def cut_back(self, step: int) -> list[str]:
-        """Drops what belongs to `step` and to all that come after, for these are done again. Interrupted, it can be repeated.
+        """Drops the data of `step` and of all later steps, because these steps are done again. An interrupted call can be repeated.
 
         Returns: a sentence for every broken checkpoint, and every broken file of earlier rollouts, that was set aside.
         """
-        with room(self.path, f"what came before step {step}"):
+        with room(self.path, f"the data before step {step}"):
             told = rollouts.set_aside(self.path / ROLLOUTS, step)
             rollouts.cut_back(self.path / ROLLOUTS, step)
             for name in (TIMINGS, METRICS, SPIKES, QUARANTINE, FACTS):
@@ -162,17 +164,17 @@ class RunFolder:
                 remove(path)
             for number, path in checkpoints.steps(self.path).items():
                 if number > step and checkpoints.broken(path) is not None:
-                    told.append(f"what is left of {path.name} is kept as {aside(path)}; delete it when you have seen it")
+                    told.append(f"the broken {path.name} is kept as {aside(path)}; delete it if you do not need it")
                 elif number > step:
                     checkpoints.discard(path)
         return told
 
     def gaps(self, step: int) -> list[str]:
-        """A sentence for each file that is not what the run wrote, up to the checkpoint of `step`: somebody changed it, or a disk did."""
+        """A sentence for each file that differs from what the run wrote before the checkpoint of `step`: a user or a disk changed it."""
         due = list(range(step))
         found = {METRICS: [record["step"] for record in self.metrics()], ROLLOUTS: rollouts.stored(self.path / ROLLOUTS)}
         told = [
-            f"{name} lacks steps {_few(missing)}, which come before step {step} and are not done again"
+            f"{name} lacks steps {_few(missing)}; they come before step {step} and are not done again"
             if (missing := sorted(set(due) - set(there)))
             else f"{name} holds steps {_few(sorted(n for n in set(there) if there.count(n) > 1))} more than once"
             for name, there in found.items()
@@ -181,9 +183,9 @@ class RunFolder:
         saved = checkpoints.steps(self.path).get(step)
         known = checkpoints.beside(saved) if saved is not None else {}
         if not told and METRICS in known and checkpoints.digest(self.path / METRICS) != known[METRICS]:
-            told.append(f"{METRICS} was changed since the checkpoint of step {step} was written: some of its numbers are not the run's")
+            told.append(f"{METRICS} was changed since the checkpoint of step {step} was written: some of its numbers do not come from the run")
         if (sealed := _document(self.path / RECIPE)).get(SEAL, _seal(sealed)) != _seal(sealed):
-            told.append(f"{RECIPE} was changed by hand, or by the disk; the run goes on by what it says now")
+            told.append(f"{RECIPE} was changed by hand or by the disk; the run continues with its present content")
         return told
 
     # checkpoints and models
@@ -198,8 +200,8 @@ class RunFolder:
         keep: int = 2,
         planned: bool = True,
     ) -> Path:
-        """Commits a checkpoint; all that was appended before is on the disk first. The checkpoints of `best` and `final` are kept."""
-        with room(self.path, f"what came before step {step}"):
+        """Writes a checkpoint, after a flush of all appended data to the disk. The checkpoints of `best` and `final` are kept."""
+        with room(self.path, f"the data before step {step}"):
             for name in (METRICS, TIMINGS):
                 if (self.path / name).exists():
                     sync(self.path / name)
@@ -212,11 +214,11 @@ class RunFolder:
         return checkpoints.save(self.path, step, tensors, documents, copies, **kept)
 
     def latest(self, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
-        """The newest whole checkpoint, and a sentence about those passed over."""
+        """The newest whole checkpoint, and a sentence about newer broken ones."""
         return checkpoints.latest(self.path, only_planned=only_planned)
 
     def point(self, name: str, target: Path) -> None:
-        """Lets `best` or `final` stand for a model's folder in a checkpoint of this run."""
+        """Links `best` or `final` to a model's folder in a checkpoint of this run."""
         link, partial = self.path / name, self.path / (PARTIAL + name)
         with room(self.path, f"the link {name}"):
             partial.unlink(missing_ok=True)
@@ -225,7 +227,7 @@ class RunFolder:
             sync(self.path)
 
     def model(self, name: str) -> Path | None:
-        """The folder that `best` or `final` stands for; None where there is none."""
+        """The folder that `best` or `final` links to; None if there is none."""
         link = self.path / name
         return link.resolve() if link.is_dir() else None
 
@@ -236,34 +238,34 @@ class RunFolder:
 
     def provenance(self) -> dict[str, Any]:
         path = self.path / PROVENANCE
-        return _document(path, " or delete it: the run goes on without") if path.exists() else {}
+        return _document(path, " or delete it: the run continues without it") if path.exists() else {}
 
     def identity(self) -> str:
-        """Eight hexadecimal digits that stay this run's as long as its folder keeps its name: a hash of that and of how it began."""
+        """Eight hexadecimal digits that identify this run as long as its folder keeps its name: a hash of the name and of its start."""
         began = {name: value for name, value in self.provenance().items() if name != "resumed"}
         return hashlib.blake2b(json.dumps([self.path.resolve().name, began], sort_keys=True).encode(), digest_size=4).hexdigest()
 
     def replan(self, recipe: Mapping[str, Any]) -> None:
-        """Puts another recipe in the place of the run's, for whoever goes on with it."""
+        """Replaces the stored recipe of the run, for a resume with changes."""
         with room(self.path, RECIPE):
             write(self.path / RECIPE, encode(_sealed(recipe)))
 
     def note_resumed(self, step: int, command: Sequence[str], notes: Sequence[str] = ()) -> None:
-        """Adds to the provenance that the run went on from a step, when, by which command, and what was noticed."""
+        """Adds an entry to the provenance: the run was resumed at a step, with time, command and notes."""
         before = self.provenance()
         entry = {"step": step, "at": now(), "command": list(command), "notes": list(notes)}
         with room(self.path, PROVENANCE):
             write(self.path / PROVENANCE, encode({**before, "resumed": [*before.get("resumed", []), entry]}))
 
     def metrics(self) -> list[dict[str, Any]]:
-        """One object a step; a torn last line is left out. Raises: UserError where another line is broken."""
+        """One object per step; an unfinished last line is left out. Raises: UserError if another line is broken."""
         return [record for record, _ in _records(self.path / METRICS)]
 
     def timings(self) -> list[dict[str, Any]]:
         return [record for record, _ in _records(self.path / TIMINGS)]
 
     def rollouts(self, steps: Sequence[int] | None = None) -> list[tuple[int, Group]]:
-        """(step, group) of the steps wanted; None: all."""
+        """(step, group) of the given steps; None: all steps."""
         return rollouts.read(self.path / ROLLOUTS, steps)
 
 
@@ -273,15 +275,15 @@ def is_run(path: Path) -> bool:
 
 
 def refuse_taken(path: Path) -> None:
-    """Raises UserError where a new run cannot have this folder, because something is there."""
+    """Raises UserError if the folder of a new run is a run already or holds files."""
     if is_run(path):
-        raise UserError(f"{path} already holds a run: go on with it by gradus resume {path}, or name another folder with --run")
+        raise UserError(f"{path} already holds a run: resume it with gradus resume {path}, or name another folder with --run")
     if path.is_dir() and any(not inside.name.startswith(PARTIAL) for inside in path.iterdir()):
-        raise UserError(f"{path} holds files that are no run: name another folder with --run")
+        raise UserError(f"{path} holds files but no run: name another folder with --run")
 
 
 def _sealed(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe with a hash of itself, by which it is noticed when a value in it has changed."""
+    """The recipe with a hash of its values, which detects later changes."""
     return {**recipe, SEAL: _seal(recipe)}
 
 
@@ -306,15 +308,15 @@ def _records(path: Path) -> Iterator[tuple[dict[str, Any], bytes]]:
     try:
         lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}; move it away to go on without") from error
+        raise UserError(f"{path} cannot be read: {error.strerror}; move it away to continue without it") from error
     for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):  # torn: only the last line can be
+        if not line.endswith(b"\n"):  # unfinished, as only the last line can be
             return
         try:
             record = json.loads(line)
             record["step"] + 0
         except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"{path}, line {number} is no record of a step: delete the line to go on") from error
+            raise UserError(f"{path}, line {number} is not a record of a step: delete the line to continue") from error
         yield record, line
 
 

@@ -1,4 +1,4 @@
-"""Training as it happens: one table that lives on a terminal, plain aligned lines anywhere else."""
+"""The display of a running training: a table that is updated in place on a terminal, plain aligned lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LABELS: Mapping[str, str] = {
     "reward": "reward",
-    "failed": "failed",  # answers without a reward, from the first step on that has any
+    "failed": "failed",  # answers without a reward; shown from the first step with one
     "accuracy": "accuracy",
     "held_out/accuracy": "held-out accuracy",
     "held_out/greedy": "held-out greedy",
@@ -27,14 +27,14 @@ LABELS: Mapping[str, str] = {
     "aside/reward": "aside reward",  # of auxiliary groups
     "aside/accuracy": "aside accuracy",
 }
-"""What is shown, in this order, with the components of the reward after the reward."""
+"""The metrics that are shown, in this order; the components of the reward follow the reward."""
 
 _BARS, _ASCII = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 _HEADER_EVERY = 25  # lines
 
 
 def sparkline(values: Sequence[float], width: int = 24, ramp: str = _BARS) -> str:
-    """A line of at most `width` characters from the lowest to the highest value; more values than that are averaged in equal stretches.
+    """A line of at most `width` characters from the lowest to the highest value; more values are averaged over equal stretches.
 
     >>> sparkline([0.0, 1.0, 2.0, 7.0])
     '▁▂▃█'
@@ -45,13 +45,13 @@ def sparkline(values: Sequence[float], width: int = 24, ramp: str = _BARS) -> st
     edges = [i * len(values) // count for i in range(count + 1)]
     means = [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
     low, high = min(means), max(means)
-    flat = high - low <= 1e-9 * max(abs(low), abs(high))  # means of equal numbers differ by their rounding
+    flat = high - low <= 1e-9 * max(abs(low), abs(high))  # means of equal numbers may differ by rounding
     scale = 0.0 if flat else (len(ramp) - 1) / (high - low)
     return "".join(ramp[round((mean - low) * scale)] for mean in means)
 
 
 def number(value: float | None) -> str:
-    """Three decimals below 1,000, thousands separated above, a dash for none."""
+    """A number as text: three decimals below 1,000, else with separated thousands; exponential below 0.0005; a dash for None."""
     if value is None:
         return "-"
     if value != 0 and abs(value) < 0.0005:
@@ -68,7 +68,7 @@ def duration(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that cannot steer a terminal."""
+    """The text with unprintable characters replaced by "?", so that it cannot control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
@@ -83,14 +83,14 @@ class Live:
         self.console = console if console is not None or not _terminal(self.output) else _console(self.output)
         self.total = self.first = self.done = 0
         self.history: dict[str, dict[int, float]] = {}  # name -> step -> value
-        self.rate: float | None = None  # tokens sampled a second, of the last step
+        self.rate: float | None = None  # tokens sampled per second in the last step
         self.began = clock()
         self._screen: RichLive | None = None
         self._columns: list[str] = []
         self._lines = 0
 
     def start(self, total: int, first: int = 0) -> None:
-        """A run of `total` steps, of which `first` are done."""
+        """Begins the display of a run of `total` steps, of which `first` are done."""
         self.total, self.first, self.done, self.began = total, first, first, self.clock()
         if self.console is None:
             self._print(f"{self.title}: steps {first} to {total}" if self.title else f"steps {first} to {total}")
@@ -101,7 +101,7 @@ class Live:
         self._screen.start(refresh=True)
 
     def step(self, metrics: Mapping[str, Any], timings: Mapping[str, float]) -> None:
-        """A step is done. `timings`: seconds by phase."""
+        """Shows a finished step. `timings`: seconds by phase."""
         step = int(metrics["step"])
         self.done = step + 1
         self._remember(step, metrics)
@@ -112,7 +112,7 @@ class Live:
         self._refresh()
 
     def evaluated(self, step: int, measured: Mapping[str, float | None], seconds: float) -> None:
-        """Held-out problems were solved with the weights before `step`."""
+        """Shows an evaluation with the weights before `step`. `seconds`: its duration."""
         self._remember(step, measured)
         if self.console is None:
             labels = {name: LABELS.get(name, name.replace("held_out/", "held-out ")) for name in measured}
@@ -121,7 +121,7 @@ class Live:
         self._refresh()
 
     def message(self, text: str) -> None:
-        """A sentence of its own."""
+        """Prints a sentence on a line of its own."""
         if self._screen is None:
             self._print(printable(text))
             return
@@ -130,19 +130,19 @@ class Live:
         self._screen.console.print(Text(printable(text)))
 
     def stop(self) -> None:
-        """The last state stays on the screen; stopping twice does nothing."""
+        """Ends the display; the last state stays on the screen. A second call does nothing."""
         if self._screen is not None:
             self._screen.stop()
             self._screen = None
 
     @property
     def left(self) -> float | None:
-        """Seconds to the end at the pace so far, evaluations included; None before the first step is done."""
+        """Estimated seconds to the end at the pace so far, evaluations included; None before the first step is done."""
         done = self.done - self.first
         return None if done <= 0 else (self.clock() - self.began) / done * max(self.total - self.done, 0)
 
     def shown(self) -> list[str]:
-        """The names that have values, and the reward also where all answers failed, in the order of the table."""
+        """The names with values, in the order of the table; the reward also if all answers failed."""
         components = [name for name in self.history if name.startswith("reward/")]
         order = [name for label in LABELS for name in ((label, *components) if label == "reward" else (label,))]
         return [name for name in order if name in self.history or (name == "reward" and "failed" in self.history)]
@@ -202,12 +202,12 @@ class Live:
 
 
 def _title(name: str, indent: str = "") -> str:
-    """The label of a metric; a component of the reward goes by its own name."""
+    """The label of a metric; a component of the reward has its own name as label."""
     return printable(LABELS.get(name) or indent + name.removeprefix("reward/"))
 
 
 def _cell(name: str, value: float | None) -> str:
-    """A value as it is shown; answers that failed are counted."""
+    """A value as text; the number of failed answers as a whole number."""
     return f"{value:,.0f}" if name == "failed" and value is not None else number(value)
 
 

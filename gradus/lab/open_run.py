@@ -1,4 +1,4 @@
-"""A run on disk, opened to be looked at."""
+"""Read access to a run on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """What a run has left: `metrics`, `timings`, `rollouts()`."""
+    """The records of a run: `metrics`, `timings`, `rollouts()`."""
 
     folder: RunFolder
 
@@ -26,26 +26,26 @@ class OpenedRun:
 
     @property
     def metrics(self) -> list[dict[str, Any]]:
-        """One object a step. Raises UserError where a line is broken."""
+        """One object per step. Raises UserError if a line is broken."""
         return self.folder.metrics()
 
     @property
     def timings(self) -> list[dict[str, Any]]:
-        """Seconds by phase, one object a step."""
+        """Seconds by phase, one object per step."""
         return self.folder.timings()
 
     def rollouts(self, steps: Collection[int] | None = None) -> pa.Table:
-        """The trajectories of the steps wanted (None: all), one row each. Raises UserError for a file that cannot be read."""
+        """The trajectories of the given steps (None: all), one row each. Raises UserError for a file that cannot be read."""
         return stored_trajectories(self.folder, steps)
 
 
 def open_run(folder: Path | str) -> OpenedRun:
-    """The run in a folder, to be looked at. Raises UserError where there is none."""
+    """Opens the run in a folder for reading. Raises UserError if there is none."""
     return OpenedRun(RunFolder.open(folder))
 
 
 def stored_trajectories(folder: RunFolder, steps: Collection[int] | None = None) -> pa.Table:
-    """An Arrow table with one row a trajectory: see `gradus.lab.trajectory_table.schema`."""
+    """An Arrow table with one row per trajectory; for its columns see `gradus.lab.trajectory_table.schema`."""
     from gradus.lab.trajectory_table import table
 
     return table(rollouts.scan(folder.path / ROLLOUTS, steps))

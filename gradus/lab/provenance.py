@@ -1,4 +1,4 @@
-"""Where a run comes from: versions, the hashes of what it read, the machine, the command. Nothing of the environment's variables."""
+"""The provenance of a run: versions, hashes of the files that it read, the machine, the command. No environment variable is recorded."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PACKAGES = ("gradus", "torch", "transformers", "tokenizers", "safetensors", "num
 def describe(
     *, data: Iterable[Path] = (), model: Path | None = None, code: Iterable[Path] = (), command: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What a run records of itself when it starts.
+    """The provenance of a run at its start.
 
-    Args: data, code: files read; model: a model's folder (all its files but hidden ones are hashed) or a file; command: the words typed.
+    Args: data, code: files read; model: a model's folder (all its files but hidden ones are hashed) or a file; command: the typed words.
     """
     files = sorted(p for p in model.rglob("*") if p.is_file() and not p.name.startswith(".")) if model and model.is_dir() else [model]
     return {
@@ -38,12 +38,12 @@ def describe(
 
 
 def now() -> str:
-    """The time, UTC, to the second."""
+    """The time in UTC, to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def versions() -> dict[str, str]:
-    """Python, the packages that decide a run's numbers (those that are installed), and a hash of this package's own source."""
+    """The versions of Python and of the installed packages that influence a run's numbers, and a hash of this package's source."""
     found = {"python": platform.python_version(), "source": source()}
     for name in PACKAGES:
         try:
@@ -63,19 +63,19 @@ def source() -> str:
 
 
 def changed(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """A sentence about what changed since a run began ('' where nothing did)."""
+    """A sentence about versions that changed since a run began; '' if none did."""
     names = {"source": "the source of gradus"}
     found = [names.get(n) or f"{n} ({before[n]} to {after.get(n, 'none')})" for n in before if before[n] != after.get(n)]
     return f"since the run began, {', '.join(found)} changed: steps that are redone may differ in their last bits" if found else ""
 
 
 def fingerprints(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
-    """Path -> bytes and sha256 of every file."""
+    """Path -> size in bytes and SHA-256 of every file."""
     return {str(path): {"bytes": path.stat().st_size, "sha256": digest(path)} for path in paths}
 
 
 def machine() -> dict[str, Any]:
-    """System, processor, cores, memory in GiB, and the accelerators that PyTorch sees if it was loaded."""
+    """System, processor, cores, memory in GiB; and, if PyTorch is loaded, its threads and CUDA devices."""
     found: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),

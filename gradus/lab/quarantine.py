@@ -1,4 +1,4 @@
-"""Trajectories without a reward as lines of `quarantine.jsonl`: what is needed to see why, and to judge them again."""
+"""Lines of `quarantine.jsonl` for trajectories without a reward: the reason, and the data for judging them again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gradus.lab.arrow import plain_json
 from gradus.types import Failed, Trajectory
 
 LONGEST = 16_384
-"""Characters of a text that are kept; `cut` names the texts that were longer, and how long they were."""
+"""Characters kept of a text; `cut` gives the full length of each longer text."""
 
 
 def entry(step: int, purpose: str, trajectory: Trajectory) -> dict[str, Any]:
-    """One line: step, train or evaluate, kind and reason of the failure (of each component, too), then the problem and its answer."""
+    """One line: step, purpose (train or evaluate), kind and reason of the failure, reasons by component, then problem and answer."""
     problem, reward = trajectory.problem, trajectory.reward
     texts = {
         "messages": plain_json([*problem.messages]),

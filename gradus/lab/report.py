@@ -1,4 +1,4 @@
-"""A run as one page: what came of it, its curves, sample rollouts, recipe and provenance. The page needs nothing but itself."""
+"""The report of a run as one HTML page without other files: results, curves, sample rollouts, recipe and provenance."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gradus.lab.live import duration
 from gradus.types import Failed, Group, Outcome, Problem, Trajectory, without_aside
 
 NAME = "report.html"
-_TEXT_LIMIT = 6000  # characters of one text; the rollouts hold all of it
+_TEXT_LIMIT = 6000  # characters shown of one text; the rollouts hold the whole text
 _TEMPLATE = Path(__file__).with_name("report.html")
 
 _CURVES: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
     ("Accuracy", (("held_out/accuracy", "held out"), ("held_out/greedy", "held out, greedy"), ("accuracy", "training"))),
     ("Length", (("length", "actions"), ("held_out/length", "held out"))),
-    ("Entropy", (("entropy", "nats an action"),)),
-    ("KL to the reference", (("kl", "nats an action"),)),
+    ("Entropy", (("entropy", "nats per action"),)),
+    ("KL to the reference", (("kl", "nats per action"),)),
     ("Clipped share", (("clip_share", "of actions"),)),
     ("Auxiliary groups", (("aside/reward", "reward"), ("aside/accuracy", "accuracy"))),
 )
@@ -32,7 +32,7 @@ Metrics = Sequence[Mapping[str, Any]]
 
 
 def write_report(run: RunFolder | Path | str) -> Path:
-    """Writes `report.html` into a run's folder, for a run that has ended or still goes on. Returns its path."""
+    """Writes `report.html` into the folder of a finished or running run. Returns its path."""
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
     recipe, metrics = folder.recipe(), folder.metrics()
     method = recipe.get("recipe", recipe)
@@ -53,7 +53,7 @@ def write_report(run: RunFolder | Path | str) -> Path:
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(dotted path, text) of every value of a document; a part is shown by the name of its class before its fields."""
+    """(dotted path, text) of every value of a document; a part gives the name of its class, then its fields."""
     if isinstance(value, Mapping) and set(value) == {"map"}:
         yield from flat(value["map"], path)
     elif isinstance(value, Mapping) and set(value) == {"set"}:
@@ -119,7 +119,7 @@ def _samples(folder: Path) -> str:
 
 
 def _sample(groups: Sequence[Group]) -> str:
-    """The group of the step whose rewards lie farthest apart: its problem, its best and its worst trajectory."""
+    """The group of the step with the widest range of rewards: its problem, its best and its worst trajectory."""
     judged = [(sorted(t.value for t in g.trajectories if t.failed is None), g) for g in without_aside(groups) or groups]
     spread = [(values[-1] - values[0], g) for values, g in judged if values]
     if not spread:
@@ -159,7 +159,7 @@ def _outcome(outcome: Outcome | None) -> str:
 
 
 def _text(text: str) -> str:
-    """Foreign text for the page: escaped, without control characters, cut where it is very long."""
+    """Text for the page: escaped, without control characters, cut after `_TEXT_LIMIT` characters."""
     more = f"\n… {len(text) - _TEXT_LIMIT:,} more characters" if len(text) > _TEXT_LIMIT else ""
     return html.escape(_clean(text[:_TEXT_LIMIT])) + more
 

@@ -1,7 +1,7 @@
-"""Every rollout of a run on disk: one Arrow file a step, and every hundred steps, counted from 0, folded into one Parquet file.
+"""All rollouts of a run on disk: one Arrow file per step; every hundred steps, counted from 0, are merged into one Parquet file.
 
-`rollouts/step-000123.arrow`, `rollouts/steps-000000-000099.parquet`: one row a step (see `gradus.lab.arrow`). Where both hold a step,
-the Parquet file is whole and the Arrow file is what an interrupted fold has left.
+`rollouts/step-000123.arrow`, `rollouts/steps-000000-000099.parquet`: one row per step (see `gradus.lab.arrow`). If both hold a step,
+the Parquet file is whole, and the Arrow file is the remains of an interrupted merge.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MANY = re.compile(r"steps-(\d{6,})-\d{6,}\.parquet")
 
 
 def append(folder: Path, step: int, groups: Sequence[Group]) -> None:
-    """Stores the rollouts of a step, and folds the hundred that it completes. Equal groups give equal bytes."""
+    """Stores the rollouts of a step, and merges a hundred steps if this step completes them. Equal groups give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder, step, arrow.encode(step, groups))
     if step % FOLDED == FOLDED - 1:
@@ -34,7 +34,7 @@ def append(folder: Path, step: int, groups: Sequence[Group]) -> None:
 
 
 def scan(folder: Path, wanted: Collection[int] | None = None) -> Iterator[tuple[int, list[Group]]]:
-    """(step, its groups) in the order of the steps; one step in memory at a time. None: all steps. Raises: UserError for a broken file."""
+    """(step, groups) in the order of the steps, with one step in memory at a time. None: all steps. Raises: UserError for a broken file."""
     ones, folds = _files(folder)
     for start in sorted({_first(step) for step in (*ones, *folds)}):
         if start in folds:
@@ -46,20 +46,20 @@ def scan(folder: Path, wanted: Collection[int] | None = None) -> Iterator[tuple[
 
 
 def read(folder: Path, steps: Collection[int] | None = None) -> list[tuple[int, Group]]:
-    """(step, group) for every group of the steps wanted. Raises: UserError for a broken file."""
+    """(step, group) for every group of the given steps (None: all). Raises: UserError for a broken file."""
     return [(step, group) for step, groups in scan(folder, steps) for group in groups]
 
 
 def stored(folder: Path) -> list[int]:
-    """The steps whose rollouts are there, ascending."""
+    """The steps with stored rollouts, ascending."""
     ones, folds = _files(folder)
     return sorted({*ones, *(step for path in folds.values() for step in _steps(path))})
 
 
 def cut_back(folder: Path, step: int) -> None:
-    """Drops the rollouts of `step` and of all that come after, and leaves the files that a run stopped there would have left.
+    """Drops the rollouts of `step` and of all later steps; the files are then those of a run that was stopped before `step`.
 
-    Interrupted, it can be done again.
+    An interrupted call can be repeated.
     """
     if not folder.is_dir():
         return
@@ -82,40 +82,40 @@ def cut_back(folder: Path, step: int) -> None:
 
 
 def set_aside(folder: Path, before: int) -> list[str]:
-    """Renames the files that cannot be read, of steps less than `before`, so that nothing takes them for rollouts; a sentence for each.
+    """Renames unreadable files of steps below `before`, so that they no longer count as rollouts. Returns a sentence for each.
 
-    Of a step's own file all is read, of a hundred steps' one the column of steps.
+    The file of one step is read as a whole; of the file of a hundred steps, only the column of steps is read.
     """
     ones, folds = _files(folder)
     told = []
     for number, path in sorted([*ones.items(), *folds.items()]):
         fault = _fault(path, number) if number < before else ""
         if fault:
-            told.append(f"{fault}; what is left of it is kept as {aside(path)}")
+            told.append(f"{fault}; the broken file is kept as {aside(path)}")
     return told
 
 
 def _fault(path: Path, number: int) -> str:
-    """Why the file of a step, or of the hundred that begins with it, is none; '' where it is one."""
+    """The fault of the file of a step, or of the hundred steps from it on; '' if the file is whole."""
     try:
         one = _ONE.fullmatch(path.name) is not None
         steps = [step for step, _ in arrow.decode(_open(path))] if one else _steps(path)
     except UserError as error:
         return str(error).partition(": delete")[0]
-    except Exception as error:  # whatever bytes may lead a reader to
+    except Exception as error:  # broken bytes can raise any error in a reader
         return f"the rollouts in {path} cannot be read ({type(error).__name__}: {error})"
     right = steps == [number] if one else {_first(step) for step in steps} == {number}
-    return "" if right else f"the rollouts in {path} are those of other steps: {steps!s:.60}"
+    return "" if right else f"the rollouts in {path} belong to other steps: {steps!s:.60}"
 
 
 def settle(folder: Path) -> None:
-    """Forces all that was appended to the disk."""
+    """Flushes the appended files to the disk."""
     for path in [*_files(folder)[0].values(), *([folder] if folder.is_dir() else [])]:
         sync(path)
 
 
 def _first(step: int) -> int:
-    """The first step of the hundred that a step belongs to."""
+    """The first step of the hundred that holds a step."""
     return step // FOLDED * FOLDED
 
 
@@ -148,7 +148,7 @@ def _fold(folder: Path, start: int) -> None:
     target = folder / f"steps-{start:06d}-{start + FOLDED - 1:06d}.parquet"
     partial = folder / (PARTIAL + target.name)
     schema = max((_schema(path) for path in ones.values()), key=len)  # some steps have a column more: the auxiliary groups
-    # no dictionary: it would merge floats that are equal and differ in their bytes
+    # no dictionary: it would merge floats that are equal but differ in their bytes
     with pq.ParquetWriter(partial, schema, compression="zstd", use_dictionary=False) as writer:
         for path in ones.values():  # one row group per step
             table = _open(path)
@@ -209,4 +209,4 @@ def _steps(path: Path) -> list[int]:
 
 
 def _unreadable(path: Path, error: Exception) -> UserError:
-    return UserError(f"the rollouts in {path} cannot be read ({str(error).splitlines()[0]}): delete the file to go on without them")
+    return UserError(f"the rollouts in {path} cannot be read ({str(error).splitlines()[0]}): delete the file to continue without them")

@@ -1,9 +1,10 @@
-"""Where else a run's metrics go, step by step: TensorBoard, trackio, Weights & Biases. Nothing is imported that was not asked for.
+"""Trackers of a run's metrics, step by step: TensorBoard, trackio, Weights & Biases. Only the requested packages are imported.
 
-Every number of metrics.jsonl goes to each. What a sink raises after the first step is told once, and the run goes on without it.
+Every number of metrics.jsonl goes to each tracker. If a tracker raises an error later, the error is reported once and the run continues
+without this tracker.
 
-A run that goes back to a checkpoint with other data does steps again. TensorBoard forgets the first time; trackio and Weights & Biases cannot, so
-they keep what they were told first, their steps only ever grow, and that they do so is said.
+A run that returns to a checkpoint does steps again with other data. TensorBoard drops the first values of these steps. trackio and
+Weights & Biases cannot: they keep the first values, their steps only grow, and a message says so.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ PROJECT = "gradus"
 
 @dataclass(frozen=True)
 class Curve:
-    """The run whose numbers are shown. `first`: the step that comes next, above 0 where the run goes on from a checkpoint."""
+    """The run whose metrics are shown. `first`: the next step, above 0 if the run continues from a checkpoint."""
 
     name: str
     folder: Path | None = None
-    id: str | None = None  # the same whenever the run goes on
+    id: str | None = None  # stays the same when the run is resumed
     config: Mapping[str, Any] = field(default_factory=dict)
     first: int = 0
     resumed: bool = False
 
 
 class Sink(Protocol):
-    rewinds: bool  # whether it was opened so that it forgets what it holds from the first step on, and can do so again
+    rewinds: bool  # whether it can drop values that it holds, from a step on
 
     def rewind(self, step: int) -> None: ...
 
@@ -55,7 +56,7 @@ class TensorBoard:
 
     def __init__(self, package: ModuleType, curve: Curve) -> None:
         if curve.folder is None:
-            raise UserError("TensorBoard's files stand in the folder of the run; name one with --run (run= in Python)")
+            raise UserError("TensorBoard's files belong in the folder of the run; name one with --run (run= in Python)")
         self._events: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
         self._summary: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
         files = importlib.import_module("tensorboard.summary.writer.event_file_writer")
@@ -64,7 +65,7 @@ class TensorBoard:
             self.rewind(curve.first)
 
     def rewind(self, step: int) -> None:
-        """Readers drop what was written before of this step and of later ones."""
+        """Marks the events written so far for this step and later ones as invalid, so that readers drop them."""
         session = self._events.SessionLog(status=self._events.SessionLog.START)
         self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, session_log=session))
 
@@ -91,7 +92,7 @@ class Trackio:
             self._run = init(project=PROJECT, name=name, config=dict(curve.config), resume="allow" if curve.resumed else "never", **quiet)
 
     def rewind(self, step: int) -> None:
-        """What it was told it keeps."""
+        """Does nothing: logged values cannot be dropped."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -101,7 +102,7 @@ class Trackio:
 
 
 class Wandb:
-    """Weights & Biases, as `wandb login` and its environment variables (WANDB_MODE=offline, WANDB_ENTITY) have it."""
+    """Weights & Biases, configured by `wandb login` and its environment variables (WANDB_MODE=offline, WANDB_ENTITY)."""
 
     rewinds = False
 
@@ -111,7 +112,7 @@ class Wandb:
         self._run = init(project=PROJECT, name=curve.name, id=curve.id, config=dict(curve.config), resume="allow", **where)
 
     def rewind(self, step: int) -> None:
-        """What it was told it keeps."""
+        """Does nothing: logged values cannot be dropped."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=step)
@@ -121,18 +122,18 @@ class Wandb:
 
 
 KINDS: Mapping[str, Callable[[ModuleType, Curve], Sink]] = {"tensorboard": TensorBoard, "trackio": Trackio, "wandb": Wandb}
-"""By the name of the package."""
+"""The class of each tracker, by the name of its package."""
 
 
 def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """'tensorboard,wandb' as names; none for None and 'none'. Raises UserError for another name, none at all, or a package that is missing."""
+    """The names in 'tensorboard,wandb'; empty for None and 'none'. Raises UserError for an unknown name, no name, or a missing package."""
     words = given.split(",") if isinstance(given, str) else given or ()
     if words and not any(word.strip() for word in words):
-        raise UserError(f'--log is "{given}", which names no place for metrics; give some of {", ".join(KINDS)}, or none')
+        raise UserError(f'--log is "{given}", which names no tracker; give some of {", ".join(KINDS)}, or none')
     names = tuple(dict.fromkeys(word.strip() for word in words if word.strip() not in ("", "none")))
     for name in names:
         if name not in KINDS:
-            raise unknown("place for metrics", name, KINDS, "Give --log a list of them, as in --log tensorboard,wandb")
+            raise unknown("tracker", name, KINDS, "Give --log a list of them, as in --log tensorboard,wandb")
         _package(name)
     return names
 
@@ -146,13 +147,13 @@ def _package(name: str) -> ModuleType:
 
 
 class Sinks:
-    """Some sinks as one. `told`: the last step at which each name went to those that cannot forget."""
+    """Several sinks as one. `told`: metric name -> the last step whose value went to the sinks that cannot rewind."""
 
     def __init__(self, sinks: Mapping[str, Sink], told: Mapping[str, int], say: Callable[[str], None]) -> None:
         self._sinks, self._told, self._say = dict(sinks), dict(told), say
 
     def row(self, row: Mapping[str, Any]) -> None:
-        """A row of the metrics: its numbers that are finite go to every sink that lives."""
+        """Sends the finite numbers of a row of the metrics to every open sink."""
         step = int(row["step"])
         values = {name: float(v) for name, v in row.items() if name != "step" and isinstance(v, (int, float)) and math.isfinite(v)}
         new = {name: value for name, value in values.items() if step > self._told.get(name, -1)}
@@ -163,12 +164,12 @@ class Sinks:
         self._told.update(dict.fromkeys(new, step))
 
     def back(self, step: int) -> None:
-        """From here on the run does `step` and those after it again, with other data."""
+        """Rewinds the sinks to `step`: the run does `step` and the later steps again, with other data."""
         for name, sink in list(self._sinks.items()):
             if sink.rewinds:
                 self._kept(name, lambda sink=sink: sink.rewind(step))  # type: ignore[misc]
             elif step <= (last := max(self._told.values(), default=-1)):
-                self._say(f"{name} keeps what it was told of the steps {step} to {last} that are given up; metrics.jsonl has those that count")
+                self._say(f"{name} keeps the values of the abandoned steps {step} to {last}; metrics.jsonl has the valid ones")
 
     def close(self) -> None:
         for name, sink in list(self._sinks.items()):
@@ -178,16 +179,16 @@ class Sinks:
     def _kept(self, name: str, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception as error:  # another's code and, it may be, a network
+        except Exception as error:  # code of another package, perhaps over a network
             del self._sinks[name]
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            self._say(f"{name} takes no more metrics ({reason}); the run goes on, and metrics.jsonl has them all")
+            self._say(f"{name} gets no more metrics ({reason}); the run continues, and metrics.jsonl has all of them")
 
 
 def open_sinks(names: Sequence[str], curve: Curve, say: Callable[[str], None], before: Sequence[Mapping[str, Any]] = ()) -> Sinks:
-    """Opens every sink. Raises UserError for one that does not open.
+    """Opens every sink. Raises UserError if one does not open.
 
-    Args: say: how a sentence reaches the user; before: rows that the sinks were told before the run went on, also of steps that are done again.
+    Args: say: shows a sentence to the user; before: the rows sent to the sinks before the run was resumed, also of steps done again.
     """
     told: dict[str, int] = {}
     for row in before:
@@ -199,15 +200,15 @@ def open_sinks(names: Sequence[str], curve: Curve, say: Callable[[str], None], b
         except UserError:
             Sinks(opened, {}, say).close()
             raise
-        except Exception as error:  # another's code: no login, no network, a database that is locked
+        except Exception as error:  # code of another package: no login, no network, a locked database
             Sinks(opened, {}, say).close()
             reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise UserError(f"--log {name}: it does not start ({reason}); mend that, or leave it out") from error
+            raise UserError(f"--log {name}: it does not start ({reason}); mend that, or leave {name} out") from error
     return Sinks(opened, told, say)
 
 
 def plain(config: Any) -> dict[str, Any]:
-    """A stored plan as one level of names and values, for tables of runs."""
+    """A stored plan as a flat mapping from dotted names to values, for tables of runs."""
     flat: dict[str, Any] = {}
 
     def walk(node: Any, path: str) -> None:
@@ -224,7 +225,7 @@ def plain(config: Any) -> dict[str, Any]:
 
 @contextmanager
 def _offline(unless: str | None) -> Iterator[None]:
-    """Without a named place trackio would still ask the Hugging Face hub who is logged in; in here the hub's client asks nobody."""
+    """Sets the Hugging Face hub's client offline unless a server is named; trackio otherwise asks the hub for the logged-in user."""
     constants: Any = importlib.import_module("huggingface_hub.constants")
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = before or not unless

@@ -1,4 +1,4 @@
-"""Data sets from the answers of a run: right ones to imitate, better and worse ones to compare. In the columns that TRL reads, and Gradus too."""
+"""Data sets from the answers of a run, in columns that TRL and Gradus read: right answers to imitate, pairs of answers to compare."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 Steps = Iterable[tuple[int, Sequence[Group]]]
 Row = dict[str, Any]
-FORMS = ("model", "sft", "preference", "rollouts")  # what a run is exported as
+FORMS = ("model", "sft", "preference", "rollouts")  # forms of an export
 
 
 @dataclass
 class Judged:
-    """One distinct answer to a prompt: the rewards that it got, and whether it was right each time."""
+    """One distinct answer to a prompt: its rewards, and whether it was right every time."""
 
     rewards: list[float] = field(default_factory=list)
     right: bool = True
 
     @property
     def reward(self) -> float:
-        """The mean, for a judge may not always say the same."""
+        """The mean of the rewards, because a judge may give an answer different rewards."""
         return sum(self.rewards) / len(self.rewards)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A prompt with all that was answered to it, in the order of the first appearance. `prompt`: messages, or raw text."""
+    """A prompt with its distinct answers, in the order of their first appearance. `prompt`: messages, or raw text."""
 
     prompt: tuple[Message, ...] | str
     answers: dict[str, Judged] = field(default_factory=dict)
 
 
 def collect(steps: Steps, system: str | None = None, player: str = "policy") -> list[Asked]:
-    """Every prompt of the run with its distinct answers; prompts by their content, in the order of their first appearance.
+    """Every prompt of the run with its distinct answers. Equal prompts are merged; prompts are in the order of their first appearance.
 
-    Left out are answers without a reward, those that a limit cut short, empty ones, and those of several turns or contexts, for which prompt
-    and answer are not all that the player saw. `system`: the task's system message. Raises UserError where only such ones are there.
+    Left out: answers without a reward, answers cut by a limit, empty answers, and answers of several turns or contexts, because the player
+    saw more than prompt and answer. `system`: the task's system message. Raises UserError if no answer remains.
     """
     found: dict[str, Asked] = {}
     seen = 0
@@ -60,17 +60,17 @@ def collect(steps: Steps, system: str | None = None, player: str = "policy") -> 
             judged.right = judged.right and t.right
     if not found:
         raise UserError(
-            f"none of the run's {seen} judged answers is a whole answer of one turn, so there is no data to make of them; "
+            f"none of the run's {seen} judged answers is a whole answer of one turn, so they give no data; "
             "export its rollouts instead"
         )
     return list(found.values())
 
 
 def demonstrations(asked: Sequence[Asked], at_least: float | None = None) -> list[Row]:
-    """To imitate: for every prompt its distinct right answers with the highest reward among them.
+    """Rows for imitation: for every prompt, the distinct right answers with the highest reward among them.
 
-    `at_least`: a reward that counts as right; None: what the task's verifier gave full marks. A row is {"messages": prompt and answer}, of a
-    raw text {"prompt", "completion"}. Raises UserError where no answer is good enough.
+    `at_least`: the least reward of a right answer; None: the answers that were right by the verifier. A row is {"messages": prompt and
+    answer}; for a raw text {"prompt", "completion"}. Raises UserError if no answer is good enough.
     """
     rows: list[Row] = []
     for one in asked:
@@ -84,14 +84,14 @@ def demonstrations(asked: Sequence[Asked], at_least: float | None = None) -> lis
 
 
 def preferences(asked: Sequence[Asked], at_least: float | None = None) -> list[Row]:
-    """To compare: the answers to a prompt by reward, the best with the worst, the second best with the second worst, and so on inwards.
+    """Rows for comparison: of the answers to a prompt, the best with the worst, the second best with the second worst, and so on inwards.
 
     A pair has two different rewards, the better one at least `at_least`; no answer is in two pairs. A row is {"prompt", "chosen",
-    "rejected"}, messages each, of a raw text texts. Raises UserError where no prompt has two answers of different reward.
+    "rejected"}, each as messages, or as text for a raw text. Raises UserError if no prompt has two answers with different rewards.
     """
     rows: list[Row] = []
     for one in asked:
-        order = sorted(one.answers, key=lambda text: -one.answers[text].reward)  # ties stay in the order of their appearance
+        order = sorted(one.answers, key=lambda text: -one.answers[text].reward)  # equal rewards stay in the order of their appearance
         for better, worse in zip(order[: len(order) // 2], reversed(order), strict=False):
             high, low = one.answers[better].reward, one.answers[worse].reward
             if high > low and (at_least is None or high >= at_least):
@@ -102,7 +102,7 @@ def preferences(asked: Sequence[Asked], at_least: float | None = None) -> list[R
 
 
 def write_rows(target: Path, rows: Sequence[Row]) -> None:
-    """JSON lines or Parquet, by the name; in one piece, and never over another file. Raises UserError."""
+    """Writes JSON lines or Parquet, by the file's ending, atomically. Raises UserError if the file exists or cannot be written."""
     import pyarrow as pa
 
     if len({tuple(row) for row in rows}) > 1 or len({type(next(iter(row.values()))) for row in rows}) > 1:
@@ -115,7 +115,7 @@ def write_rows(target: Path, rows: Sequence[Row]) -> None:
 
 
 def _encodable(value: Any) -> Any:
-    """The same with text that UTF-8 can hold: half of a surrogate pair becomes a question mark."""
+    """The value with text that UTF-8 can hold: a lone surrogate becomes a question mark."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
@@ -124,7 +124,7 @@ def _encodable(value: Any) -> Any:
 
 
 def write_tables(target: Path, tables: Iterable[pa.Table]) -> None:
-    """Parquet of tables with one schema, one group of rows each. In one piece, and never over another file. Raises UserError."""
+    """Writes tables of one schema as Parquet, one row group each, atomically. Raises UserError if the file exists or cannot be written."""
 
     def write(partial: Path) -> None:
         import pyarrow.parquet as pq
@@ -141,7 +141,7 @@ def write_tables(target: Path, tables: Iterable[pa.Table]) -> None:
 
 
 def with_suffix(target: Path, suffixes: tuple[str, ...]) -> None:
-    """Raises UserError where the name ends otherwise, or is taken."""
+    """Raises UserError if the name has another ending, or the file exists."""
     if target.suffix not in suffixes:
         raise UserError(f"{target} does not end in {' or '.join(suffixes)}; name the file so")
     if target.exists():
@@ -160,7 +160,7 @@ def _put(target: Path, write: Callable[[Path], Any]) -> None:
 
 
 def _one_answer(trajectory: Trajectory) -> bool:
-    """Whether its one context is a prompt and what was chosen after it, and no more."""
+    """Whether the trajectory is one context of a prompt and the chosen tokens after it."""
     if len(trajectory.contexts) != 1 or "turn" in trajectory.contexts[0].streams:
         return False
     (context,) = trajectory.contexts

@@ -1,4 +1,4 @@
-"""The trajectories of a run as an Arrow table, one row each: what is read by people, data frames and other programs."""
+"""The trajectories of a run as an Arrow table, one row each, for data frames and other programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def schema() -> pa.Schema:
-    """The columns. Lists named after tokens have one list a context; those after them one value an action, over all contexts in order."""
+    """The columns. `tokens`, `chosen`: one list per context; `logprobs` to `returns`: one value per action, over all contexts in order."""
     import pyarrow as pa
 
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -75,13 +75,13 @@ def _row(step: int, group: Group, t: Trajectory) -> dict[str, Any]:
 
 
 def _joined(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """Rows of all contexts; None where one has none."""
+    """The arrays of all contexts, concatenated; None if a context has none."""
     present = [a for a in arrays if a is not None]
     return np.concatenate(present) if present and len(present) == len(arrays) else None
 
 
 def _text(text: str | None) -> str | None:
-    """Text that UTF-8 can hold: half of a surrogate pair becomes a question mark."""
+    """The text as UTF-8 can hold it: a lone surrogate becomes a question mark."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""Rewards made of other rewards: `a + b`, `a * b`, `0.5 * a`. Components that do not apply are left out; a failed one fails the whole."""
+"""Rewards made of other rewards: `a + b`, `a * b`, `2 * a - 1`. Components that do not apply are left out; a failed one fails the whole."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from gradus.types.signals import Signal
 
 
 class Combines:
-    """The operators of rewards. `a + b` and `0.5 * a` give a Sum, `a * b` a Product; parts are keyed by their names."""
+    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, `a * b` a Product; parts are keyed by their names."""
 
-    def __add__(self, other: Reward) -> Sum:
-        return _sum(self, other)
+    def __add__(self, other: float | Reward) -> Sum:
+        return _shifted(self, float(other)) if isinstance(other, int | float) else _sum(self, other)
+
+    def __sub__(self, other: float | Reward) -> Sum:
+        return self + (-other if isinstance(other, int | float) else _scaled(other, -1.0))
 
     def __mul__(self, other: float | Reward) -> Sum | Product:
         return _scaled(self, float(other)) if isinstance(other, int | float) else _product(self, other)
@@ -29,10 +32,14 @@ class Combines:
 
 @dataclass(frozen=True)
 class Sum(Combines):
-    """The sum of weight * value over the parts that apply; the default weight is 1."""
+    """The constant plus the sum of weight * value over the parts that apply; the default weight is 1. No reward if no part applies.
+
+    The components are the parts' own values, without weight and constant: `2 * Verified() - 1` pays -1 and 1, and accuracy stays that of Verified.
+    """
 
     parts: Frozen[Reward]
     weights: Frozen[float] = Frozen()
+    constant: float = 0.0  # added once
 
     def __post_init__(self) -> None:
         _check_parts(self.parts, "sum")
@@ -41,6 +48,8 @@ class Sum(Combines):
                 raise unknown("component", name, self.parts, "Weights belong to the parts of the sum")
             if not math.isfinite(weight):
                 raise UserError(f"the weight of the reward {name} is {weight}; it must be a finite number")
+        if not math.isfinite(self.constant):
+            raise UserError(f"the constant of a sum of rewards is {self.constant}; it must be a finite number")
 
     @property
     def name(self) -> str:
@@ -51,7 +60,7 @@ class Sum(Combines):
         return _needs(self.parts)
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        return [[add(row, self.weights) for row in rows] for rows in await _scores(self.parts, groups, signals, world)]
+        return [[add(row, self.weights, self.constant) for row in rows] for rows in await _scores(self.parts, groups, signals, world)]
 
     def check(self, task: Task) -> None:
         _check(self.parts, task)
@@ -81,13 +90,13 @@ class Product(Combines):
         _check(self.parts, task)
 
 
-def add(judged: Mapping[str, Judgement], weights: Mapping[str, float]) -> Judgement:
+def add(judged: Mapping[str, Judgement], weights: Mapping[str, float], constant: float = 0.0) -> Judgement:
     """The judgement of a sum: unweighted components under the names of their parts; weighted rewards at single actions."""
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:
         return Judgement(failed or NOT_APPLICABLE, components)
-    total = math.fsum(weights.get(name, 1.0) * value for name, value in values.items())
+    total = math.fsum([constant, *(weights.get(name, 1.0) * value for name, value in values.items())])
     steps = [(c, a, label, weights.get(name, 1.0) * value) for name in values for c, a, label, value in _steps(name, judged[name])]
     return Judgement(total, components, tuple(steps))
 
@@ -166,19 +175,28 @@ def _check_parts(parts: Mapping[str, Reward], what: str) -> None:
 
 
 def _sum(a: Any, b: Any) -> Sum:
-    left, right = (p if isinstance(p, Sum) else Sum(Frozen({name_of(p): p})) for p in (a, b))
+    left, right = _whole(a), _whole(b)
     parts, weights = dict(left.parts), dict(left.weights)
     for name, part in right.parts.items():
         new = _free(name, parts)
         parts[new] = part
         if name in right.weights:
             weights[new] = right.weights[name]
-    return Sum(Frozen(parts), Frozen(weights))
+    return Sum(Frozen(parts), Frozen(weights), left.constant + right.constant)
 
 
 def _scaled(a: Any, factor: float) -> Sum:
-    whole = a if isinstance(a, Sum) else Sum(Frozen({name_of(a): a}))
-    return Sum(whole.parts, Frozen({name: factor * whole.weights.get(name, 1.0) for name in whole.parts}))
+    whole = _whole(a)
+    return Sum(whole.parts, Frozen({name: factor * whole.weights.get(name, 1.0) for name in whole.parts}), factor * whole.constant)
+
+
+def _shifted(a: Any, constant: float) -> Sum:
+    whole = _whole(a)
+    return replace(whole, constant=whole.constant + constant)
+
+
+def _whole(a: Any) -> Sum:
+    return a if isinstance(a, Sum) else Sum(Frozen({name_of(a): a}))
 
 
 def _product(a: Any, b: Any) -> Product:

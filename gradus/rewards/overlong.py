@@ -7,35 +7,54 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gradus.rewards.combine import Combines
-from gradus.types import Frozen, Group, UserError
+from gradus.types import Frozen, Group, Trajectory, UserError
 from gradus.types.parts import Judgement, Signals, World
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 
 @dataclass(frozen=True)
 class Overlong(Combines):
-    """Soft overlong punishment, added to another reward: `Verified() + Overlong(max_tokens=96, cache=32)`.
+    """Soft overlong punishment, added to another reward: `Verified() + Overlong()`.
 
-    Reference: Yu et al., DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 13. The length counts all
-    actions of a trajectory, including its end token.
+    The length counts all actions of a trajectory, including its end token. An episode of several turns or contexts has no single limit on new
+    tokens: it pays only if max_tokens is a number.
+
+    Reference: Yu et al., DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 13. Its lengths are 20,480 new
+    tokens and a cache of 4,096, a fifth.
     """
 
-    max_tokens: int = 20480  # length from which the penalty is -1
-    cache: int = 4096  # number of tokens before max_tokens over which the penalty grows
+    max_tokens: int | None = None  # length from which the penalty is -1; None: the sampling limit on new tokens
+    cache: int | None = None  # tokens before it over which the penalty grows; None: a fifth of it
     name: ClassVar[str] = "overlong"
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def __post_init__(self) -> None:
-        if not 0 < self.cache <= self.max_tokens:
-            raise UserError(
-                f"overlong: cache is {self.cache} of max_tokens {self.max_tokens}; it must be at least 1 and at most max_tokens"
-            )
+        check_ranges(self, max_tokens="[1, inf)", cache="[1, inf)")
+        if self.max_tokens is not None:
+            self.cache_of(self.max_tokens)
+
+    def cache_of(self, limit: int) -> int:
+        """The cache before this limit. Raises UserError if it is larger than the limit."""
+        cache = max(1, limit // 5) if self.cache is None else self.cache
+        if cache > limit:
+            raise UserError(f"overlong: cache is {cache} of max_tokens {limit}; it must be at most max_tokens")
+        return cache
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
-        values = [[overlong_penalty(t.actions, self.max_tokens, self.cache) for t in group.trajectories] for group in groups]
-        return [[Judgement(value, Frozen({self.name: value})) for value in row] for row in values]
+        return [[self._judged(t, world) for t in group.trajectories] for group in groups]
+
+    def _judged(self, trajectory: Trajectory, world: World) -> Judgement:
+        limit = self.max_tokens or (world.sampling.max_tokens if _one_answer(trajectory) else None)
+        value = 0.0 if limit is None else overlong_penalty(trajectory.actions, limit, self.cache_of(limit))
+        return Judgement(value, Frozen({self.name: value}))
 
 
 def overlong_penalty(length: int, max_tokens: int, cache: int) -> float:
     """0 up to max_tokens - cache, then ((max_tokens - cache) - length) / cache, and -1 beyond max_tokens."""
     return float(max(-1.0, min(0.0, (max_tokens - cache - length) / cache)))
+
+
+def _one_answer(trajectory: Trajectory) -> bool:
+    """Whether one sampling limit holds for the whole trajectory."""
+    return len(trajectory.contexts) == 1 and "turn" not in trajectory.contexts[0].streams

@@ -7,8 +7,8 @@ from tests.bad_input.row import Row
 from tests.broken import ROWS
 
 RUNS: list[Row] = [
-    ("{train}", "run already holds a run: go on with it by gradus resume run, or name another", {"run": broken.run()}),
-    ("{train}", "run holds files that are no run: name another folder", {"run/notes.txt": "mine"}),
+    ("{train}", "run already holds a run: resume it with gradus resume run, or name another", {"run": broken.run()}),
+    ("{train}", "run holds files but no run: name another folder", {"run/notes.txt": "mine"}),
     ("{train}", "cannot make the run folder run: File exists; name another", {"run": "a file"}),
     ("{train} --run a/run", "cannot make the run folder a/run: Not a directory; name another", {"a": "a file"}),
     ("resume run --until never", '--until is "never"; write a duration', {"run": broken.run()}),
@@ -36,9 +36,9 @@ RUNS: list[Row] = [
     ),
     ("resume run --steps 3", "there is no file /gone.jsonl", {"run": broken.run(recipe__json=broken.fields(task="/gone.jsonl"))}),
     ("resume run --steps 3", 'model folder "/gone" does not exist', {"run": broken.run(recipe__json=broken.fields(model="/gone"))}),
-    ("resume run --steps 3", "run/metrics.jsonl, line 1 is no record of a step", {"run": broken.run(metrics__jsonl="{}\n")}),
+    ("resume run --steps 3", "run/metrics.jsonl, line 1 is not a record of a step", {"run": broken.run(metrics__jsonl="{}\n")}),
     ("resume run --steps 3", "run/provenance.json cannot be read as JSON", {"run": broken.run(provenance__json="{")}),
-    ("eval run", "is not whole (model/model.safetensors has|take another", {"run": broken.run(final=broken.weightless)}),
+    ("eval run", "is broken (model/model.safetensors has|take another", {"run": broken.run(final=broken.weightless)}),
     ("eval run", "has no whole checkpoint|gradus resume run", {"run": broken.run(checkpoints=None, final=None, best=None)}),
     ("export run m", "m exists already; name another folder", {"run": broken.run(), "m/notes.txt": "mine"}),
     ("export run a/m", "cannot write the model to a/m: Not a directory; name another", {"run": broken.run(), "a": "a file"}),

@@ -68,13 +68,13 @@ def test_problems_that_cannot_be_drawn_are_told_once_and_the_rest_is_left_out(ca
     assert verdict == "wrong"
     assert "raised ZeroDivisionError: division by zero (gen.py, line 4)" in says
     assert not found.keys() & {"template", "reward", "samples", "verifier"}
-    assert found["the rest"] == [("not checked", "template, reward, samples: what is wrong above comes first", "")]
+    assert found["the rest"] == [("not checked", "template, reward, samples: mend the faults above first", "")]
 
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--task", "bad.jsonl", *SHORT]) == 1
     said = capsys.readouterr().out
-    for word in ("verdict", "what to do", "bad.jsonl: 2 of 32 rows bad", "line 31: not valid JSON", '"prompt" is a number', "1 thing is wrong"):
+    for word in ("verdict", "remedy", "bad.jsonl: 2 of 32 rows bad", "line 31: not valid JSON", '"prompt" is a number', "1 thing is wrong"):
         assert word in " ".join(said.split())
 
 
@@ -149,7 +149,7 @@ def test_a_model_of_the_user_and_other_kinds_of_task(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--samples", "-1"], "--samples is -1; give how many problems the model answers"),
+        (["--samples", "-1"], "--samples is -1; give the number of problems that the model answers"),
         (["--task", "bad.jsonl", "--quarantine", "q.txt"], '--quarantine is "q.txt"; name a file that ends in .jsonl'),
         (["--task", "bad.jsonl", "--quarantine", "d.jsonl"], "d.jsonl exists already; name another file"),
     ],

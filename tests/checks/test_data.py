@@ -62,7 +62,7 @@ def test_odd_rows_are_told_by_their_lines(tmp_path: Path) -> None:
     assert told == {
         "5 rows": ("ok", ()),
         "1 prompt in several rows with different answers": ("warning", ("line 1, line 2",)),
-        "1 prompt in several rows with one answer": ("warning", ("line 3, line 4",)),
+        "1 prompt in several rows with the same answer": ("warning", ("line 3, line 4",)),
         '1 value of the column "id" in several rows': ("warning", ("line 2, line 3",)),
         "1 of 5 rows without an answer": ("warning", ()),
     }

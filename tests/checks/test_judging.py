@@ -126,7 +126,7 @@ def test_the_reward_on_reference_answers_and_on_nothing() -> None:
     found = tried(None)
     assert found.verdict == "ok"
     assert found.says.startswith("reference answers earn 1, 'I do not know.' earn 0; ")
-    assert found.says.endswith(" ms an answer")
+    assert found.says.endswith(" ms per answer")
 
     def by_length(completions: Sequence[str], **kwargs: Any) -> list[float]:
         return [float(len(c)) for c in completions]
@@ -153,12 +153,12 @@ def test_the_reward_on_samples() -> None:
 
     (found,) = sampled(by_turns)
     assert found.verdict == "ok"
-    assert "6 sampled answers earn 0 to 2, in the mean 1; " in found.says
-    assert found.says.endswith("told apart in 2 of 2 problems")
+    assert "6 sampled answers earn 0 to 2, mean 1; " in found.says
+    assert found.says.endswith("rewards differ in 2 of 2 problems")
     (equal,) = sampled(lambda completions, **kwargs: [0.5] * len(completions))
     assert equal.verdict == "warning"
-    assert "all answers to a problem are equal" in equal.says
-    assert "told apart" not in sampled(by_turns, count=1)[0].says
+    assert "all answers to a problem earn the same" in equal.says
+    assert "rewards differ" not in sampled(by_turns, count=1)[0].says
 
 
 def test_samples_that_fail_or_are_cut() -> None:

@@ -80,7 +80,7 @@ def test_a_doctor_without_a_recipe_takes_no_fields(capsys: pytest.CaptureFixture
 def test_advice_by_hand() -> None:
     grpo = recipe("grpo").but(setting__micro_tokens=16384)
     assert advice(FITS, grpo) == ()
-    assert advice(replace(FITS, micro_tokens=64), grpo) == ("--micro_tokens 64 spares the first attempts, which ran out of memory",)
+    assert advice(replace(FITS, micro_tokens=64), grpo) == ("--micro_tokens 64 avoids the first attempts, which ran out of memory",)
     tight = advice(replace(FITS, update=9_500), grpo)  # above nine tenths of 10,000
     assert [text.split()[0] for text in tight] == ["--recompute", "--micro_tokens", "--max_tokens"]
     assert "--micro_tokens 8192" in tight[1]

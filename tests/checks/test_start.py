@@ -53,7 +53,7 @@ def test_what_accuracy_means_is_told_where_a_reward_function_alone_judges(
     Path("r.py").write_text("def score(completions, **columns):\n    return [0.5 for _ in completions]\n")
     words = "train grpo --task d.jsonl --steps 1 --prompts 2 --group 2 --max_tokens 4 --study none"
     assert main([*words.split(), "--reward", "r.py:score"]) == 0
-    told = "accuracy is the share of answers whose reward is 1 or more, for the reward function alone judges"
+    told = "accuracy is the share of answers whose reward is 1 or more, because the reward function alone judges"
     assert told in capsys.readouterr().out
     assert main(words.split()) == 0
     assert told not in capsys.readouterr().out

@@ -50,7 +50,7 @@ def test_letters_that_the_tokenizer_does_not_know(model: LanguageModel) -> None:
     ("template", "says"),
     [
         ("{% for m in messages %}{{ m.content }}<|end|>{% endfor %}", "writes nothing for add_generation_prompt"),
-        ("{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}>{% endif %}", "is written otherwise than it is asked for"),
+        ("{% for m in messages %}{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}>{% endif %}", "a finished turn differs from its prompt"),
         ("{% for m in messages %}{{ '>' if m.role == 'assistant' }}{{ m.content }};{% endfor %}{% if add_generation_prompt %}>{% endif %}",
          "does not close the assistant's turn"),
         ("{% for m in messages %}{% if m.role == 'assistant' %}{{ raise_exception('no') }}{% endif %}{{ m.content }}{% endfor %}"

@@ -116,9 +116,9 @@ def test_problems_are_those_of_evaluation() -> None:
 
     task = arithmetic()
     assert problem_of(task, 3).question == held_out_requests(task.held_out, 5, 1, task.level)[3].problem.question
-    with pytest.raises(UserError, match="problem -1 is not there"):
+    with pytest.raises(UserError, match="problem -1 does not exist"):
         problem_of(task, -1)
-    with pytest.raises(UserError, match="nothing to chat about"):
+    with pytest.raises(UserError, match="nothing to ask"):
         problem_of(frozen_lake(), 0)
 
 
@@ -165,7 +165,7 @@ def test_the_command_over_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         (["gone"], "gone"),
         (["--problem", "1"], "name the task with --task"),
         (["--task", "arithmetics"], 'unknown task "arithmetics"'),
-        (["--task", "flow_2d"], "task flow_2d is for a generator, not for a model that writes"),
+        (["--task", "flow_2d"], "task flow_2d is for a generator, not for a language model"),
         (["--precision", "half"], 'unknown precision "half"'),
         (["--device", "nowhere"], '--device is "nowhere"'),
         (["--temperature", "-1"], "temperature is -1"),

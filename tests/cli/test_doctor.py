@@ -38,13 +38,13 @@ def healthy(**changes: Any) -> dict[str, Any]:
     [
         (
             {"processor": {"cores": 4, "usable": 2, "threads": 4, "environment": {}}},
-            "PyTorch takes 4 threads, but only 2 cores are usable: set OMP_NUM_THREADS=2",
+            "PyTorch uses 4 threads, but only 2 cores are usable: set OMP_NUM_THREADS=2",
         ),
-        ({"memory": {"total": 16 * 10**9, "free": 1_500_000_000}}, "only 1.5 GB of memory are free"),
-        ({"disk": {"folder": "/here", "free": 10**9}}, "only 1.0 GB are free in /here"),
+        ({"memory": {"total": 16 * 10**9, "free": 1_500_000_000}}, "only 1.5 GB of memory is free"),
+        ({"disk": {"folder": "/here", "free": 10**9}}, "only 1.0 GB is free in /here"),
         ({"system": {"name": "Windows", "python": "3.11.0", "locks": False}}, "use WSL 2 on Windows"),
         ({"nvidia": True}, "install a CUDA build of torch"),
-        ({"devices": [{"device": "mps", "name": "M1", "memory": None, "bfloat16": True}]}, "--device mps has not been tried"),
+        ({"devices": [{"device": "mps", "name": "M1", "memory": None, "bfloat16": True}]}, "--device mps is untested"),
         ({"packages": [{"name": "torch", "version": None, "needed": True, "for": ""}]}, "pip install torch"),
     ],
 )

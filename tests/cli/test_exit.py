@@ -19,11 +19,11 @@ def test_who_stops_before_there_is_a_run_is_told_that_there_is_none(
         raise raised
 
     assert carry_out(stopped, str(tmp_path / "run")) == code
-    said = f"stopped before there was a run: nothing was written to {tmp_path / 'run'}, so start it again with the same words"
+    said = f"stopped before there was a run: nothing was written to {tmp_path / 'run'}; start it again with the same command"
     assert capsys.readouterr().err.strip() == said
     RunFolder.create(tmp_path / "run", {}, {})
     assert carry_out(stopped, str(tmp_path / "run")) == code
-    assert f"nothing was saved yet, so it starts again; go on with: gradus resume {tmp_path / 'run'}" in capsys.readouterr().err
+    assert f"nothing is saved yet, so it starts again from step 0; go on with: gradus resume {tmp_path / 'run'}" in capsys.readouterr().err
 
 
 def test_answers_without_a_reward_are_counted_with_the_file_that_says_why() -> None:
@@ -38,8 +38,8 @@ def test_answers_without_a_reward_are_counted_with_the_file_that_says_why() -> N
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["train", "grpo"], "there is no run yet, so start it again with the same words"),
-        (["resume", "runs/mine"], "the run is as it was; go on with the same words"),
+        (["train", "grpo"], "there is no run yet; start it again with the same command"),
+        (["resume", "runs/mine"], "the run is unchanged; resume it with the same command"),
         (["papers"], "stopped"),
     ],
 )

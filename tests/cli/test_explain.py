@@ -77,7 +77,7 @@ def test_a_value_that_came_with_another_part_is_that_parts_default(tmp_path: Pat
 
 def test_a_field_that_a_recipe_takes_away() -> None:
     found = explain("objective.kl.coefficient", recipe("dapo"))
-    assert [(o.source, o.value) for o in found.origins] == [("grpo", 0.04), ("dapo (takes it away)", None)]
+    assert [(o.source, o.value) for o in found.origins] == [("grpo", 0.04), ("dapo (removes it)", None)]
     assert line(found.origins[-1].place).strip() == "objective__kl=None,"
     assert found.meaning == "recipe dapo has no objective.kl; --objective.kl KL would set one"
     assert "set it" not in told(found)

@@ -16,7 +16,7 @@ def test_papers_are_found() -> None:
     rows = json.loads(papers(search="REINFORCE", as_json=True))
     assert {"reinforce", "grpo"} <= {row["key"] for row in rows}
     assert all("reinforce" in f"{row['key']} {row['base']} {row['about']}".lower() for row in rows)
-    assert papers("bases").splitlines()[0].split() == ["recipe", "base", "family", "what"]
+    assert papers("bases").splitlines()[0].split() == ["recipe", "base", "family", "description"]
     assert {row["family"] for row in json.loads(papers("bases", as_json=True))} == {"bases"}
     with pytest.raises(UserError, match=r"unknown family \"base\" \(did you mean bases"):
         papers("base")
@@ -30,7 +30,7 @@ def test_a_search_without_a_find_says_so() -> None:
 
 def test_tasks_are_listed() -> None:
     assert {"arithmetic", "string_ops"} <= {row["name"] for row in json.loads(tasks(as_json=True))}
-    assert tasks().splitlines()[0].split() == ["task", "what"]
+    assert tasks().splitlines()[0].split() == ["task", "description"]
 
 
 def test_a_recipe_is_shown() -> None:

@@ -77,7 +77,7 @@ def test_a_real_disk_that_fills_up_at_twenty_points_of_a_save(small_disk: Path, 
             told = str(error)
         if told:
             refused += 1
-            sentence = f"no space left in {folder.path} while writing the checkpoint of step 2; all that was written before"
+            sentence = f"no space left in {folder.path} while writing the checkpoint of step 2; everything written before"
             assert told.startswith(sentence)
             found, sentence = folder.latest()
             assert found is not None
@@ -99,10 +99,10 @@ def test_a_disk_that_became_read_only_is_told_with_what_to_do(small_disk: Path) 
         pytest.skip("a file system cannot be made read-only here")
     try:
         for does, what in (
-            (lambda: save(folder, small_disk, 2), "what came before step 2|the checkpoint of step 2"),
+            (lambda: save(folder, small_disk, 2), "the data before step 2|the checkpoint of step 2"),
             (lambda: folder.append_metrics(3, {}), "metrics.jsonl"),
             (lambda: folder.append_fact(3, "call", "reason"), "facts.jsonl"),
-            (lambda: folder.cut_back(1), "what came before step 1"),
+            (lambda: folder.cut_back(1), "the data before step 1"),
             (lambda: folder.note_resumed(1, []), "provenance.json"),
             (lambda: folder.claimed().__enter__(), "its lock"),
         ):

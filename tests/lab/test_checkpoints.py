@@ -89,7 +89,7 @@ def test_a_broken_one_is_passed_over_and_named(tmp_path: Path, wrong: str) -> No
     found, sentence = checkpoints.latest(tmp_path)
     assert found is not None
     assert found.step == 1
-    assert re.fullmatch(rf"checkpoint step-000002 is not whole \((policy/)?{wrong}\); going on from step-000001", sentence), sentence
+    assert re.fullmatch(rf"checkpoint step-000002 is broken \((policy/)?{wrong}\); going on from step-000001", sentence), sentence
 
 
 def test_garbage_is_no_checkpoint(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_garbage_is_no_checkpoint(tmp_path: Path) -> None:
     (home / "step-000005").mkdir()
     found, sentence = checkpoints.latest(tmp_path)
     assert found is None
-    assert sentence == "checkpoint step-000005 is not whole (manifest.json is missing); starting again from step 0"
+    assert sentence == "checkpoint step-000005 is broken (manifest.json is missing); starting again from step 0"
 
 
 def test_a_broken_one_is_written_anew_and_kept_aside(tmp_path: Path) -> None:

@@ -44,14 +44,14 @@ def test_a_run_is_made_once(tmp_path: Path) -> None:
     assert RunFolder.open(tmp_path / "runs" / "a") == folder
     assert (folder.recipe()["key"], folder.provenance()["command"]) == ("grpo", ["gradus", "train"])
     before = contents(tmp_path)
-    with pytest.raises(UserError, match=r"already holds a run: go on with it by gradus resume .*runs/a, or name another"):
+    with pytest.raises(UserError, match=r"already holds a run: resume it with gradus resume .*runs/a, or name another"):
         new(tmp_path / "runs" / "a")
     assert contents(tmp_path) == before
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(UserError, match="holds files that are no run"):
+    with pytest.raises(UserError, match="holds files but no run"):
         new(tmp_path)
     with pytest.raises(UserError, match=r"cannot make the run folder .*notes.txt"):
         new(tmp_path / "notes.txt")
@@ -79,7 +79,7 @@ def test_a_torn_last_line_is_left_out_and_another_broken_one_is_named(tmp_path: 
     folder.append_metrics(3, {})
     assert [m["step"] for m in folder.metrics()] == [0, 1, 2, 3]
     (folder.path / "timings.jsonl").write_text('{"step": 0}\nnonsense\n')
-    with pytest.raises(UserError, match=r"timings\.jsonl, line 2 is no record"):
+    with pytest.raises(UserError, match=r"timings\.jsonl, line 2 is not a record"):
         folder.timings()
 
 
@@ -108,9 +108,9 @@ def test_cut_back_sets_broken_checkpoints_aside_that_come_after(tmp_path: Path) 
     (folder.path / "checkpoints" / "step-000004" / "state.json").write_text("half")
     found, wrong = folder.latest()
     assert found is not None
-    assert wrong.startswith("checkpoint step-000004 is not whole (state.json has 4 bytes, its manifest says 2)")
+    assert wrong.startswith("checkpoint step-000004 is broken (state.json has 4 bytes, its manifest says 2)")
     home = folder.path / "checkpoints"
-    aside = f"what is left of step-000004 is kept as {home / 'broken-step-000004'}; delete it when you have seen it"
+    aside = f"the broken step-000004 is kept as {home / 'broken-step-000004'}; delete it if you do not need it"
     assert folder.cut_back(found.step) == [aside]
     assert folder.cut_back(found.step) == []
     assert sorted(p.name for p in home.iterdir()) == ["broken-step-000004", "step-000002"]
@@ -129,7 +129,7 @@ def test_steps_that_are_missing_or_twice_are_told(tmp_path: Path, go_on: Callabl
     folder.append_metrics(6, {})
     assert folder.gaps(9) == [
         "metrics.jsonl holds steps 6 more than once",
-        "rollouts lacks steps 0, 1, 2, 3, 5 and 1 more, which come before step 9 and are not done again",
+        "rollouts lacks steps 0, 1, 2, 3, 5 and 1 more; they come before step 9 and are not done again",
     ]
 
 
@@ -139,10 +139,10 @@ def test_metrics_that_changed_since_the_checkpoint_are_told(tmp_path: Path, go_o
     assert folder.gaps(4) == []
     metrics = folder.path / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes().replace(b"0.33", b"0.93"))
-    said = "metrics.jsonl was changed since the checkpoint of step 4 was written: some of its numbers are not the run's"
+    said = "metrics.jsonl was changed since the checkpoint of step 4 was written: some of its numbers do not come from the run"
     assert folder.gaps(4) == [said]
     metrics.unlink()
-    assert folder.gaps(4) == ["metrics.jsonl lacks steps 0, 1, 2, 3, which come before step 4 and are not done again"]
+    assert folder.gaps(4) == ["metrics.jsonl lacks steps 0, 1, 2, 3; they come before step 4 and are not done again"]
 
 
 def test_a_recipe_that_was_changed_by_hand_is_told(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_recipe_that_was_changed_by_hand_is_told(tmp_path: Path) -> None:
     recipe = folder.path / "recipe.json"
     recipe.write_text(recipe.read_text().replace('"steps": 3', '"steps": 7'))
     assert folder.recipe()["steps"] == 7
-    assert folder.gaps(0) == ["recipe.json was changed by hand, or by the disk; the run goes on by what it says now"]
+    assert folder.gaps(0) == ["recipe.json was changed by hand or by the disk; the run continues with its present content"]
     folder.replan({"key": "grpo", "steps": 9})
     assert (folder.recipe()["steps"], folder.gaps(0)) == (9, [])
     recipe.write_text('{"key": "grpo"}')  # that of an older version has no hash
@@ -166,11 +166,11 @@ def test_rollouts_that_cannot_be_read_are_set_aside_and_told(tmp_path: Path, go_
     files[2].write_bytes(files[3].read_bytes())
     files[6].write_bytes(b"comes after the checkpoint")
     told = folder.cut_back(6)
-    assert [line.partition(" are those of ")[0].partition(" cannot be read")[0] for line in told] == [
+    assert [line.partition(" belong to ")[0].partition(" cannot be read")[0] for line in told] == [
         f"the rollouts in {file}" for file in files[:3]
     ]
-    assert f"steps: [3]; what is left of it is kept as {files[2].with_name('broken-step-000002.arrow')}" in told[2]
-    assert folder.gaps(6) == ["rollouts lacks steps 0, 1, 2, which come before step 6 and are not done again"]
+    assert f"steps: [3]; the broken file is kept as {files[2].with_name('broken-step-000002.arrow')}" in told[2]
+    assert folder.gaps(6) == ["rollouts lacks steps 0, 1, 2; they come before step 6 and are not done again"]
     assert [step for step, _ in folder.rollouts()] == [3, 4, 5]
     assert folder.cut_back(6) == []
 
@@ -194,7 +194,7 @@ def test_a_folder_in_the_place_of_a_file_is_a_sentence(tmp_path: Path, go_on: Ca
 def test_a_folder_that_was_moved_while_it_was_trained_in_is_a_sentence(tmp_path: Path) -> None:
     folder = new(tmp_path / "a")
     folder.path.rename(tmp_path / "b")
-    with pytest.raises(UserError, match=r"a file or folder has gone in .*a while writing metrics\.jsonl; .*where it is now"):
+    with pytest.raises(UserError, match=r"a file or folder is no longer there in .*a while writing metrics\.jsonl; .*at its new place"):
         folder.append_metrics(0, {})
 
 
@@ -261,5 +261,5 @@ def test_a_fact_that_says_nothing_is_a_sentence(tmp_path):
     run.append_fact(3, "train/score/1", "ended with code 9")
     facts = run.path / "facts.jsonl"
     facts.write_text(facts.read_text().replace('"call"', '"cell"'))
-    with pytest.raises(UserError, match=r"facts\.jsonl: a line of step 3 has no 'call': delete that line to go on"):
+    with pytest.raises(UserError, match=r"facts\.jsonl: a line of step 3 has no 'call': delete that line to continue"):
         run.facts(3)

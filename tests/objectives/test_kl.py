@@ -61,6 +61,16 @@ def test_the_term_averages(average, expected):
     assert metrics["kl"].mean == pytest.approx(4 / 3)
 
 
+@pytest.mark.parametrize("drift", [0.0, 0.3])
+def test_the_gradient_of_k2_is_that_of_k3_times_the_ratio_while_the_ratio_is_one(drift):
+    """What docs/from_trl.md says of TRL's bias correction: r k3 with gradient in r = pi / pi_old."""
+    now, reference = torch.tensor([-0.5, -1.0, -2.0], dtype=torch.float64).requires_grad_(), torch.tensor([-0.7, -0.4, -2.0]).double()
+    k2, k3 = (kl_estimate(now, reference, estimator=e) for e in ("k2", "k3"))
+    ratio = (now - (now.detach() - drift)).exp()
+    (plain,), (corrected,) = (torch.autograd.grad(x.sum(), now) for x in (k2, ratio * k3))
+    assert torch.allclose(plain, corrected) == (drift == 0.0)
+
+
 @pytest.mark.parametrize(("estimator", "slope"), [("k1", lambda d: 1.0), ("k2", lambda d: -d), ("k3", lambda d: 1 - math.exp(d))])
 def test_gradients_of_the_term_equal_the_formula(estimator, slope):
     """d = log pi_ref - log pi: d k1 = 1, d k2 = -d, d k3 = 1 - exp(d) with respect to log pi."""

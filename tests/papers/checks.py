@@ -41,6 +41,17 @@ def check_cut(recipe: Recipe, **options: Any) -> None:
                 assert_close(value, whole[name], rtol=0, atol=1e-10)
 
 
+def check_acts(recipe: Recipe, *, updates: int, metric: str = "clip_share", learning_rate: float = 0.1, **options: Any) -> None:
+    """Every batch brings this many updates, and some actions meet the bound that `metric` counts; with one update per batch none does."""
+    seen: list[float] = []
+    options = {"steps": 4, "learning_rate": learning_rate, "watch": lambda run, metrics, groups: seen.append(metrics[metric]), **options}
+    assert train_toy(recipe, **options).players["policy"].updates == updates * options["steps"]
+    assert 0 < np.mean(seen) < 0.5
+    seen.clear()
+    train_toy(recipe.but(update__count=1), **{**options, "steps": 1})
+    assert seen == [0]
+
+
 def check_learns(recipe: Recipe, *, steps: int = 60, gain: float = 0.15, **options: Any) -> None:
     """The mean reward of the last ten steps is `gain` above that of the first five; steps without a group have none."""
     seen: list[float] = []

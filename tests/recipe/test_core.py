@@ -234,4 +234,5 @@ def test_dapo_says_in_one_map_what_it_changed():
         "objective.policy.trust.high",
         "objective.policy.average",
         "objective.kl",
+        "update.count",
     }

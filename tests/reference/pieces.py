@@ -175,20 +175,17 @@ def second_moment(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> 
 
 
 def second_moment_clip(part: Any, now: Numbers, at: Numbers, advantages: Numbers) -> Numbers:
-    squares = [at[i] ** 2 for i in harmful(at, advantages)]
+    drifts = [abs(at[i]) for i in harmful(at, advantages)]
 
     def moment(cap: float) -> float:
-        return sum(min(s, cap * cap) for s in squares) / len(squares)
+        return sum(min(d, cap) ** 2 for d in drifts) / len(drifts)
 
-    least, most = 0.0, 50.0
-    if squares and moment(most) > part.tau:
-        for _ in range(200):  # the largest cap that keeps the budget, by halving
-            middle = (least + most) / 2
-            least, most = (middle, most) if moment(middle) <= part.tau else (least, middle)
-    else:
-        least = math.inf
-    bounds = Clip(max(part.low, 1 - math.exp(-least)), max(part.high, math.exp(least) - 1))
-    return clip(bounds, now, at, advantages)
+    within = [d for d in drifts if moment(d) < part.tau]  # the last token at which the budget is not used up
+    cap = (max(within) if within else 0.0) if drifts and moment(math.inf) > part.tau else math.inf
+    bounds = Clip(max(part.low, 1 - math.exp(-cap)), max(part.high, math.exp(cap) - 1))
+    held = [i for i in harmful(at, advantages) if math.exp(at[i]) < 1 - bounds.low + 1e-9 or math.exp(at[i]) > 1 + bounds.high - 1e-9]
+    moved, still = (clip(bounds, where, at, advantages) for where in (now, at))
+    return [still[i] if i in held else loss for i, loss in enumerate(moved)]
 
 
 TRUSTS: Mapping[type, Callable[..., Numbers]] = {

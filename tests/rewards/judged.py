@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from gradus.types import Context, Frozen, Group, Problem, Trajectory
+from gradus.types import Context, Frozen, Group, Problem, Sampling, Trajectory
 from gradus.types.parts import Task
 
 
@@ -44,10 +44,18 @@ def waiting(what, about=""):
     return nullcontext()
 
 
-def score(reward, *rows, verify=None, step=0, facts=None):
+def score(reward, *rows, verify=None, step=0, facts=None, max_tokens=64):
     """The judgements of one call."""
     known = facts if facts is not None else {}
-    world = SimpleNamespace(task=task(verify=verify), step=step, call=str, fact=known.get, decide=known.__setitem__, waiting=waiting)
+    world = SimpleNamespace(
+        task=task(verify=verify),
+        sampling=Sampling(max_tokens=max_tokens),
+        step=step,
+        call=str,
+        fact=known.get,
+        decide=known.__setitem__,
+        waiting=waiting,
+    )
     return asyncio.run(reward.score(groups(*rows), {}, world))
 
 

@@ -50,6 +50,25 @@ def test_sums_products_and_weights():
     assert one(A * B * C).reward == 70.0
 
 
+def test_constants():
+    assert one(2 * A - 1).reward == 3.0  # 2 * 2 - 1
+    assert one(A + 3).reward == 5.0
+    assert one(3 * (A - 1) + B).reward == 8.0  # 3 * 1 + 5
+    assert one((A - 1) + (B - 2)).reward == 4.0  # 1 + 3
+    assert one((A - 1) * B).reward == 5.0  # 1 * 5
+    assert one(A - B).reward == -3.0
+    assert one(2 * A - (B - 1)).reward == 0.0  # 4 - 4
+    assert Sum(Frozen(a=A, b=B), Frozen(a=2.0), constant=-1.0) == 2 * A - 1 + B
+
+
+def test_a_constant_is_no_component_and_pays_nothing_alone():
+    assert dict(one(2 * A - 1 + B).components) == {"a": 2.0, "b": 5.0}
+    assert one(Constant(NA, "a") - 1).reward is NA
+    assert one(Constant(Failed("x"), "a") - 1).reward == Failed("a: x")
+    stepped = Constant(3.0, "s", steps=((0, 1, "s", 1.0), (0, 4, "s", 2.0)))
+    assert one(stepped - 1).steps == stepped.steps
+
+
 def test_operators_give_flat_parts_that_can_be_replaced_by_name():
     assert Sum(Frozen(a=A, b=B, c=C), Frozen(c=0.5)) == A + B + 0.5 * C
     assert Product(Frozen(a=A, b=B, c=C)) == A * B * C
@@ -104,6 +123,7 @@ def test_the_order_of_parts_changes_no_bit_of_a_sum(values, random):
 def test_the_pure_functions():
     judged = {"a": Judgement(0.5), "b": Judgement(4.0), "c": Judgement(NA)}
     assert add(judged, {"b": 0.25}).reward == 1.5  # 0.5 + 0.25 * 4
+    assert add(judged, {"b": 0.25}, -1.0).reward == 0.5
     assert multiply(judged).reward == 2.0
 
 
@@ -117,6 +137,8 @@ def test_misuse_is_a_sentence():
         Sum(Frozen(a=A), Frozen(aa=1.0))
     with pytest.raises(UserError, match="the weight of the reward a is nan"):
         float("nan") * A
+    with pytest.raises(UserError, match="the constant of a sum of rewards is inf"):
+        A + float("inf")
     with pytest.raises(UserError, match="a product of rewards needs at least one part"):
         Product(Frozen())
 

@@ -3,14 +3,15 @@
 loss = 1 / (tokens of the mini-batch) sum_i sum_t -sg[min(rho_t, cap)] A_i log pi(a_t), rho the token ratio, sg: no gradient;
 gradient of a token: -min(rho, cap) A grad log pi, never zero for A other than zero; without a lower bound.
 
-PPO's clip drops the gradient of rare tokens ("however", "wait") as soon as their ratio leaves the bounds, and these begin reflection; here
-they are only held. Group advantages, mixed groups, the overlong penalty and no KL term are those of the base. While one mini-batch follows a
-batch every ratio is 1 and this is the plain policy gradient, so a batch is cut into 16, as in the paper.
-
-Ours: the cap, which the paper tuned as 1 + eps_high and does not give; 5 is what TRL's documents name for ScaleRL
-(arXiv:2510.13786). And the mean over the tokens of the mini-batch, as the base has it, where eq. 4 has that of each group.
+PPO's clip drops the gradient of a token as soon as its ratio leaves the bounds. Rare tokens ("however", "wait") leave them first, and these
+begin reflection; the cap only bounds their weight. Reward (1, -1 and the overlong price), group advantages, mixed groups and the absent KL
+term are the base's. So are the 16 mini-batches per batch, a number that this paper has too: with one mini-batch every ratio is 1, and this is
+the plain policy gradient. Metric: capped_share.
 
 Reference: MiniMax, MiniMax-M1: Scaling Test-Time Compute Efficiently with Lightning Attention, arXiv:2506.13585, eq. 4 and 5, section 3.1.
+The paper builds on DAPO's mixed groups and length penalty; it gives no numbers for its reward, so -1 and 1 are the base's. Ours: the cap,
+which the paper tunes as 1 + eps_high and does not give; 5 is the number in TRL's documents for ScaleRL (arXiv:2510.13786). The mean over the
+tokens of the mini-batch is the base's; eq. 4 has the mean of each group.
 """
 
 from gradus.objectives.trust import CappedWeight
@@ -20,5 +21,4 @@ cispo = dapo.derive(
     "cispo",
     "The importance weight is capped and carries no gradient, so that no token is ever dropped.",
     objective__policy__trust=CappedWeight(cap=5.0),
-    update__count=16,
 )

@@ -1,16 +1,18 @@
-"""DAPO: GRPO with a wider upper clip, a mean over tokens, no KL term, sampling until every group is mixed, and a price for overlong answers.
+"""DAPO: GRPO with a wider upper clip, a mean over tokens, no KL term, only mixed groups, and a price for overlong answers.
 
 loss = 1 / (tokens of the mini-batch) sum_i sum_t -min(rho A_i, clip(rho, 1 - 0.2, 1 + 0.28) A_i), A_i = (R_i - mean R) / std R in the group;
-R = verified + overlong, overlong = 0 up to max_tokens - cache, falling linearly to -1 at max_tokens;
-only groups with 0 < accuracy < 1 enter the update, and the rollout samples further problems until there are as many as were asked for.
+R = 2 verified - 1 + overlong: 1 for a right answer, -1 for a wrong one; overlong is 0 up to max_tokens - cache and falls linearly to -1 at
+max_tokens. Only groups with 0 < accuracy < 1 enter the update; the rollout samples further problems until the step has as many as it asked for.
 
-Accuracy is that of the verifier alone: a group of right answers that differ in length by the penalty is not mixed. The penalty's lengths
-are the paper's and reach only completions of that size: `--reward.parts.overlong.max_tokens` and `.cache` fit it to a shorter limit.
-Where `rounds` of sampling do not fill the step it trains on fewer groups.
+The ratio rho is 1 at the first update of a batch. Each batch is cut into 16 mini-batches of whole answers, so the clip acts from the second
+on (metric clip_share). Accuracy is that of the verifier alone: a group of right answers whose prices differ is not mixed. max_tokens is the
+sampling limit, the cache a fifth of it (`--reward.parts.overlong.max_tokens`, `.cache`). If `rounds` of sampling do not fill the step, it
+trains on fewer groups.
 
-Reference: Yu et al. (ByteDance Seed), DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 8, 9, 11
-(mixed groups), 13 (overlong). Ours: the limit of ten rounds, and a round asks for exactly the groups that are missing, where the released
-code samples a whole batch again and throws the surplus away.
+Reference: Yu et al. (ByteDance Seed), DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 7 (reward), 8, 9,
+11 (mixed groups), 13 (overlong); section 4.1: 16 answers to each of 512 problems, in 16 mini-batches of 512 answers; 20,480 tokens with a
+cache of 4,096. Ours: the limit of ten rounds; a round asks for exactly the missing groups (the released code samples whole
+batches and throws the surplus away); mini-batches mix the answers of all groups.
 """
 
 from gradus.objectives.aggregation import TokenMean
@@ -28,7 +30,8 @@ dapo = grpo.derive(
     objective__policy__average=TokenMean(),
     objective__kl=None,
     players__reference=None,
-    reward=Verified() + Overlong(),
+    reward=2 * Verified() - 1 + Overlong(),
     rollout=DynamicSampling(),
     selection=Mixed(),
+    update__count=16,
 )

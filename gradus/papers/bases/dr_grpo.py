@@ -5,11 +5,11 @@ A_i = R_i - mean R of the group;  loss = 1/N sum_i 1/L sum_t -min(rho A_i, clip(
 Dividing by the deviation favours problems that are nearly always or nearly never solved. Dividing by the answer's length favours short right
 and long wrong answers. Without both, the gradient is the policy gradient with the group's mean as baseline. No KL term: a verifier's reward
 cannot be exploited by drift. L scales all gradients alike, which matters only for clipping of their norm and for plain gradient steps. A
-constant group and a group of one get advantage zero.
+constant group and a group of one get advantage zero. A batch is cut into 8 mini-batches: with one, every ratio is 1 and the clip never acts.
 
 Reference: Liu et al., Understanding R1-Zero-Like Training: A Critical Perspective, arXiv:2503.20783, section 3.2 and listing 1; L is there
 the limit on new tokens, 3,000 in its experiments (`--objective.policy.average.length` sets another; its formula has no L at all, which is
-`--objective.policy.average SequenceSum`).
+`--objective.policy.average SequenceSum`). The 8 mini-batches per batch are those of the released scripts: 1,024 answers, 128 per update.
 """
 
 from gradus.credit.groups import GroupRelative
@@ -23,4 +23,5 @@ dr_grpo = grpo.derive(
     objective__policy__average=ConstantLength(3000),
     objective__kl=None,
     players__reference=None,
+    update__count=8,
 )

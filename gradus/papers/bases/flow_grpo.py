@@ -9,14 +9,16 @@ loss = mean over samples of mean over steps of [-min(rho A, clip(rho, 1 - eps, 1
 KL = |m - m_ref|^2 / (2 s^2 dt) in closed form. Training draws with few steps (T = 10), evaluation with the ODE and 40.
 
 Assumes a velocity field for the path above. Limits: a = 0 is the ODE, which has no random steps to learn from (refused); a constant group
-and a group of one get advantage zero. With one update per batch rho is 1 and the clip never binds.
+and a group of one get advantage zero. A batch is cut into two mini-batches: with one, rho is 1 and the clip never acts. eps depends on the
+number of dimensions, because log pi is a sum over them.
 
-Reference: Liu et al., Flow-GRPO: Training Flow Matching Models via Online RL, arXiv:2505.05470, section 4.1 (objective), 4.2
-(SDE, its discretisation, KL), 4.3 (few steps); T = 10, 40 and a = 0.7 of its experiments. beta = 0.04 and eps = 1e-4 are those of the
+Reference: Liu et al., Flow-GRPO: Training Flow Matching Models via Online RL, arXiv:2505.05470, section 4.1 (objective), 4.2 (SDE, its
+discretisation, KL), 4.3 (few steps); T = 10, 40 and a = 0.7 of its experiments. beta = 0.04 and two updates per batch are those of the
 released code, which averages log pi and KL over the 65,536 dimensions of an image and leaves dt out of the KL; here both are the paper's,
-sums over the dimensions. s at t = 1, where the formula is infinite, uses 1 - t of the next step, as the release does. Ours: even steps
-without a shift, and all T steps are trained (the release leaves the last one out, and takes the deviation over the whole batch);
-the rate is that of the small built-in generator.
+sums over the dimensions. Its eps is 1e-4: a drift of each dimension that moves such a mean by 1e-4 moves a sum over two dimensions by about
+0.04 (x / sqrt(65,536) against x sqrt(2)), which is eps here, for the small built-in generator. s at t = 1, where the formula is infinite,
+uses 1 - t of the next step, as the release does. Ours: even steps without a shift, and all T steps are trained (the release leaves the last
+one out, and takes the deviation over the whole batch); the rate is that of the small built-in generator.
 """
 
 from gradus.objectives.flow_kl import TransitionKL
@@ -30,7 +32,8 @@ flow_grpo = grpo.derive(
     "A flow generator samples by an SDE, so that every denoising step is an action with a Gaussian log-probability.",
     policy="flow",
     rollout=FlowSampling(Sde(steps=10, noise=0.7), keep="steps", at_test=Ode(40)),
-    objective__policy__trust=Clip(1e-4, 1e-4),
+    objective__policy__trust=Clip(0.04, 0.04),
     objective__kl=TransitionKL(0.04),
+    update__count=2,
     setting__learning_rate=1e-3,
 )

@@ -4,7 +4,7 @@ A_i = (r_i - mean r) / std r;  loss = 1/G sum_i 1/|o_i| sum_t [ -min(rho A, clip
 k3 = pi_ref/pi - log(pi_ref/pi) - 1 against the model at the start. A constant group and a group of one get advantage zero.
 
 Reference: Shao et al., DeepSeekMath: Pushing the Limits of Mathematical Reasoning in Open Language Models, arXiv:2402.03300, eq. 3 and 4;
-clip 0.2 as in PPO, one update per batch and beta 0.04 as in section 4.2.
+clip 0.2 as in PPO, one update per batch and beta 0.04 as in section 4.2. So rho is 1 and the clip never binds; `--update.count` sets more updates.
 The deviation is the population's (the paper does not name the kind). Ours: the reference stays the start model; the paper renews it between
 its outer iterations.
 """

@@ -6,12 +6,16 @@ loss = mean over answers of  lambda_D (1 - sigmoid(beta (h - z0)))  if desirable
 beta 0.1, lambda_D = lambda_U = 1. Gradient of an answer: -+ lambda beta s (1 - s) grad h, s the sigmoid: answers far from z0 on either side
 are let go.
 
-An answer is desirable where its reward is above `above` (one half). Both of a given pair count, one of each kind; otherwise the policy
-samples, and every sample counts, in groups of equal rewards too. Where one kind is rare its lambda should be raised so that
-lambda_D n_D / (lambda_U n_U) stays between 1 and 4/3 (`--objective.sampled.desirable`).
+An answer is desirable if its reward is above `above` (one half). Both answers of a given pair count, one of each kind; for other problems the
+policy samples, and every sample counts, also in groups of equal rewards. Both kinds share one mean; given and sampled answers have one each,
+and these add up. If one kind is rare its lambda should be raised so that lambda_D n_D / (lambda_U n_U) stays between 1 and 4/3
+(`--objective.sampled.desirable`).
 
 Reference: Ethayarajh et al., KTO: Model Alignment as Prospect Theoretic Optimization, arXiv:2402.01306, eq. 8, z0 from mismatched pairs of the
-batch as in section 4.1; beta 0.1. Ours: z0 is read once a step, when the answers are sampled; the bound on desirable rewards.
+batch as in section 4.1; beta 0.1, and both lambdas 1 as in the released code and TRL 1.16. The paper learns from given answers. Ours: answers
+sampled at every step, and the bound on desirable rewards. Ours in z0: it is read once per step, under the weights that sampled (the paper: at
+every update); all answers of a problem take the prompt of the next problem, so a step of one problem has no other prompt, and z0 is the mean of
+its own h; the mean is over the answers of the mini-batch that are of the term's kind, given or sampled.
 """
 
 from __future__ import annotations

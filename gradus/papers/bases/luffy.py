@@ -4,14 +4,16 @@ A_i = R_i - mean R over the whole group, solution included;  Z = tokens of all a
 loss = -1/Z [ sum over own tokens of min(rho A, clip(rho, 0.8, 1.2) A) + sum over the solution's tokens of f(pi(a_t)) A ] - 0.01 entropy,
 f(x) = x / (x + 0.1), so a token of the solution has the gradient pi 0.1 / (pi + 0.1)^2 A grad log pi, largest at pi = 0.1.
 
-The chances under which a solution was written are unknown and taken as 1: its ratio is pi(a_t) itself, never clipped. Where the policy's
+The probabilities under which a solution was written are unknown and taken as 1: its ratio is pi(a_t) itself, never clipped. If the policy's
 answers are all right too, the solution has advantage zero: guidance fades by itself. A solution that the verifier refuses has the advantage
-of a wrong answer. Of a group of 8 seven answers are sampled.
+of a wrong answer. Of a group of 8 seven answers are sampled. A batch is cut into two mini-batches, so the clip of the own tokens acts in the
+second; a mini-batch holds whole answers, and the solution need not stand in that of its group.
 
 Reference: Yan et al., Learning to Reason under Off-Policy Guidance, arXiv:2504.14945, section 3 (mixed-policy GRPO with Z; shaping, eq. 6 and
-7, gamma 0.1); as in its experiments the advantage is not divided by the deviation, there is no KL term, and the entropy bonus is 0.01, here
-over the policy's own tokens. Ours: Z counts the mini-batch, not each group. The released code also leaves Z and the clip of the own tokens
-out (`--objective.policy.trust Unclipped`).
+7, gamma 0.1); as in its experiments the advantage is not divided by the deviation, there is no KL term, the entropy bonus is 0.01, and 128
+problems make two updates of 64. Ours: Z counts the mini-batch, not each group; the entropy is that of the policy's own tokens. The released
+scripts differ from the paper: no clip of the own tokens (`--objective.policy.trust Unclipped`), one constant in place of Z, and an entropy
+bonus of 0.001 that counts the solution's tokens too.
 """
 
 from gradus.objectives.aggregation import Joint, TokenMean
@@ -28,5 +30,6 @@ luffy = dr_grpo.derive(
     objective__policy__average=Joint(TokenMean()),
     objective__expert=PolicyGradient(ratio=Probability(), trust=Shaped(0.1), average=Joint(TokenMean()), source="expert"),
     objective__entropy=EntropyBonus(0.01),
+    update__count=2,
     requires=frozenset({"solution"}),
 )

@@ -4,14 +4,14 @@ r_t = [t last] R - 0.01 (log pi(a_t) - log pi_ref(a_t)), both as sampled;  A_t =
 A_t <- (A_t - mean) / std over all tokens of the batch;  loss = mean over tokens of -min(rho A, clip(rho, 0.8, 1.2) A).
 
 One sample per problem suffices; more are allowed. A single sample hardly changes the statistics of a batch but does change those of a group,
-which biases normalisation within groups. If all rewards of a batch are equal, only the KL penalties remain and are normalised. With one
-mini-batch per batch rho is 1 and the clip never binds.
+which biases normalisation within groups. If all rewards of a batch are equal, only the KL penalties remain and are normalised. A batch
+is cut into 8 mini-batches: with one, rho is 1 and the clip never binds.
 
 The variant with a baseline (k > 1 samples per problem) subtracts the group's mean from the reward before it normalises over the batch, and
 moves the KL into the loss, as k2: `--credit RewardToGo --credit.baseline group --objective.kl KL --objective.kl.estimator k2`.
 
 Reference: Hu et al., REINFORCE++: Stabilizing Critic-Free Policy Optimization with Global Normalization, arXiv:2501.03262 (version 9). Ours:
-the population's deviation, no epsilon, and 0.01 as the coefficient, that of the released code.
+the population's deviation and no epsilon. The coefficient 0.01 and the 8 mini-batches (1,024 answers, 128 per update) are the released code's.
 """
 
 from gradus.credit.kl_penalty import KLPenalty
@@ -28,4 +28,5 @@ reinforce_plus_plus = reinforce.derive(
     objective__policy__trust=Clip(0.2, 0.2),
     objective__policy__average=TokenMean(),
     players__reference=Player(Copy("policy")),
+    update__count=8,
 )

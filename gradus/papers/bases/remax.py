@@ -2,13 +2,16 @@
 
 A_i = R(y_i) - R(y_greedy), the same for every token;  loss = -1/N sum_i sum_t A_i log pi(a_t).
 
-The greedy answer is sampled at temperature 0 beside the others, judged, and never trained on; it costs one more answer a problem. Its reward
-does not depend on y_i, so the gradient stays unbiased, and a policy that always says the same has none. Where the greedy answer's reward
-failed the problem has no baseline and advantage zero.
+The greedy answer is sampled at temperature 0 beside the others, judged, and never trained on; it costs one more answer per problem. Its reward
+does not depend on y_i, so the gradient stays unbiased, and a policy that always says the same has none. If the greedy answer's reward failed,
+the problem has no baseline and advantage zero.
 
 Reference: Li et al., ReMax: A Simple, Effective, and Efficient Reinforcement Learning Method for Aligning Large Language Models,
-arXiv:2310.10505, algorithm 1. The paper draws one sample a problem (`--group 1`) and takes a KL penalty into the reward; with a verifier as
-reward the penalty is left out here, and the setting's group of samples shares one greedy answer.
+arXiv:2310.10505, algorithm 1. Ours: the setting's group of samples shares one greedy answer (the paper draws one sample per problem:
+`--group 1`), and no KL penalty, because the reward is a verifier's. The released code has one of 0.05 log(pi / pi_ref) per token, which
+counts for that token alone. It also divides by the tokens of the whole batch, where the algorithm and this recipe sum over an answer
+(`--objective.policy.average TokenMean`); holds R(y) - R(y_greedy) within -5 and 5; discounts it by 0.99 per token up to the end; and
+samples with top-p 0.9.
 """
 
 from gradus.credit.groups import ProbeBaseline

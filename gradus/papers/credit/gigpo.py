@@ -10,13 +10,17 @@ step; F = 1 (`scale` "none") or the deviation ("population"). gamma 0.95 discoun
 whose returns are all equal, gives A^S = 0; states that never recur leave the episodes' comparison alone.
 
 Every step is a sample of its own: its prompt is the instruction, the last two turns and the observation, and the loss is averaged over
-the tokens of a step, then over all steps. An illegal action costs 0.1, a reward of its step like any other, so it counts in R_i and in the
-returns of the steps before it. KL 0.01 to the start model. States are equal where the environment's keys are, else where observations are.
+the tokens of a step, then over all steps. An illegal action costs 0.01, a reward of its step like any other, so it counts in R_i and in the
+returns of the steps before it. KL 0.001 to the start model. States are equal if the environment's keys are, else if the observations are. A
+batch is cut into 8 mini-batches of whole episodes: with one, rho is 1 and the clip never acts (metric clip_share).
 
 Reference: Feng et al., Group-in-Group Policy Optimization for LLM Agent Training, arXiv:2505.10978: episode and step relative advantages,
-their sum, and the objective, a mean over N episodes of T steps. The released code takes mean and deviation of R over step rows, so that
-long episodes weigh more, and takes the price of an illegal action off that step alone. Ours: episodes count once; a mean over all steps
-of the batch where episodes differ in length; omega = 0 with `scale` "population" gives GRPO's advantages.
+their sum, and the objective, a mean over N episodes of T steps. There success pays 10 and an illegal action costs 0.1, KL 0.01. Success pays 1
+in the tasks here, so the other two are a tenth as well, and all three keep their proportions. The deviation as F takes the scale out of the
+advantages: `--credit.scale population` goes with `--objective.kl.coefficient 0.01`.
+The released code takes mean and deviation of R over step rows, so that long episodes weigh more, takes the price of an illegal action off that
+step alone, and cuts a batch of 128 episodes into mini-batches of 256 steps (ALFWorld). Ours: episodes count once; 8 mini-batches; a mean over
+all steps of the mini-batch if episodes differ in length; omega = 0 with `scale` "population" gives GRPO's advantages.
 """
 
 from __future__ import annotations
@@ -80,8 +84,9 @@ gigpo = grpo.derive(
     "Actions taken in the same state are compared across the episodes of a group, which gives credit to single steps.",
     family="credit",
     rollout=Episodes(history=2),
-    reward=EnvironmentReturn(invalid_penalty=0.1),
+    reward=EnvironmentReturn(invalid_penalty=0.01),
     credit=AnchorStates(),
     objective__policy__average=ContextMean(),
-    objective__kl=KL(0.01, average=ContextMean()),
+    objective__kl=KL(0.001, average=ContextMean()),
+    update__count=8,
 )

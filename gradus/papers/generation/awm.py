@@ -10,8 +10,9 @@ dimensions. v_ema: a moving average of the policy whose decay after n updates is
 negative A un-learns it. Every sampler works, random or not; only x_0 is kept, so storage does not grow with the sampler's steps.
 
 Differs from flow_grpo: no log-probabilities and no steps; the term above in place of the ratio of steps, the KL in velocity form, a second
-such term to the average, bounded advantages, 14 steps of the ODE. Limits: with one update per batch rho is 1 and its clip never binds;
-A = 1 throughout with `Weighted(0)` and no further terms is plain flow matching; A = 0 gives no gradient from the policy term.
+such term to the average, bounded advantages, 14 steps of the ODE, and one update per batch, as the released default has it: rho is 1 and its
+clip never binds (`--update.count` sets more updates). Limits: A = 1 throughout with `Weighted(0)` and no further terms is plain flow
+matching; A = 0 gives no gradient from the policy term.
 
 Reference: Xue et al., Advantage Weighted Matching: Aligning RL with Pretraining in Diffusion Models, arXiv:2509.25050; the numbers, the
 power 0.25 with its floor of 1e-10, the rise of the decay and the bound of the advantage are those of the released code. Ours: t is
@@ -38,4 +39,5 @@ awm = flow_grpo.derive(
     objective__kl=VelocityGap(0.001, "reference", draws=6),
     objective__proximal=VelocityGap(1.0, "average", draws=6),
     players__average=Player(MovingAverage("policy", decay=0.3, rise=0.001)),
+    update__count=1,
 )

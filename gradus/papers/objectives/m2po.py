@@ -5,10 +5,12 @@ delta > 0, or A < 0 and delta < 0. M2 = mean of delta^2 over the harmful tokens 
 those that remain is at most tau = 0.04. loss = 1 / (all tokens) sum_t -M_t r_t A_t, r = exp(delta), M_t = 0 for removed tokens, else 1.
 Unlike a mean of delta, M2 cannot cancel. Tokens with A = 0 are never harmful; where even the smallest delta^2 exceeds tau, all are masked.
 
-Reference: Zheng et al., Prosperity before Collapse: How Far Can Off-Policy RL Reach with Stale Data on LLMs?, arXiv:2510.01161.
-`SecondMomentClip` is the form of the code released with it: `--objective.policy.trust SecondMomentClip`.
-Stale data comes from the player `generator`, the policy of `updates` updates ago. The lag is scale: 8 here, the paper's smaller one; its
-256 keeps 256 copies of the weights. Ours: of equal delta^2 the later token is removed first.
+Stale data comes from the player `generator`, the policy of `updates` updates ago. A batch is cut into four mini-batches, so a lag of 8 updates
+is one of two steps; it is the smaller lag of the paper, whose 256 keeps 64 copies of the weights here. Metrics: masked_share, second_moment.
+
+Reference: Zheng et al., Prosperity before Collapse: How Far Can Off-Policy RL Reach with Stale Data on LLMs?, arXiv:2510.01161; lag 8 and 256
+and four updates per batch (256 problems, 64 per update) as in the released scripts. `SecondMomentClip` is the form of the code released with
+it: `--objective.policy.trust SecondMomentClip`. Ours: of equal delta^2 the later token is removed first.
 """
 
 from __future__ import annotations
@@ -45,14 +47,14 @@ def within_second_moment(squares: Tensor, *, tau: float) -> Tensor:
 
 
 def second_moment_cap(squares: Tensor, *, tau: float) -> float:
-    """The largest T with mean(min(squares, T^2)) <= tau; infinity where no cap is needed."""
+    """The largest T among the roots of `squares` with mean(min(squares, T^2)) < tau; 0 if none has; infinity if no cap is needed."""
     count = len(squares)
     if not count or float(squares.mean()) <= tau:
         return float("inf")
     ascending = squares.sort().values
-    below = torch.cat([squares.new_zeros(1), ascending.cumsum(0)[:-1]])  # sum of the k smallest, k = 0 .. count - 1
-    caps = (count * tau - below) / torch.arange(count, 0, -1).to(squares)  # T^2 if the k smallest lie below it and the others are cut
-    return float(caps[caps <= ascending][0].sqrt())
+    larger = torch.arange(count - 1, -1, -1).to(squares)  # how many come after each
+    below = ascending[(ascending.cumsum(0) + larger * ascending) / count < tau]
+    return float(below[-1].sqrt()) if len(below) else 0.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,11 @@ class SecondMoment:
 
 @dataclass(frozen=True)
 class SecondMomentClip:
-    """PPO's clip with bounds exp(-T) and exp(T), T such that capping delta^2 at T^2 meets the budget; never tighter than 1 - low and 1 + high."""
+    """PPO's clip with bounds exp(-T) and exp(T); never tighter than 1 - low and 1 + high.
+
+    T is the largest |delta| of a harmful token at which capping all delta^2 at T^2 keeps their mean below tau; the token at T is clipped too.
+    The floors are the defaults of the released function, which its trainer calls without them (low 0, high 0).
+    """
 
     tau: float = 0.04  # nats squared
     low: float = 0.3
@@ -89,11 +95,16 @@ class SecondMomentClip:
         check_ranges(self, tau="(0, inf]", low="[0, 1]", high="[0, inf)")
 
     def losses(self, log_ratio: Tensor, advantages: Tensor, batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        squares = log_ratio.detach()[harmful(log_ratio, advantages)].square()
-        cap = torch.tensor(second_moment_cap(squares, tau=self.tau), dtype=torch.float64)
-        bounds = Clip(low=max(self.low, float(1 - (-cap).exp())), high=max(self.high, float(cap.exp() - 1)))
-        losses, metrics = bounds.losses(log_ratio, advantages, batch)
-        return losses, {**metrics, "second_moment": tally(squares)}
+        pushed, drift = harmful(log_ratio, advantages), log_ratio.detach().double()
+        squares = log_ratio.detach()[pushed].square()
+        floors = torch.tensor([-self.low, self.high], dtype=torch.float64).log1p().abs()
+        down, up = floors.clamp(min=second_moment_cap(squares, tau=self.tau))
+        losses, metrics = Clip(low=float(1 - (-down).exp()), high=float(up.exp() - 1)).losses(log_ratio, advantages, batch)
+        held = pushed & ((drift >= float(up) * _ON) | (drift <= -float(down) * _ON))
+        return torch.where(held, losses.detach(), losses), {**metrics, "clip_share": tally(held), "second_moment": tally(squares)}
+
+
+_ON = 1 - 1e-6  # a token at T stands on the bound, whatever the rounding
 
 
 m2po = grpo.derive(
@@ -108,4 +119,5 @@ m2po = grpo.derive(
     players__reference=None,
     players__policy=Player(learns_from="generator"),
     players__generator=Player(Lagged(of="policy", updates=8)),
+    update__count=4,
 )

@@ -8,6 +8,7 @@ Process model: loss = mean over answers of BCE(sigmoid(beta sum_t (log pi_prm - 
 no critic. Only groups with accuracy in [0.2, 0.8] enter either update. A group of one gets advantage zero before whitening.
 
 Assumes that the outcome o lies in [0, 1]. Process model and reference start as the policy, so every process reward is zero in the first step.
+One update follows a batch, as in the released configuration, so rho is 1 and the clip never binds; `--update.count` sets more updates.
 
 References: Cui et al., Process Reinforcement through Implicit Rewards, arXiv:2502.01456, algorithm 1; implicit rewards: Yuan et al.,
 arXiv:2412.01981. Division by the largest return, and scoring before the update, as in the released code, whose centring

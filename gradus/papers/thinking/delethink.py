@@ -5,19 +5,21 @@ Chunk 1: y_1 ~ pi(. | q), up to C tokens; chunk l > 1: y_l ~ pi(. | q + carried 
 or after I chunks. Budget C + (I - 1)(C - m). The m tokens are the first h of the trace, which hold the plan, and its last m - h. The whole
 trace is verified; one that never ended earns 0. All chunks of trace g share A_g = (R_g - mean R) / std R:
 
-    loss = 1/G sum_g 1/len_g sum_l sum_t -min(pi_old / pi_behaviour, 2) min(rho A_g, clip(rho, 1 - 0.2, 1 + 0.2) A_g)
+    loss = 1/G sum_g 1/len_g sum_l sum_t -min(pi_old / pi_behaviour, 2) min(rho A_g, clip(rho, 1 - 0.2, 1 + 0.26) A_g)
 
-len_g counts the tokens sampled in the trace; carried tokens are prompt and have no loss. No KL term. A trace that ends within its
-first chunk is an ordinary answer; with I = 1, no weight and the plain verifier the method is GRPO without KL. If C is not 2 m the tail is
-that of the trace, which may reach back beyond the last chunk. More chunks in evaluation: `--rollout.at_test 16`.
+len_g counts the tokens sampled in the trace; carried tokens are prompt and have no loss. No KL term. A trace that ends within its first
+chunk is an ordinary answer; with I = 1, no weight, the plain verifier, one update and equal bounds the method is GRPO without KL. If C is
+not 2 m the tail is that of the trace, which may reach back beyond the last chunk. More chunks in evaluation: `--rollout.at_test 16`.
 
 Reference: Aghajohari et al., The Markovian Thinker: Architecture-Agnostic Linear Scaling of Reasoning, arXiv:2510.06557: trace and
 objective of Delethink; C = 8192, m = C / 2, h = 100, I = 5, the defaults of `Chunked`, and the cap of 2 on the correction between engine
-and trainer. Ours: C = 48, m = 24, h = 0, I = 8, the scale of the built-in model and of the task running_sum (`--rollout Chunked` sets the
-paper's); PPO's clip of the base; the deviation of the base.
+and trainer; bounds 0.2 and 0.26 and two updates per batch as in the released configuration (with one, rho is 1 and the clip never acts).
+Ours: C = 48, m = 24, h = 0, I = 8, the scale of the built-in model and of the task running_sum (`--rollout Chunked` sets the paper's); the
+deviation of the base.
 """
 
 from gradus.objectives.terms import TruncatedImportance
+from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.finished import Finished
 from gradus.rewards.verified import Verified
@@ -29,7 +31,9 @@ delethink = grpo.derive(
     family="thinking",
     rollout=Chunked(size=48, carry=24, head=0, limit=8),
     reward=Verified() * Finished(),
+    objective__policy__trust=Clip(low=0.2, high=0.26),
     objective__policy__weight=TruncatedImportance(cap=2.0),
     objective__kl=None,
     players__reference=None,
+    update__count=2,
 )

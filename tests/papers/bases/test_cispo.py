@@ -12,8 +12,9 @@ from torch.testing import assert_close
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.cispo import cispo
 from gradus.papers.bases.dapo import dapo
+from gradus.recipe.core import changes
 from gradus.types.signals import LogProb
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
+from tests.papers.checks import check_acts, check_cut, check_differs, check_learns, check_same
 from tests.toy import batch, group
 
 
@@ -47,9 +48,14 @@ def test_the_gradient_equals_plain_loops():
 
 
 def test_without_its_differences_it_is_dapo():
-    check_same(cispo.but(objective__policy__trust=dapo.objective["policy"].trust, update__count=1), dapo)
+    assert set(changes(dapo, cispo)) == {"objective.policy.trust"}  # reward and mini-batches are the base's
+    check_same(cispo.but(objective__policy__trust=dapo.objective["policy"].trust), dapo)
     check_differs(cispo, dapo)
-    check_same(cispo.but(update__count=1), dapo)  # one mini-batch: every ratio is 1, so weight and ratio have one gradient
+    check_same(cispo.but(update__count=1), dapo.but(update__count=1))  # every ratio is 1, so weight and ratio have one gradient
+
+
+def test_sixteen_updates_of_a_batch_and_the_cap_acts():
+    check_acts(cispo.but(objective__policy__trust__cap=1.2), updates=16, metric="capped_share")
 
 
 def test_no_cap_is_the_unclipped_ratio():

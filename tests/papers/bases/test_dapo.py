@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import replace
 
@@ -14,13 +15,16 @@ from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.dapo import dapo
 from gradus.papers.bases.grpo import grpo
-from gradus.rewards.overlong import Overlong
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Everything
+from gradus.study.held_out import HeldOut, held_out_requests
+from gradus.types import Group, Key
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
-from tests.toy import TOY, gradients, group, train_toy
+from tests.papers.checks import check_acts
+from tests.rewards.judged import score, trajectory
+from tests.toy import TOY, gradients, group, toy_run, train_toy
 
 
 def rows(*values, lengths):
@@ -73,18 +77,52 @@ def test_a_step_is_filled_with_mixed_groups():
     assert run.memory.states["curriculum"]["state"] == {"drawn": sum(len(g) for g in steps)}  # the curriculum gave them all
 
 
-def test_the_penalty_moves_rewards_but_not_accuracy():
-    # everything is right, lengths differ: rewards differ by the penalty alone, and no group is mixed
+def judged(verdict, *lengths):
+    """The group's rewards by hand: 2 verdict - 1, less the price of its length, under a limit of 10 new tokens."""
+    (row,) = score(dapo.reward, [trajectory(tokens=range(n)) for n in lengths], verify=lambda problem, completion: verdict, max_tokens=10)
+    return row
+
+
+def test_right_and_wrong_answers_lie_two_apart():
+    # the cache of 10 tokens is 2: 8 are free, 9 cost 1/2, 10 cost 1; the price weighs half as much against a verdict as against 0 and 1
+    assert [j.reward for j in judged(1.0, 8, 9, 10)] == [1.0, 0.5, 0.0]
+    assert [j.reward for j in judged(0.0, 8, 9, 10)] == [-1.0, -1.5, -2.0]
+    assert [dict(j.components) for j in judged(1.0, 9)] == [{"verified": 1.0, "overlong": -0.5}]
+
+
+@pytest.mark.parametrize(("verdict", "right"), [(0.0, False), (0.75, False), (1.0, True), (1.5, True)])
+def test_an_answer_is_right_by_its_verdict_alone(verdict, right):
+    made = [trajectory(tokens=range(n)) for n in (8, 10)]
+    done = [t.but(reward=j.reward, components=j.components) for t, j in zip(made, judged(verdict, 8, 10), strict=True)]
+    assert [t.right for t in done] == [right, right]
+    assert Group("g", tuple(done)).accuracy == float(right)
+    assert not dapo.selection.keep([Group("g", tuple(done))], Key())[0]  # rewards differ, but all are right or all are wrong
+
+
+def test_the_price_moves_rewards_but_not_accuracy():
+    # everything is right, lengths differ: rewards differ by the price alone, and no group is mixed
     seen = []
     task = replace(TOY, verify=lambda problem, completion: 1.0)
-    priced = dapo.but(reward__parts__overlong=Overlong(max_tokens=6, cache=4), rollout=Auto())
-    run = train_toy(priced, task=task, watch=lambda run, metrics, groups: seen.append((metrics, groups)))
+    run = train_toy(dapo.but(rollout=Auto()), task=task, watch=lambda run, metrics, groups: seen.append((metrics, groups)))
     for metrics, groups in seen:
-        assert metrics["accuracy"] == 1.0
+        assert metrics["accuracy"] == metrics["reward/verified"] == 1.0
         assert metrics["reward/overlong"] < 0
         for t in (t for g in groups for t in g.trajectories):
-            assert t.reward == 1.0 + min(0.0, (2 - t.actions) / 4)  # 0 up to 2 tokens, -1 at 6
+            assert t.reward == (0.0 if t.actions == TOY.sampling.max_tokens else 1.0)  # the cache is the last token
     assert run.players["policy"].updates == 0
+
+
+def test_held_out_figures_are_those_of_the_verifier():
+    run = toy_run(dapo)
+    found = asyncio.run(HeldOut(problems=8, greedy=False).measure(run, dapo, run.world(dapo, "held out")))
+    groups = asyncio.run(Auto().run(held_out_requests(TOY.held_out, 8, 1, None), run.world(dapo, "held out")))
+    rights = [t.components["verified"] == 1.0 for g in groups for t in g.trajectories]
+    assert 0 < found["held_out/accuracy"] == np.mean(rights) < 1
+    assert found["held_out/reward"] == pytest.approx(np.mean([t.value for g in groups for t in g.trajectories]))
+
+
+def test_sixteen_updates_of_a_batch_and_the_clip_acts():
+    check_acts(dapo, updates=16)
 
 
 def test_without_its_differences_it_is_grpo():
@@ -96,6 +134,7 @@ def test_without_its_differences_it_is_grpo():
         reward=Verified(),
         rollout=Auto(),
         selection=Everything(),
+        update__count=1,
     )
     ours, base = gradients(plain, micro=None, steps=2), gradients(grpo, micro=None, steps=2)
     assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])

@@ -10,7 +10,7 @@ from gradus.objectives.terms import evaluate
 from gradus.papers.bases.dr_grpo import dr_grpo
 from gradus.papers.bases.grpo import grpo
 from gradus.types.signals import LogProb
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
+from tests.papers.checks import check_acts, check_cut, check_differs, check_learns, check_same
 from tests.toy import advantages, batch, group
 
 
@@ -52,9 +52,15 @@ def test_without_its_differences_it_is_grpo():
         objective__policy__average=grpo.objective["policy"].average,
         objective__kl=grpo.objective["kl"],
         players__reference=grpo.players["reference"],
+        update__count=1,
     )
     check_same(back, grpo)
     check_differs(dr_grpo, grpo)
+    check_differs(dr_grpo, dr_grpo.but(update__count=1))
+
+
+def test_eight_updates_of_a_batch_and_the_clip_acts():
+    check_acts(dr_grpo, updates=8)
 
 
 def test_no_cut_changes_it():

@@ -63,7 +63,7 @@ def slow_loss(contexts, velocities, references, old_logprobs, advantages, *, cli
     return total
 
 
-@pytest.mark.parametrize("clip", [1e-4, 0.2])
+@pytest.mark.parametrize("clip", [1e-4, 0.04, 0.2])
 def test_the_loss_is_what_plain_loops_give(clip):
     model, contexts, batch, references = drawn([1.5, -0.5])
     rows = model.evaluate(contexts, (LogProb(), Velocity()))
@@ -104,7 +104,7 @@ def test_rewards_too_small_to_differ_give_no_advantage():
 
 def test_without_its_differences_it_is_grpo():
     ratio = {"objective__policy__trust": Clip(0.2, 0.2), "objective__kl": KL(0.04)}
-    plain = flow_grpo.but(policy="lm", rollout=grpo.rollout, setting=grpo.setting, **ratio)
+    plain = flow_grpo.but(policy="lm", rollout=grpo.rollout, setting=grpo.setting, update=grpo.update, **ratio)
     assert changes(grpo, plain) == {}
     ours, base = gradients(plain, micro=None), gradients(grpo, micro=None)
     assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
@@ -126,9 +126,11 @@ def test_two_steps_twice_are_the_same_and_the_reference_stays(tmp_path):
     assert torch.equal(first, torch.cat([p.detach().flatten() for p in again.parameters()]))
     for a, b in zip(run.players["reference"].policy.network.parameters(), small().network.parameters(), strict=True):
         assert torch.equal(a, b)
-    assert [m["ratio"] for m in run.metrics] == [1.0, 1.0]
-    assert run.metrics[0]["kl"] == pytest.approx(0, abs=1e-12)  # signals are float32
-    assert run.metrics[1]["kl"] > 1e-6
+    assert all(m["ratio"] != 1.0 for m in run.metrics)  # the second update of a batch has moved on
+    once = train_flow(flow_grpo.but(update__count=1), tmp_path)
+    assert [m["ratio"] for m in once.metrics] == [1.0, 1.0]
+    assert once.metrics[0]["kl"] == pytest.approx(0, abs=1e-12)  # signals are float32
+    assert once.metrics[1]["kl"] > 1e-6
 
 
 def test_recipe_and_state_can_be_stored(tmp_path):
@@ -145,6 +147,15 @@ def test_recipe_and_state_can_be_stored(tmp_path):
 def test_few_steps_in_training_and_many_at_test():
     assert flow_grpo.rollout.sampler == Sde(10, 0.7)
     assert flow_grpo.rollout.test.sampler == Ode(40)
+
+
+def test_two_updates_of_a_batch_and_the_clip_acts():
+    seen = []
+    recipe = flow_grpo.but(setting__steps=12, setting__prompts=8, setting__warmup=0, study=None)
+    run = prepare(recipe, flow_2d())
+    run.on_step = lambda run, metrics, groups: seen.append(metrics["clip_share"])
+    assert go(run).players["policy"].updates == 24
+    assert 0.005 < np.mean(seen) < 0.2
 
 
 def test_it_raises_the_reward_of_the_built_in_generator():

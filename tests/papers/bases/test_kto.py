@@ -91,6 +91,20 @@ def test_all_samples_count_and_the_drift_is_seen():
     assert seen[0][0]["tokens/score"] > 0
 
 
+def test_a_step_of_one_problem_has_no_other_prompt():
+    # the answers stay under their own prompt, so the drift is the mean of their own h
+    seen = []
+    train_toy(kto, steps=6, prompts=1, group=8, learning_rate=0.3, watch=lambda run, metrics, groups: seen.append((metrics, groups)))
+    for metrics, groups in seen:
+        h = [float(t.contexts[0].streams["mismatched"].sum()) for g in groups for t in g.trajectories]
+        wanted = np.array([t.value > 0.5 for g in groups for t in g.trajectories])
+        kinds = [("desirable", wanted), ("undesirable", ~wanted)]
+        mean = sum(metrics[f"gain/{kind}"] * rows.mean() for kind, rows in kinds if rows.any())  # of h as the loss sees it
+        assert mean == pytest.approx(np.mean(h), abs=1e-6)
+        assert metrics["drift"] == pytest.approx(max(0.0, mean), abs=1e-6)
+    assert max(metrics["drift"] for metrics, _ in seen) > 0
+
+
 def test_both_answers_of_a_given_pair_count():
     seen = seen_in(kto, task=PAIRS, steps=40)
     assert "tokens/rollout" not in seen[0][0]

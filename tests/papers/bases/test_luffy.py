@@ -14,7 +14,7 @@ from gradus.papers.bases.dr_grpo import dr_grpo
 from gradus.papers.bases.luffy import luffy
 from gradus.types.batch import make_batch
 from gradus.types.signals import EntropyOf, LogProb
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
+from tests.papers.checks import check_acts, check_cut, check_differs, check_learns, check_same
 from tests.toy import advantages, group, train_toy, trajectory
 
 
@@ -83,9 +83,15 @@ def test_without_its_differences_it_is_dr_grpo():
         objective__policy__average=dr_grpo.objective["policy"].average,
         objective__expert=None,
         objective__entropy=None,
+        update=dr_grpo.update,
     )
     check_same(back, dr_grpo)
     check_differs(luffy, luffy.but(objective__expert=None))
+    check_differs(luffy, luffy.but(update__count=1))
+
+
+def test_two_updates_of_a_batch_and_the_clip_acts():
+    check_acts(luffy, updates=2, learning_rate=0.2)
 
 
 def test_no_cut_changes_it():

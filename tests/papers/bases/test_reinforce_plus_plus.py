@@ -19,7 +19,7 @@ from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
 from gradus.recipe.overrides import override_all
 from gradus.training.launch import go
 from gradus.types.signals import LogProbs
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
+from tests.papers.checks import check_acts, check_cut, check_differs, check_learns, check_same
 from tests.toy import advantages, gradients, group, toy_run, train_toy
 
 REFERENCE = LogProbs(player="reference")
@@ -59,6 +59,7 @@ def test_without_its_differences_it_is_reinforce():
         objective__policy__trust=Unclipped(),
         objective__policy__average=SequenceSum(),
         players__reference=None,
+        update__count=1,
     )
     check_same(plain, reinforce)
     check_differs(reinforce_plus_plus, reinforce)
@@ -69,9 +70,13 @@ def test_it_is_ppo_with_a_critic_that_says_nothing():
     blind = toy_run(ppo.but(credit__rule__lam=1.0, credit__coefficient=0.01, players__critic__optimizer=None, players__critic__objective=None))
     with torch.no_grad():
         blind.players["critic"].policy.network.values.zero_()
-    ours = train_toy(reinforce_plus_plus.but(update__epochs=4))
+    ours = train_toy(reinforce_plus_plus.but(update=ppo.update))
     found, expected = (r.players["policy"].policy.network.logits for r in (ours, go(blind)))
     assert torch.allclose(found, expected, rtol=0, atol=1e-9)
+
+
+def test_eight_updates_of_a_batch_and_the_clip_acts():
+    check_acts(reinforce_plus_plus, updates=8)
 
 
 def test_no_cut_changes_it():

@@ -122,16 +122,32 @@ def test_leaving_a_loop_is_worth_more_than_staying_in_it():
 def test_an_illegal_action_is_worth_less_than_a_useless_one():
     found = lake(["left", "right", "right"], ["what", "right", "right"])
     useless, illegal = (float(c.advantages[0]) for c in gigpo.credit.assign([found], {})[0])
-    # R 1 and .9: +-.05; in the first cell returns are .9025, .95 and -.1 + .9025, .95: .9025 - .90125 and .8025 - .90125
-    assert (useless, illegal) == (pytest.approx(0.05 + 0.00125), pytest.approx(-0.05 - 0.09875))
+    # R 1 and .99: +-.005; in the first cell returns are .9025, .95 and -.01 + .9025, .95: mean .92375, so -.02125 and -.03125
+    assert (useless, illegal) == (pytest.approx(0.005 - 0.02125), pytest.approx(-0.005 - 0.03125))
 
 
-def test_an_illegal_action_costs_a_tenth():
+def test_an_illegal_action_costs_a_hundredth_of_success():
     found = lake(["right", "right"], ["what", "right", "right"])
-    assert [t.value for t in found.trajectories] == [1.0, 0.9]
+    assert [t.value for t in found.trajectories] == [1.0, 0.99]
     assert [t.right for t in found.trajectories] == [True, True]
     wrong = found.trajectories[1]
-    assert [c.rewards for c in wrong.contexts] == [((4, "invalid", -0.1),), (), ((5, "environment", 1.0),)]  # at the end tokens
+    assert [c.rewards for c in wrong.contexts] == [((4, "invalid", -0.01),), (), ((5, "environment", 1.0),)]  # at the end tokens
+
+
+def test_a_tenth_of_all_rewards_and_of_the_kl_weight_is_a_tenth_of_the_gradient():
+    """Success 10, price 0.1 and KL 0.01, as in the paper, against success 1, price 0.01 and KL 0.001."""
+    slopes = []
+    for scale in (1.0, 10.0):
+        made = [episode("a", [5, 1], [-0.01 * scale, 1 * scale], lengths=[2, 3]), episode("b", [5], [0], lengths=[1])]
+        credited = [t.but(advantages=c.advantages) for t, c in zip(made, gigpo.credit.assign([Group("g", tuple(made))], {})[0], strict=True)]
+        reference = {"a": np.linspace(-2, 0, 5), "b": np.array([-0.5])}
+        batch = make_batch([Group("g", tuple(credited))], {LogProbs(player="reference"): reference}, dtype=torch.float64)
+        logprobs = torch.linspace(-1, -0.2, 6, dtype=torch.float64).requires_grad_()
+        terms = gigpo.but(objective__kl__coefficient=gigpo.objective["kl"].coefficient * scale).objective
+        evaluate(terms, {LogProb(): logprobs}, batch)[0].backward()
+        slopes.append(logprobs.grad)
+    assert gigpo.objective["kl"].coefficient == 0.001
+    assert_close(10 * slopes[0], slopes[1])
 
 
 def test_each_step_is_a_sample_with_the_last_two_turns():
@@ -162,7 +178,7 @@ def test_the_loss_equals_plain_loops():
                 new, old, ref, a = logprobs[at].item(), batch.old_logprobs[at].item(), reference[t.id][done], t.advantages[done]
                 ratio, d = math.exp(new - old), ref - new
                 policy = -min(ratio * a, min(max(ratio, 0.8), 1.2) * a)
-                total += (policy + 0.01 * (math.exp(d) - d - 1)) / len(context.tokens) / 3  # 3 steps in all
+                total += (policy + 0.001 * (math.exp(d) - d - 1)) / len(context.tokens) / 3  # 3 steps in all
                 at, done = at + 1, done + 1
     assert_close(loss.item(), total)
 
@@ -199,6 +215,7 @@ def test_without_the_second_comparison_it_is_grpo():
         reward=Verified(),
         objective__policy__average=SequenceMean(),
         objective__kl=grpo.objective["kl"],
+        update=grpo.update,
     )
     ours, base = (gradients(r, micro=None, steps=2, task=CORRIDOR)["policy"]["logits"] for r in (plain, grpo))
     assert torch.equal(ours, base)
@@ -224,7 +241,8 @@ def test_two_steps_and_more_of_the_loop():
         learning_rate=0.3,
         watch=lambda run, metrics, groups: seen.append((metrics, groups)),
     )
-    assert run.players["policy"].updates == 12
+    assert run.players["policy"].updates == 12 * 8
+    assert 0 < np.mean([metrics["clip_share"] for metrics, _ in seen]) < 0.3
     rewards = [metrics["reward"] for metrics, _ in seen]
     assert np.mean(rewards[-4:]) > np.mean(rewards[:4]) + 0.15
     episodes = [t for _, groups in seen[:2] for g in groups for t in g.trajectories]

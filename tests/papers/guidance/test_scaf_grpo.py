@@ -21,6 +21,7 @@ from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
 from gradus.updates.minibatches import Minibatches
+from tests.papers.checks import check_acts
 from tests.scripted import scripted_world, shown
 from tests.toy import advantages, gradients, toy_run, train_toy
 
@@ -124,7 +125,7 @@ def test_the_exemption_is_a_share_of_all_steps():
 
 
 def test_the_ratio_of_the_replacing_answer_is_one_under_its_own_prompt():
-    _, seen = steps_of(EAGER, steps=1, group=2, prompts=8)
+    _, seen = steps_of(EAGER.but(update__count=1), steps=1, group=2, prompts=8)
     found = hints_in(seen[0][1])
     world = toy_run(EAGER).at(0)[1]
     rows = asyncio.run(world.score([t.contexts[0] for t in found], LogProb()))
@@ -150,7 +151,7 @@ def test_the_gradient_by_hand():
 
 
 def test_without_hints_it_is_grpo():
-    base = grpo.but(objective__kl=None, players__reference=None)
+    base = grpo.but(objective__kl=None, players__reference=None, update__count=4)
     exempt = scaf_grpo.but(rollout__exempt=1.0)
     ours, theirs, hinted = (gradients(r, micro=None, steps=2, group=2, prompts=8)["policy"]["logits"] for r in (exempt, base, EAGER))
     assert torch.equal(ours, theirs)
@@ -162,6 +163,10 @@ def test_gradient_does_not_depend_on_the_micro_batch(micro):
     recipe = EAGER.but(update=Minibatches(epochs=2))
     whole, cut = (gradients(recipe, micro=m, steps=2, group=2)["policy"]["logits"] for m in (None, micro))
     assert_close(cut, whole, rtol=0, atol=1e-10)
+
+
+def test_four_updates_of_a_batch_and_the_clip_acts():
+    check_acts(EAGER, updates=4)
 
 
 def test_evaluation_sees_no_hint():

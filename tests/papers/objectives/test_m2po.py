@@ -85,32 +85,53 @@ def test_a_token_that_came_back_is_never_masked():
 
 
 def test_the_cap_of_the_released_form_by_hand():
-    # two of .01 lie below: T^2 = (4 * .04 - .02) / 2 = .07; mean(.01, .01, .07, .07) = .04
-    assert second_moment_cap(numbers(0.25, 0.01, 0.09, 0.01), tau=0.04) == pytest.approx(math.sqrt(0.07))
+    # capped at .01 the mean is .01, at .09 (.01 + .01 + .09 + .09) / 4 = .05: T^2 = .01, where .07 would meet the budget exactly
+    assert second_moment_cap(numbers(0.25, 0.01, 0.09, 0.01), tau=0.04) == pytest.approx(0.1)
+    assert second_moment_cap(numbers(0.25, 0.01, 0.09, 0.01), tau=0.05) == pytest.approx(0.1)  # .05 is not below .05
+    assert second_moment_cap(numbers(0.25, 0.01, 0.09, 0.01), tau=0.051) == pytest.approx(0.3)
     assert second_moment_cap(numbers(0.01, 0.02), tau=0.04) == math.inf
     assert second_moment_cap(numbers(), tau=0.04) == math.inf
-    assert second_moment_cap(numbers(0.5, 0.5), tau=0.04) == pytest.approx(0.2)
+    assert second_moment_cap(numbers(0.5, 0.5), tau=0.04) == 0.0
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0, 4), min_size=1, max_size=20))
-def test_the_cap_meets_the_budget_exactly(squares):
+def test_the_cap_is_the_last_point_within_the_budget(squares):
     values = numbers(*squares)
     cap = second_moment_cap(values, tau=0.04)
-    capped = values.clamp(max=cap**2) if math.isfinite(cap) else values
-    assert float(capped.mean()) == pytest.approx(0.04) if math.isfinite(cap) else float(values.mean()) <= 0.04
+    if not math.isfinite(cap):
+        assert float(values.mean()) <= 0.04
+        return
+    within = [v for v in squares if float(values.clamp(max=v).mean()) < 0.04 - 1e-12]
+    assert cap**2 >= max(within, default=0.0) - 1e-12
+    assert cap == 0.0 or float(values.clamp(max=cap**2).mean()) < 0.04 + 1e-12
 
 
 def test_the_released_form_is_a_clip_with_those_bounds():
     deltas, pushes = numbers(1.0, 0.9, -1.2, 0.1), numbers(1, 1, -1, 1)
-    t = second_moment_cap(deltas.square(), tau=0.04)
+    # squares .01 .81 1 1.44, capped means .01 .61 ..: T = .1; exp(-T) = .905 and exp(T) = 1.105 are tighter than .7 and 1.5, which therefore hold
+    assert second_moment_cap(deltas.square(), tau=0.04) == pytest.approx(0.1)
     losses, _ = SecondMomentClip().losses(deltas, pushes, None)
-    # T^2 = (.16 - .01) / 3 = .05, T = .2236: exp(-T) = .7996 and exp(T) = 1.2506 are tighter than .7 and 1.5, which therefore hold
-    assert t == pytest.approx(math.sqrt(0.05))
     assert_close(losses, clipped_surrogate(deltas, pushes, low=0.3, high=0.5))
-    wide, _ = SecondMomentClip(tau=0.5).losses(deltas, pushes, None)
-    t = math.sqrt((4 * 0.5 - 0.01) / 3)  # only .01 lies below T^2 = .663; .81, 1 and 1.44 are cut
-    assert_close(wide, clipped_surrogate(deltas, pushes, low=1 - math.exp(-t), high=math.exp(t) - 1))
+    # tau .7: capped at .81 the mean is .61, at 1 it is (.01 + .81 + 1 + 1) / 4 = .705, so T = .9
+    wide, metrics = SecondMomentClip(tau=0.7).losses(deltas, pushes, None)
+    assert_close(wide, clipped_surrogate(deltas, pushes, low=1 - math.exp(-0.9), high=math.exp(0.9) - 1), rtol=0, atol=1e-4)
+    assert metrics["clip_share"].mean == 3 / 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_the_token_at_the_cap_is_clipped_too(dtype):
+    # an exact solution of the budget has T between .9 and 1, and leaves the second token its gradient
+    deltas = torch.tensor([1.0, 0.9, -1.2, 0.1], dtype=dtype, requires_grad=True)
+    losses, _ = SecondMomentClip(tau=0.7).losses(deltas, torch.tensor([1.0, 1, -1, 1], dtype=dtype), None)
+    losses.sum().backward()
+    assert deltas.grad.tolist() == [0, 0, 0, pytest.approx(-math.exp(0.1))]
+
+
+def test_without_floors_the_cap_alone_holds():
+    deltas, pushes = numbers(0.5, -0.5, 0.01), numbers(1, -1, 1)
+    losses, _ = SecondMomentClip(tau=0.04, low=0.0, high=0.0).losses(deltas, pushes, None)  # T = .01
+    assert_close(losses, clipped_surrogate(deltas, pushes, low=1 - math.exp(-0.01), high=math.exp(0.01) - 1), rtol=0, atol=1e-6)
 
 
 def test_a_budget_without_end_is_the_unclipped_surrogate():
@@ -127,7 +148,7 @@ def test_data_is_as_stale_as_the_lag_says():
         weights.append(run.players["policy"].policy.network.logits.detach().clone())
         steps.append((groups, run.players["generator"].updates, run.players["generator"].policy.network.logits.detach().clone()))
 
-    run = train_toy(m2po.but(players__generator__model__updates=2), steps=5, watch=watch)
+    run = train_toy(m2po.but(players__generator__model__updates=2, update__count=1), steps=5, watch=watch)
     assert run.players["policy"].updates == 5
     assert not run.players["generator"].learns
     for step, (groups, version, generator) in enumerate(steps):
@@ -136,6 +157,24 @@ def test_data_is_as_stale_as_the_lag_says():
         assert version == max(0, step - 1)  # after the step, two behind the policy's step + 1 updates
         if version:
             assert torch.equal(generator, weights[version - 1])
+
+
+def test_four_updates_of_a_batch_and_a_lag_of_eight_is_one_of_two_steps():
+    seen = []
+    run = train_toy(m2po, steps=5, watch=lambda run, metrics, groups: seen.append(groups))
+    assert run.players["policy"].updates == 20
+    versions = [{int(v) for g in groups for t in g.trajectories for v in t.contexts[0].versions} for groups in seen]
+    assert versions == [{0}, {0}, {0}, {4}, {8}]
+
+
+def test_stale_data_is_masked_and_a_lagless_first_update_is_not():
+    seen = []
+    train_toy(m2po, steps=4, learning_rate=0.1, watch=lambda run, metrics, groups: seen.append(metrics["masked_share"]))
+    assert 0 < np.mean(seen) < 0.2
+    seen.clear()
+    fresh = m2po.but(players__generator__model__updates=0, update__count=1)
+    train_toy(fresh, steps=2, learning_rate=0.1, watch=lambda run, metrics, groups: seen.append(metrics["masked_share"]))
+    assert seen == [0, 0]
 
 
 def test_the_policy_learns_from_the_generator_and_is_what_evaluation_asks():
@@ -152,6 +191,7 @@ def test_without_its_differences_it_is_grpo():
         players__policy=None,
         players__generator=None,
         players__reference=grpo.players["reference"],
+        update__count=1,
     )
     ours, base = gradients(plain, micro=None, steps=2), gradients(grpo, micro=None, steps=2)
     assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
