@@ -49,8 +49,9 @@ tiny: $(VENV)/.installed  ## pre-train built-in models again: ten minutes for ba
 	$(BIN)/python -m benchmarks.tiny --models $(MODELS)
 	$(BIN)/python -m benchmarks.tiny_flow
 
-index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads
+index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` reads, and the reference pages
 	$(BIN)/python -m gradus.recipe.index
+	$(BIN)/python -m scripts.reference_pages
 
 kills: $(VENV)/.installed  ## kill runs of ten kinds of recipe twenty times in all, resume them, and compare every byte
 	$(BIN)/python -m benchmarks.kills --kills 20

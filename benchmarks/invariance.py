@@ -18,12 +18,12 @@ from typing import Any
 
 import torch
 
+from gradus.testing.methods import toy_flow
 from tests.invariance.flows import batch_for_flow
 from tests.invariance.processes import batch, difference, led, players, two
 from tests.invariance.splits import COUNT, LIMITS, Cut, gradient_of, recorded, spread, ways
 from tests.parts import FLOWING, PAIRED, POLICIES, TERMS, name_of
 from tests.reference.given import PAIRS, UNTIED
-from tests.toy_flow import small
 
 Found = tuple[str, torch.dtype, Any, float]
 
@@ -33,7 +33,7 @@ def over_splits(dtype: torch.dtype, splits: int, every: int) -> Iterator[Found]:
         for shape, terms in (("untied", [*POLICIES, *TERMS]), ("pairs", PAIRED)):
             for term in terms[::every]:
                 yield kind, dtype, term, spread(recorded(kind, shape, dtype).gradients(term, range(splits)))
-    policy = small(dtype)
+    policy = toy_flow(dtype)
     made = batch_for_flow(policy, UNTIED, dtype)
     cuts = [Cut(policy, made.contexts, way) for way in ways(splits, len(made.contexts))]
     for term in FLOWING[::every]:

@@ -1,42 +1,36 @@
-"""The configuration of Sphinx. Lists of recipes, tasks and commands are made when a page is read; no generated file is in the tree."""
+"""The configuration of Sphinx. Lists of recipes, tasks and commands are made when a page is read; `make index` writes parts.md and python.md."""
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
-import inspect
 import os
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gradus
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from scripts.reference_pages import table
 
 project = "Gradus"
 author = "The Gradus developers"
 copyright = author  # Sphinx reads this name
 version = release = gradus.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 smartquotes = False  # an option keeps its two hyphens
 html_theme = "furo"
 html_title = f"Gradus {version}"
-autodoc_typehints = "none"
-autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def papers() -> str:
     """Every recipe of the index with its paper, one table per family."""
-    from gradus.cli.cite import reference_of
     from gradus.recipe import index
+    from gradus.recipe.reference import reference_of
 
     rows = [row for row in index.read()["recipes"] if row["family"] != "other"]
     parts = []
@@ -51,28 +45,6 @@ def papers() -> str:
             )
         parts.append(f"## {family}\n\n{table(['recipe', 'base', 'description', 'paper'], lines)}")
     return "\n\n".join(parts)
-
-
-def parts() -> str:
-    """The parts for each field of a recipe, with the first line of their docstrings."""
-    from gradus.objectives import aggregation, ratios, terms, trust
-    from gradus.recipe.overrides import part_modules, parts_like
-    from gradus.types import parts as protocols
-
-    places = {"curriculum": protocols.Curriculum, "rollout": protocols.Rollout, "reward": protocols.Reward}
-    places |= {"selection": protocols.Selection, "credit": protocols.Credit, "objective.TERM": terms.Term}
-    places |= {"objective.policy.ratio": ratios.Ratio, "objective.policy.trust": trust.Trust}
-    places |= {"objective.policy.weight": terms.Weight, "objective.policy.average": aggregation.Average}
-    text = []
-    for place, protocol in places.items():
-        rows = []
-        for name in parts_like(protocol):
-            module = part_modules()[name]
-            doc = inspect.getdoc(getattr(importlib.import_module(module), name)) or ""
-            split = re.split(r"(`[^`]+`)", doc.partition("\n")[0])
-            rows.append([f"`{name}`", "".join(s if i % 2 else re.sub(r"([<*_\\[\]])", r"\\\1", s) for i, s in enumerate(split))])
-        text.append(f"## {place}\n\n{table(['part', 'description'], rows)}")
-    return "\n\n".join(text)
 
 
 def tasks() -> str:
@@ -106,33 +78,14 @@ def extras() -> str:
     return table(["package", "purpose"], [[f"`{p['name']}`", p["for"]] for p in packages() if not p["needed"]])
 
 
-GENERATED: dict[str, Callable[[], str]] = {"papers": papers, "parts": parts, "tasks": tasks, "commands": commands, "extras": extras}
+GENERATED: dict[str, Callable[[], str]] = {"papers": papers, "tasks": tasks, "commands": commands, "extras": extras}
 
 
 def fill(app: Any, page: str, source: list[str]) -> None:
-    """Replaces every line `<!-- generated: NAME -->` by the generated text."""
-    source[0] = re.sub(r"^<!-- generated: (\w+) -->$", lambda found: GENERATED[found[1]](), source[0], flags=re.M)
-
-
-def with_fields(obj: Any, lines: list[str]) -> None:
-    """Appends the fields of a dataclass with the comments of their source lines."""
-    from gradus.cli.source_lines import comment_of
-
-    for field in dataclasses.fields(obj):
-        if comment := comment_of(obj, field.name):
-            lines += ["", f"`{field.name}`: {comment}"]
-
-
-def as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Turns a docstring into reStructuredText: it is plain text with `code` in single backticks, and its formulas are not markup."""
-    if what == "class" and dataclasses.is_dataclass(obj):
-        with_fields(obj, lines)
-    for index, line in enumerate(lines):
-        parts = re.split(r"(`[^`]+`)", line)
-        plain = [part if i % 2 else re.sub(r"([*|_\\])", r"\\\1", part) for i, part in enumerate(parts)]
-        lines[index] = "".join(f"``{part[1:-1]}``" if i % 2 else part for i, part in enumerate(plain))
+    """Replaces every line `<!-- generated: NAME -->` of these names by the generated text."""
+    names = "|".join(GENERATED)
+    source[0] = re.sub(rf"^<!-- generated: ({names}) -->$", lambda found: GENERATED[found[1]](), source[0], flags=re.M)
 
 
 def setup(app: Any) -> None:
     app.connect("source-read", fill)
-    app.connect("autodoc-process-docstring", as_rst)

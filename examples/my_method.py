@@ -1,5 +1,6 @@
 """A new method in thirty lines: GRPO whose advantage is the sign of the reward's distance from the group's median.
 
+Check it:    gradus check examples/my_method.py:my_method
 Train it:    gradus train examples/my_method.py:my_method
 Look at it:  gradus show examples/my_method.py:my_method
 Compare:     gradus diff grpo examples/my_method.py:my_method

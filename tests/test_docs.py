@@ -25,7 +25,9 @@ from gradus.recipe.core import get
 from gradus.recipe.overrides import override, override_all
 from gradus.recipe.registry import recipe
 from gradus.sandbox import missing
+from gradus.testing import methods
 from gradus.types import UserError
+from scripts import reference_pages
 from tests.small_model import save_small_model
 
 ROOT = Path(__file__).parent.parent
@@ -120,6 +122,31 @@ def test_targets_are_in_the_makefile(page: str) -> None:
         word for b in blocks(page) if b.kind in ("", "sh") for line in re.findall(r"^make (.+)$", b.text, re.M) for word in line.split()
     }
     assert named <= set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def test_the_reference_pages_are_fresh() -> None:
+    for page in reference_pages.PAGES:
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert reference_pages.filled(text) == text, f"docs/{page}: renew it with: make index"
+
+
+def test_the_reference_has_every_part_and_every_tool_for_methods() -> None:
+    parts, python = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("parts.md", "python.md"))
+    headings = re.findall(r"^## (\S+)$", parts, re.M)
+    seams = {"curriculum", "rollout", "reward", "selection", "credit", "update", "optimizer", "schedule", "search", "study"}
+    assert seams <= set(headings)
+    assert [part for part in ("LeaveOneOut", "SecondMoment", "Warmup", "HeldOut", "AdamW", "Head", "Logistic") if f"| `{part}` |" not in parts] == []
+    listed = set(re.findall(r"^### (\w+)$", python, re.M))
+    tools = {name for name in methods.__all__ if not name.isupper()} - {"Bigram"}
+    assert tools <= listed, tools - listed
+
+
+def test_a_page_that_is_behind_is_seen() -> None:
+    page = "## A\n\n<!-- generated: entries gradus.types.records.Ended -->\nold\n<!-- end of generated -->\n"
+    filled = reference_pages.filled(page)
+    assert "### Ended" in filled
+    assert "old" not in filled
+    assert reference_pages.filled(filled) == filled
 
 
 @pytest.mark.skipif(

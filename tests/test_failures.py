@@ -25,6 +25,7 @@ from gradus.lab.folder import RunFolder
 from gradus.objectives.aggregation import SequenceMean
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.functions import LocalFunction
+from gradus.testing.methods import toy_run, toy_trajectory, train_toy
 from gradus.training.world import judged
 from gradus.types import Failed, FailureKind, UserError
 from gradus.types.parts import Judgement
@@ -33,7 +34,6 @@ from gradus.types.tally import Tally
 from gradus.updates.minibatches import Minibatches
 from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
-from tests.toy import toy_run, train_toy, trajectory
 
 pytestmark = pytest.mark.alone
 
@@ -142,8 +142,8 @@ def test_a_step_of_which_nothing_is_left_changes_nothing() -> None:
 
 
 def test_a_policy_that_diverged_has_failed() -> None:
-    whole = trajectory([1, 2], logprobs=[-1.0, -2.0])
-    broken = trajectory([1, 2], logprobs=[-1.0, float("nan")])
+    whole = toy_trajectory([1, 2], logprobs=[-1.0, -2.0])
+    broken = toy_trajectory([1, 2], logprobs=[-1.0, float("nan")])
     assert judged(whole, Judgement(1.0)).reward == 1.0
     assert "not finite" in (judged(broken, Judgement(1.0)).failed or "")
 

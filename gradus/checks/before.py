@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gradus.checks import data, judging, machine, template
 from gradus.checks.findings import Finding, collected, counted, guarded, passed
 from gradus.checks.learning import of_learning
+from gradus.checks.method import of_method
 from gradus.tasks.data.files import BadRow
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
@@ -43,6 +44,7 @@ def check(
         return found
     found.append(Finding("recipe", "ok", about(plan.recipe)))
     collected("recipe", found, of_learning(plan.recipe))
+    collected("method", found, of_method(plan.recipe))
     task = _task(plan, found, quarantine)
     if task is None:
         return found

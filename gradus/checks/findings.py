@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Verdict = Literal["ok", "warning", "wrong", "not checked"]
+Verdict = Literal["ok", "note", "warning", "wrong", "not checked"]
 SHOWN = 10  # details that a table lists; JSON has all
-STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red", "not checked": "dim"}
+STYLES = {"ok": "green", "note": "cyan", "warning": "yellow", "wrong": "bold red", "not checked": "dim"}
 
 
 @dataclass(frozen=True)
 class Finding:
     """The result of one check. `details`: the places, one per line; `remedy`: the action for the user, '' for none."""
 
-    check: str  # recipe, data, task, fit, model, template, verifier, reward, samples, sandbox, disk, memory, the rest
+    check: str  # recipe, method, data, task, fit, model, template, verifier, reward, samples, sandbox, disk, memory, the rest
     verdict: Verdict
     says: str
     remedy: str = ""

@@ -1,83 +1,12 @@
-"""`gradus cite`: the references of a recipe's paper, read from the recipe's docstring, and of Gradus itself.
-
-A recipe's docstring has a paragraph `Reference: AUTHORS, TITLE, arXiv:NUMBER, ...` (or `References:`; or `TITLE, VENUE, YEAR`). Its first
-entry, up to a semicolon, is the paper; every further arXiv number in the paragraph is a work that the paper builds upon.
-"""
+"""`gradus cite`: the references of a recipe's paper, and of Gradus itself."""
 
 from __future__ import annotations
 
-import ast
-import importlib.util
 import re
-from dataclasses import dataclass
-from pathlib import Path
 
-from gradus.types.errors import UserError
+from gradus.recipe.reference import Reference, reference_of
 
 ABOUT = "Gradus: reinforcement learning for language models, every published method as a short recipe over shared parts"
-
-_PARAGRAPH = re.compile(r"^References?:\s+(.+?)(?:\n\s*\n|\Z)", re.M | re.S)
-_ON_ARXIV = re.compile(r"(?P<authors>[^,;]+), (?P<title>[^;]+?), arXiv:(?P<arxiv>\d{4}\.\d{4,5})")
-_ELSEWHERE = re.compile(r"(?P<authors>[^,;]+), (?P<title>[^;]+?), (?:(?P<venue>[^;]+?),? )?(?P<year>(?:19|20)\d\d)\b")
-_NUMBER = re.compile(r"(?<![\d.])\d{4}\.\d{5}(?!\d)")
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A paper. `arxiv`: its number; None: not on arXiv, see `venue`. `further`: the arXiv numbers of works that it builds upon."""
-
-    authors: str
-    title: str
-    year: int
-    arxiv: str | None = None
-    venue: str = ""
-    further: tuple[str, ...] = ()
-
-
-def read_reference(docstring: str) -> Reference | None:
-    """The reference of a docstring; None if the docstring has none of the form above.
-
-    >>> read_reference("X.\\n\\nReference: Doe et al., On Steps, arXiv:2401.00001, eq. 2; Roe, arXiv:2302.00002.")
-    Reference(authors='Doe et al.', title='On Steps', year=2024, arxiv='2401.00001', venue='', further=('2302.00002',))
-    """
-    paragraph = _PARAGRAPH.search(docstring)
-    if paragraph is None:
-        return None
-    text = " ".join(paragraph[1].split())
-    first = text.partition(";")[0]
-    found = _ON_ARXIV.match(first) or _ELSEWHERE.match(first)
-    if found is None:
-        return None
-    paper = found.groupdict()
-    number = paper.get("arxiv")
-    year = 2000 + int(number[:2]) if number else int(paper["year"])
-    further = tuple(n for n in dict.fromkeys(_NUMBER.findall(text)) if n != number)
-    return Reference(paper["authors"], paper["title"], year, number, paper.get("venue") or "", further)
-
-
-def reference_of(name: str) -> tuple[str, Reference | None]:
-    """The recipe's key and the reference in its file; the file is not imported. Raises: UserError for an unknown recipe."""
-    from gradus.recipe import registry
-    from gradus.runtime.user_code import split_spec
-    from gradus.types import unknown
-
-    if ".py" in name:
-        path, key = split_spec(name, "recipe")
-        return key, read_reference(_docstring(path))
-    modules = registry.recipe_modules()
-    if name not in modules:
-        raise unknown("recipe", name, modules, "List them with: gradus papers")
-    spec = importlib.util.find_spec(modules[name].partition(":")[0])
-    if spec is None or spec.origin is None:
-        raise UserError(f'recipe "{name}" is offered by {modules[name]}, but this module is missing; install its package again')
-    return name, read_reference(_docstring(Path(spec.origin)))
-
-
-def _docstring(path: Path) -> str:
-    try:
-        return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read as Python ({error}); mend the file") from None
 
 
 def cite(name: str | None = None, *, bibtex: bool = False) -> str:

@@ -45,6 +45,10 @@ class Checkpoint:
 
         return load_file(self.path / name)
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return (self.path / name).exists()
+
     def document(self, name: str) -> Any:
         return json.loads((self.path / name).read_text())
 

@@ -24,22 +24,39 @@ from gradus.types.tally import Tally, check_same_shape, merge, tally
 
 
 class Term(Protocol):
-    @property
-    def wants(self) -> tuple[Want, ...]: ...
-    @property
-    def needs(self) -> tuple[Signal, ...]: ...
-    @property
-    def separable(self) -> bool: ...
-    @property
-    def source(self) -> str: ...
+    """One summand of an objective."""
 
-    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]: ...
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        """The rows that it reads with gradient."""
+        ...
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        """The signals that it reads, without gradient."""
+        ...
+
+    @property
+    def separable(self) -> bool:
+        """Whether the loss is a plain sum over actions, given the counts of the whole mini-batch."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The source of the trajectories that it reads, such as "policy" or "expert"."""
+        ...
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        """(a scalar with gradient, the metrics) from rows [A] for each want."""
+        ...
 
 
 class Weight(Protocol):
     """A factor on the loss of each action, without gradient."""
 
-    def factors(self, old: Tensor, batch: Batch) -> Tensor: ...
+    def factors(self, old: Tensor, batch: Batch) -> Tensor:
+        """[A] from the log-probabilities at the start of the update, [A] nats."""
+        ...
 
 
 @dataclass(frozen=True)

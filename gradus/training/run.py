@@ -226,7 +226,7 @@ class Run:
         from gradus.training.state_format import join
 
         document = checkpoint.document("state.json")
-        arrays = checkpoint.tensors("state.safetensors") if (checkpoint.path / "state.safetensors").exists() else {}
+        arrays = checkpoint.tensors("state.safetensors") if checkpoint.has("state.safetensors") else {}
         state = join(document, arrays)
         self.step, self.best, self.history = state["step"], state["best"], state["history"]
         self.memory = Memory({place: {**entry, "part": class_today(entry["part"])} for place, entry in state["memory"].items()})

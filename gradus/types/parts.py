@@ -211,8 +211,15 @@ class World(Protocol):
 
 
 class Curriculum(Protocol):
-    def choose(self, source: Source, count: int, world: World, state: Any) -> tuple[list[Request], Any]: ...
-    def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: Any) -> Any: ...
+    """The choice of problems. It has a state, made by `start()`; `learn` may be left out."""
+
+    def choose(self, source: Source, count: int, world: World, state: Any) -> tuple[list[Request], Any]:
+        """(`count` requests for problems of the source, the new state)."""
+        ...
+
+    def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: Any) -> Any:
+        """The new state after a step: `groups` are those that were trained on, `dropped` those that the selection left out."""
+        ...
 
 
 class Rollout(Protocol):
@@ -233,6 +240,8 @@ class Judgement:
 
 
 class Reward(Protocol):
+    """Judges trajectories. `needs`: the signals that `score` gets."""
+
     @property
     def needs(self) -> tuple[Signal, ...]: ...
 
@@ -242,6 +251,8 @@ class Reward(Protocol):
 
 
 class Selection(Protocol):
+    """Decides which groups, or which trajectories of a group, are trained on."""
+
     def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
         """(kept, dropped)."""
         ...
@@ -268,6 +279,8 @@ class Search(Protocol):
 
 
 class Credit(Protocol):
+    """Gives every action its advantage. `needs`: the signals that `assign` gets."""
+
     @property
     def needs(self) -> tuple[Signal, ...]: ...
 

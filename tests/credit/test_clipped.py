@@ -8,8 +8,8 @@ import pytest
 from gradus.credit.clipped import Clipped, bounded
 from gradus.credit.gae import GAE
 from gradus.credit.groups import GroupRelative, LeaveOneOut
+from gradus.testing.methods import advantages_of, toy_group
 from gradus.types import UserError
-from tests.toy import advantages, group
 
 
 def test_by_hand():
@@ -19,14 +19,14 @@ def test_by_hand():
 
 def test_it_bounds_what_the_rule_gives():
     # one success among four: sqrt 3 and -1/sqrt 3; over the limit 1 the first is held at 1, scale 2 doubles both
-    (row,) = advantages(Clipped(GroupRelative(), limit=1.0, scale=2.0), group(1, 0, 0, 0))
+    (row,) = advantages_of(Clipped(GroupRelative(), limit=1.0, scale=2.0), toy_group(1, 0, 0, 0))
     assert row[0] == pytest.approx([2.0, 2.0])
     assert row[1] == pytest.approx([-2 / np.sqrt(3)] * 2)
 
 
 def test_a_limit_that_is_its_scale_and_never_met_changes_nothing():
-    made = group(0.1, 0.9, 0.4)
-    assert advantages(Clipped(LeaveOneOut(), limit=8.0, scale=8.0), made) == advantages(LeaveOneOut(), made)
+    made = toy_group(0.1, 0.9, 0.4)
+    assert advantages_of(Clipped(LeaveOneOut(), limit=8.0, scale=8.0), made) == advantages_of(LeaveOneOut(), made)
 
 
 def test_it_reads_what_its_rule_reads():

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradus.credit.gae import GAE, LengthAdaptiveGAE, action_rewards, discounted, gae, whiten
+from gradus.testing.methods import toy_group, toy_trajectory
 from gradus.types.signals import Values
-from tests.toy import group, trajectory
 
 ROWS = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=12)
 
@@ -57,15 +57,15 @@ def test_rows_that_do_not_match_are_refused():
 
 def test_rewards_at_actions_stand_there_and_the_rest_at_the_end():
     # .25 at the first action, .5 at the second, reward 1: .25 remains for the last
-    made = trajectory([1, 2, 3], reward=1.0)
+    made = toy_trajectory([1, 2, 3], reward=1.0)
     context = replace(made.contexts[0], rewards=((0, "step", 0.25), (1, "step", 0.5)))
     assert action_rewards(made.but(contexts=(context,))).tolist() == [0.25, 0.5, 0.25]
     assert action_rewards(made).tolist() == [0, 0, 1]
 
 
 def test_actions_are_counted_over_contexts():
-    a, b = trajectory([1, 2]).contexts[0], trajectory([3]).contexts[0]
-    made = trajectory([1], reward=1.0).but(contexts=(a, replace(b, rewards=((0, "step", 3.0),))))
+    a, b = toy_trajectory([1, 2]).contexts[0], toy_trajectory([3]).contexts[0]
+    made = toy_trajectory([1], reward=1.0).but(contexts=(a, replace(b, rewards=((0, "step", 3.0),))))
     assert action_rewards(made).tolist() == [0, 0, 1]  # 3 at the last action, less the 2 that the reward does not have
 
 
@@ -84,7 +84,7 @@ def test_it_reads_the_critic_alone():
 
 
 def test_assigned_rows_are_those_of_each_trajectory():
-    made = group(1.0, 0.0, lengths=[1, 2])
+    made = toy_group(1.0, 0.0, lengths=[1, 2])
     signals = {Values(player="critic"): {"g/0": np.array([0.5]), "g/1": np.array([0.25, 0.5])}}
     ((first, second),) = GAE(gamma=1.0, lam=0.0, whitened=False).assign([made], signals)
     assert (first.advantages.tolist(), first.returns.tolist()) == ([0.5], [1.0])
@@ -96,7 +96,7 @@ def test_lam_grows_with_the_answer():
     assert [rule.lam(n) for n in (1, 20, 40, 200)] == [0, 0, 0.5, 0.9]  # 1 - 1/2, 1 - 1/10
     # 40 tokens, reward 1 at the end, values 0: A_t = .5^(39 - t); with 20 tokens only the last one sees the reward
     signals = {Values(player="critic"): {"g/0": np.zeros(40), "g/1": np.zeros(20)}}
-    ((long, short),) = LengthAdaptiveGAE(whitened=False).assign([group(1, 1, lengths=[40, 20])], signals)
+    ((long, short),) = LengthAdaptiveGAE(whitened=False).assign([toy_group(1, 1, lengths=[40, 20])], signals)
     np.testing.assert_allclose(long.advantages, 0.5 ** np.arange(39, -1, -1.0))
     assert short.advantages.tolist() == [0.0] * 19 + [1.0]
     assert short.returns.tolist() == short.advantages.tolist()
@@ -104,7 +104,7 @@ def test_lam_grows_with_the_answer():
 
 def test_with_one_length_it_is_gae_with_that_lam():
     rng = np.random.default_rng(2)
-    made = group(1, 0, lengths=[30, 30])
+    made = toy_group(1, 0, lengths=[30, 30])
     signals = {Values(player="critic"): {t.id: rng.normal(size=30) for t in made.trajectories}}
     ours, plain = (rule.assign([made], signals)[0] for rule in (LengthAdaptiveGAE(), GAE(lam=1 - 1 / 1.5)))
     for a, b in zip(ours, plain, strict=True):

@@ -20,7 +20,7 @@ from gradus.credit.groups import (
 )
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
-from tests.toy import advantages, group
+from gradus.testing.methods import advantages_of, toy_group
 
 REWARDS = st.lists(st.integers(-100, 100).map(lambda n: n / 4), min_size=2, max_size=8)  # quarters: exact in binary
 
@@ -59,24 +59,24 @@ def test_standardised_advantages_have_deviation_one(rewards):
 
 
 def test_every_action_of_a_trajectory_has_its_advantage():
-    assert advantages(GroupRelative(), group(0, 2, lengths=[1, 3])) == [[[-1], [1, 1, 1]]]
-    assert advantages(LeaveOneOut(), group(0, 2, lengths=[1, 2])) == [[[-2], [2, 2]]]
+    assert advantages_of(GroupRelative(), toy_group(0, 2, lengths=[1, 3])) == [[[-1], [1, 1, 1]]]
+    assert advantages_of(LeaveOneOut(), toy_group(0, 2, lengths=[1, 2])) == [[[-2], [2, 2]]]
 
 
 def test_groups_are_compared_within_themselves():
-    together = advantages(GroupRelative(), group(0, 2, key="a"), group(10, 20, key="b"))
-    assert together == [*advantages(GroupRelative(), group(0, 2)), *advantages(GroupRelative(), group(10, 20))]
+    together = advantages_of(GroupRelative(), toy_group(0, 2, key="a"), toy_group(10, 20, key="b"))
+    assert together == [*advantages_of(GroupRelative(), toy_group(0, 2)), *advantages_of(GroupRelative(), toy_group(10, 20))]
 
 
 def test_the_batch_baseline_is_one_for_all_groups():
     # mean of 0 2 10 is 4
-    assert advantages(BatchBaseline(), group(0, 2, key="a"), group(10, key="b")) == [[[-4, -4], [-2, -2]], [[6, 6]]]
-    assert advantages(BatchBaseline("none"), group(0, 2)) == [[[0, 0], [2, 2]]]
+    assert advantages_of(BatchBaseline(), toy_group(0, 2, key="a"), toy_group(10, key="b")) == [[[-4, -4], [-2, -2]], [[6, 6]]]
+    assert advantages_of(BatchBaseline("none"), toy_group(0, 2)) == [[[0, 0], [2, 2]]]
     assert BatchBaseline().assign([], {}) == []
 
 
 def test_constant_asks_no_reward():
-    assert advantages(Constant(), group(7, float("nan"), lengths=[1, 2])) == [[[1], [1, 1]]]
+    assert advantages_of(Constant(), toy_group(7, float("nan"), lengths=[1, 2])) == [[[1], [1, 1]]]
 
 
 def test_batch_statistics_by_hand():
@@ -105,24 +105,24 @@ def test_a_batch_without_difference_has_no_advantage(baseline):
 
 
 def test_the_forms_that_exist_already_are_special_cases():
-    made = [group(0, 2, 5, key="a"), group(1, 4, key="b")]
-    assert advantages(BatchRelative("batch", "none"), *made) == advantages(BatchBaseline(), *made)
-    assert advantages(BatchRelative("others", "none"), *made) == advantages(LeaveOneOut(), *made)
-    assert advantages(BatchRelative("group", "none"), *made) == advantages(GroupRelative("none"), *made)
-    one = [group(0, 2, 5)]
-    np.testing.assert_allclose(advantages(BatchRelative("group"), *one), advantages(GroupRelative(), *one))  # one group is the batch
+    made = [toy_group(0, 2, 5, key="a"), toy_group(1, 4, key="b")]
+    assert advantages_of(BatchRelative("batch", "none"), *made) == advantages_of(BatchBaseline(), *made)
+    assert advantages_of(BatchRelative("others", "none"), *made) == advantages_of(LeaveOneOut(), *made)
+    assert advantages_of(BatchRelative("group", "none"), *made) == advantages_of(GroupRelative("none"), *made)
+    one = [toy_group(0, 2, 5)]
+    np.testing.assert_allclose(advantages_of(BatchRelative("group"), *one), advantages_of(GroupRelative(), *one))  # one group is the batch
 
 
 def test_a_probe_is_the_baseline_and_is_not_credited():
     # rewards .7 and 0, probe .5; two probes 0 and 1 have the mean .5
-    made = group(0.7, 0.0, 0.5, lengths=[1, 2, 1])
+    made = toy_group(0.7, 0.0, 0.5, lengths=[1, 2, 1])
     (*samples, probe) = made.trajectories
-    found = advantages(ProbeBaseline(), made.but(trajectories=(*samples, probe.but(trained=False))))
+    found = advantages_of(ProbeBaseline(), made.but(trajectories=(*samples, probe.but(trained=False))))
     np.testing.assert_allclose(np.concatenate(found[0]), [0.2, -0.5, -0.5, 0])
-    two = group(1, 0, 1)
+    two = toy_group(1, 0, 1)
     marked = two.but(trajectories=(two.trajectories[0], *(t.but(trained=False) for t in two.trajectories[1:])))
-    assert advantages(ProbeBaseline(), marked) == [[[0.5, 0.5], [0, 0], [0, 0]]]
-    assert advantages(ProbeBaseline(), group(1, 0)) == [[[0, 0], [0, 0]]]  # nothing to compare with
+    assert advantages_of(ProbeBaseline(), marked) == [[[0.5, 0.5], [0, 0], [0, 0]]]
+    assert advantages_of(ProbeBaseline(), toy_group(1, 0)) == [[[0, 0], [0, 0]]]  # nothing to compare with
 
 
 @pytest.mark.parametrize("scale", ["population", "sample", "none"])
@@ -134,15 +134,15 @@ def test_every_statistic_is_said_by_fields(baseline, scale):
     bases = {"group": [1, 1, 12, 12], "others": [2, 0, 14, 10], "batch": [6.5] * 4}[baseline]
     left = np.array([0, 2, 10, 14]) - bases
     deviation = {"population": np.sqrt((left**2).sum() / 4), "sample": np.sqrt((left**2).sum() / 3), "none": 1.0}[scale]
-    found = [row[0] for g in advantages(made.credit, group(0, 2), group(10, 14, key="h")) for row in g]
+    found = [row[0] for g in advantages_of(made.credit, toy_group(0, 2), toy_group(10, 14, key="h")) for row in g]
     np.testing.assert_allclose(found, left / deviation)
 
 
 def test_what_was_sampled_for_a_value_only_counts_in_the_statistics():
     # rewards 0, 2 and 1 of a probe: mean 1; population deviation sqrt(2/3); without it -1 and 1. Against the others: 0 - 1.5, 2 - .5, 1 - 1
-    made = group(0, 2, 1)
+    made = toy_group(0, 2, 1)
     marked = made.but(trajectories=(*made.trajectories[:2], made.trajectories[2].but(trained=False)))
-    (rows,) = advantages(GroupRelative(), marked)
+    (rows,) = advantages_of(GroupRelative(), marked)
     np.testing.assert_allclose([row[0] for row in rows], np.array([-1, 1, 0]) * np.sqrt(1.5), atol=1e-12)
-    assert [row[0] for row in advantages(LeaveOneOut(), marked)[0]] == [-1.5, 1.5, 0.0]
-    assert [row[0] for row in advantages(ProbeBaseline(), marked)[0]] == [-1.0, 1.0, 0.0]
+    assert [row[0] for row in advantages_of(LeaveOneOut(), marked)[0]] == [-1.5, 1.5, 0.0]
+    assert [row[0] for row in advantages_of(ProbeBaseline(), marked)[0]] == [-1.0, 1.0, 0.0]

@@ -13,9 +13,9 @@ from gradus.credit.groups import BatchRelative, LeaveOneOut
 from gradus.credit.kl_penalty import KLPenalty, charged, kl_costs
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.objectives.kl import kl_estimate
+from gradus.testing.methods import advantages_of, toy_group, toy_trajectory
 from gradus.types import UserError
 from gradus.types.signals import LogProbs, Values
-from tests.toy import advantages, group, trajectory
 
 REFERENCE = LogProbs(player="reference")
 
@@ -37,7 +37,7 @@ def test_costs_are_those_of_the_loss(estimator):
 
 
 def test_a_charge_lies_at_its_action_and_in_the_sum():
-    paid = charged(trajectory([2, 3], reward=1.0), np.array([0.5, -0.125]))
+    paid = charged(toy_trajectory([2, 3], reward=1.0), np.array([0.5, -0.125]))
     assert paid.contexts[0].rewards == ((0, "kl", -0.5), (1, "kl", 0.125))
     assert paid.value == 0.625
     assert paid.components["verified"] == 1.0
@@ -46,7 +46,7 @@ def test_a_charge_lies_at_its_action_and_in_the_sum():
 def test_every_token_pays_for_what_comes_after_it():
     # k1 = log 2, 0, log 4; coefficient 1/2: to go of the reward 1 at the end: 1 - .5 log 8, 1 - .5 log 4, 1 - .5 log 4
     signals = rows(([0.5, 0.5, 0.5], [0.25, 0.5, 0.125]))
-    found = advantages(KLPenalty(RewardToGo(whitened=False), 0.5), group(1.0, lengths=[3]), signals=signals)
+    found = advantages_of(KLPenalty(RewardToGo(whitened=False), 0.5), toy_group(1.0, lengths=[3]), signals=signals)
     np.testing.assert_allclose(found[0][0], 1 - 0.5 * np.log([8, 4, 4]))
 
 
@@ -54,7 +54,7 @@ def test_every_token_pays_for_what_comes_after_it():
 def test_a_rule_for_whole_answers_pays_the_sum(estimator, cost):
     # the first answer pays at one of its two tokens, the second nothing; against the other: (1 - c) - 0 and 0 - (1 - c)
     signals = rows(([0.5, 0.5], [0.25, 0.5]), ([0.5, 0.5], [0.5, 0.5]))
-    found = advantages(KLPenalty(LeaveOneOut(), 0.1, estimator), group(1, 0), signals=signals)
+    found = advantages_of(KLPenalty(LeaveOneOut(), 0.1, estimator), toy_group(1, 0), signals=signals)
     np.testing.assert_allclose(found[0], [[1 - 0.1 * cost] * 2, [0.1 * cost - 1] * 2])
 
 
@@ -63,14 +63,14 @@ def test_a_critic_s_rule_pays_action_by_action():
     signals = rows(([0.5, 0.5], [0.25, 0.5])) | {Values(player="critic"): {"g/0": np.array([0.5, 0.25])}}
     rule = KLPenalty(GAE(lam=0.95, whitened=False), 0.02)
     assert set(rule.needs) == {Values(player="critic"), LogProbs(), REFERENCE}
-    found = advantages(rule, group(1.0, lengths=[2]), signals=signals)
+    found = advantages_of(rule, toy_group(1.0, lengths=[2]), signals=signals)
     np.testing.assert_allclose(found[0][0], [-0.02 * math.log(2) - 0.25 + 0.95 * 0.75, 0.75], rtol=1e-12)
 
 
 def test_without_coefficient_it_is_the_rule():
     signals = rows(([0.5, 0.5], [0.25, 0.5]), ([0.1, 0.5], [0.5, 0.5]))
     for rule in (RewardToGo(), LeaveOneOut(), BatchRelative()):
-        assert advantages(KLPenalty(rule, 0.0), group(1, 0), signals=signals) == advantages(rule, group(1, 0))
+        assert advantages_of(KLPenalty(rule, 0.0), toy_group(1, 0), signals=signals) == advantages_of(rule, toy_group(1, 0))
 
 
 def test_a_negative_coefficient_is_refused():

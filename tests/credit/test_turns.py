@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from gradus.credit.turns import turns_of
+from gradus.testing.methods import scripted_context, toy_trajectory
 from gradus.types import Frozen, Problem, Trajectory, UserError
-from tests.scripted import played
-from tests.toy import trajectory
 
 
 def context(*turns, rewards=()):
     """(turn, state, number of actions) each."""
-    made = played("a" * sum(n for *_, n in turns))
+    made = scripted_context("a" * sum(n for *_, n in turns))
     streams = {name: np.repeat([t[i] for t in turns], [t[2] for t in turns]) for i, name in enumerate(("turn", "state"))}
     return type(made)(made.tokens, made.chosen, made.logprobs, made.versions, rewards=rewards, streams=Frozen(streams), parent=made.parent)
 
@@ -51,4 +50,4 @@ def test_an_episode_without_actions_has_no_turns():
 
 def test_an_answer_without_turns_is_refused():
     with pytest.raises(UserError, match="trajectory t has no turns"):
-        turns_of(trajectory([1, 2]))
+        turns_of(toy_trajectory([1, 2]))

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from gradus.curricula.shuffled_epochs import Once, ShuffledEpochs, sweep_order
+from gradus.testing.methods import ToySource
 from gradus.types import Key
-from tests.toy import ToySource
 
 WORLD = SimpleNamespace(seed=Key(1), task=SimpleNamespace(level=None), group=4)
 

@@ -16,9 +16,9 @@ from gradus.recipe.registry import task_maker, task_modules
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.turns import opening, plain
 from gradus.sandbox import missing
+from gradus.testing.methods import follow_demonstration, scripted_world
 from gradus.types import Ended, Key, Problem, Request
 from gradus.types.parts import Task, Turn
-from tests.scripted import follow_demonstration, scripted_world
 
 # Every task with an environment. Without a sandbox python_tool is left out; its own tests say that they were skipped.
 NAMES = sorted(

@@ -17,6 +17,7 @@ from gradus import api
 from gradus.credit.groups import GroupRelative
 from gradus.players.learner import Learner
 from gradus.rewards.functions import LocalFunction
+from gradus.testing.methods import BigramPolicy, toy_run
 from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import Key, UserError
@@ -26,7 +27,6 @@ from gradus.types.players import Player
 from gradus.types.signals import LogProb
 from gradus.updates.optimizers import AdamW
 from tests.faults.small_runs import PLAIN, Killed, Said, files, poison, start
-from tests.toy import BigramPolicy, toy_run
 
 
 class Spoilt(torch.autograd.Function):

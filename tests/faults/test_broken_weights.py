@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file
 
 from gradus.players.learner import Learner
+from gradus.testing.methods import BigramPolicy, toy_run
 from gradus.training.launch import go
 from gradus.training.run import Run
 from tests.faults.small_runs import PLAIN, Said, poison, start
-from tests.toy import BigramPolicy, toy_run
 
 
 @pytest.mark.parametrize("at", [2, 7])

@@ -24,12 +24,12 @@ from gradus.cli.main import main
 from gradus.credit.groups import BatchRelative
 from gradus.lab.folder import RunFolder
 from gradus.selection.filters import without_failures
+from gradus.testing.methods import toy_trajectory
 from gradus.training.loop import merged, with_credit
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, Key, Trajectory
 from gradus.types.batch import make_batch
 from gradus.workers.pool import stop_workers
 from tests.small_model import save_small_model
-from tests.toy import trajectory
 
 pytestmark = pytest.mark.alone
 
@@ -79,7 +79,7 @@ def one(name: str, reward: Any, rng: np.random.Generator) -> Trajectory:
     """An episode of two turns, each of one or two tokens, with a reward at its first turn."""
     lengths = rng.integers(1, 3, 2)
     total = int(lengths.sum())
-    made = trajectory([2] * total, name=name, logprobs=rng.normal(size=total).tolist())
+    made = toy_trajectory([2] * total, name=name, logprobs=rng.normal(size=total).tolist())
     streams = {"turn": np.repeat([0, 1], lengths), "state": np.repeat([7, 8], lengths), "valid": np.ones(total, bool)}
     (context,) = made.contexts
     placed = ((int(lengths[0]) - 1, "environment", 0.25),)

@@ -15,12 +15,12 @@ import torch
 from gradus import api
 from gradus.papers.bases.grpo import grpo
 from gradus.policies.lm import LanguageModel
+from gradus.testing.methods import BigramPolicy, train_toy
 from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import UserError
 from gradus.updates import minibatches
 from tests.faults.small_runs import Killed, files, start
-from tests.toy import BigramPolicy, train_toy
 
 pytestmark = pytest.mark.alone
 

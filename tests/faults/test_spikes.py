@@ -12,6 +12,7 @@ import torch
 from gradus import api
 from gradus.players.learner import Learner
 from gradus.recipe.core import Setting
+from gradus.testing.methods import BigramPolicy
 from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import Key
@@ -19,7 +20,6 @@ from gradus.types.guards import Guard
 from gradus.types.players import Player
 from gradus.updates.optimizers import AdamW
 from tests.faults.small_runs import Killed, files, start
-from tests.toy import BigramPolicy
 
 
 def moves(guard: Guard, *norms: float) -> tuple[list[bool], Learner]:

@@ -10,9 +10,9 @@ import pytest
 
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.functions import Function, LocalFunction
+from gradus.testing.methods import train_toy
 from gradus.types import UserError
 from gradus.workers.pool import pool_of, stop_workers
-from tests.toy import train_toy
 from tests.workers.processes import gone, needs_proc, running
 
 pytestmark = pytest.mark.alone

@@ -8,13 +8,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from gradus.testing.methods import toy_flow
 from gradus.types import Key
 from gradus.types.signals import EntropyOf, LogProb, Value
 from gradus.updates.minibatches import gradient
 from tests.invariance.splits import COUNT, KINDS, LIMITS, Cut, adapted, batch_for, decoder, gradient_of, recorded, shuffled, spread, ways
 from tests.parts import AVERAGES, FLOWING, PAIRED, POLICIES, RATIOS, TERMS, TRUSTS, name_of, untried
 from tests.reference.given import UNTIED
-from tests.toy_flow import small
 
 TYPES = [torch.float64, torch.float32]
 KINDS_OF_MODEL = ["decoder", "adapter"]
@@ -138,7 +138,7 @@ def flow(dtype):
     """A flow generator's batch and the ways to cut it; all contexts with the streams of both kinds of term."""
     from tests.invariance.flows import batch_for_flow
 
-    policy = small(dtype)
+    policy = toy_flow(dtype)
     batch = batch_for_flow(policy, UNTIED, dtype)
     return batch, [Cut(policy, batch.contexts, way) for way in ways(COUNT, len(batch.contexts))]
 

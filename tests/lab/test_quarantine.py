@@ -2,15 +2,15 @@ import json
 
 from gradus.lab.folder import RunFolder
 from gradus.lab.quarantine import LONGEST, entry
+from gradus.testing.methods import toy_trajectory
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Problem
-from tests.toy import trajectory
 
 LATE = Failed("did not answer", FailureKind.TIMEOUT)
 
 
 def failed(reward, completion="four", **components):
     problem = Problem("p/1", "sums", ({"role": "user", "content": "2+2?"},), answer=(4,), meta=Frozen(gold="4"))
-    return trajectory([1], name="3/p/1/0").but(problem=problem, reward=reward, components=Frozen(components), completion=completion)
+    return toy_trajectory([1], name="3/p/1/0").but(problem=problem, reward=reward, components=Frozen(components), completion=completion)
 
 
 def test_a_line_holds_what_is_needed_to_judge_again():

@@ -7,15 +7,15 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.testing.methods import toy_batch, toy_group, toy_trajectory
 from gradus.types import Group, UserError
-from tests.toy import batch, group, trajectory
 
 ALL = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
 
 
 def three():
     """A group with answers of 1 and 3 tokens, and one with an answer of 2."""
-    return batch(group(1, 0, lengths=[1, 3], key="g"), group(1, lengths=[2], key="h"))
+    return toy_batch(toy_group(1, 0, lengths=[1, 3], key="g"), toy_group(1, lengths=[2], key="h"))
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_a_slice_has_the_coefficients_of_the_whole(average):
 
 @pytest.mark.parametrize("average", ALL)
 def test_trajectories_of_other_sources_do_not_count(average):
-    policy, expert = group(1, 0, lengths=[1, 3]), trajectory([2] * 5, name="e", source="expert")
-    mixed = batch(Group("g", (policy.trajectories[0], expert, policy.trajectories[1])))
+    policy, expert = toy_group(1, 0, lengths=[1, 3]), toy_trajectory([2] * 5, name="e", source="expert")
+    mixed = toy_batch(Group("g", (policy.trajectories[0], expert, policy.trajectories[1])))
     mine, rows = mixed.of("policy")
     assert rows.tolist() == [0, 6, 7, 8]
-    assert torch.equal(average.coefficients(mine, "policy"), average.coefficients(batch(policy), "policy"))
+    assert torch.equal(average.coefficients(mine, "policy"), average.coefficients(toy_batch(policy), "policy"))
 
 
 def test_every_context_counts_alike():
     # one trajectory with contexts of 1 and 3 actions, one with a context of 2; a prompt without actions is no context of the loss
-    prompt = trajectory([1]).contexts[0].parent[0]
-    contexts = [trajectory([2] * n, prompt=prompt).contexts[0] for n in (1, 3)]
-    several = trajectory([2], name="a").but(contexts=(prompt, *contexts))
-    whole = batch(Group("g", (several, trajectory([2, 2], name="b"))))
+    prompt = toy_trajectory([1]).contexts[0].parent[0]
+    contexts = [toy_trajectory([2] * n, prompt=prompt).contexts[0] for n in (1, 3)]
+    several = toy_trajectory([2], name="a").but(contexts=(prompt, *contexts))
+    whole = toy_batch(Group("g", (several, toy_trajectory([2, 2], name="b"))))
     expected = torch.tensor([1 / 3] + [1 / 9] * 3 + [1 / 6] * 2, dtype=torch.float64)
     assert_close(ContextMean().coefficients(whole, "policy"), expected)
     piece, rows = whole.slice([2, 1])
@@ -64,9 +64,9 @@ def test_every_context_counts_alike():
 
 def test_sources_together_have_one_denominator():
     # own answers of 1 and 3 tokens, a given one of 2: 6 tokens, 3 answers
-    mixed = group(1, 0, lengths=[1, 3])
-    given = trajectory([2, 2], name="e", source="expert")
-    made = batch(mixed.but(trajectories=(*mixed.trajectories, given)))
+    mixed = toy_group(1, 0, lengths=[1, 3])
+    given = toy_trajectory([2, 2], name="e", source="expert")
+    made = toy_batch(mixed.but(trajectories=(*mixed.trajectories, given)))
     for source, rows in (("policy", 4), ("expert", 2)):
         mine, _ = made.of(source)
         assert Joint(TokenMean()).coefficients(mine, source).tolist() == [1 / 6] * rows

@@ -13,8 +13,8 @@ from gradus.objectives.aggregation import SequenceMean, TokenMean
 from gradus.objectives.kl import KL, kl_estimate
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
+from gradus.testing.methods import toy_batch, toy_group, toy_run, train_toy
 from gradus.types.signals import LogProb, LogProbs
-from tests.toy import batch, group, toy_run, train_toy
 
 POLICY, REFERENCE = torch.tensor([0.5, 0.3, 0.2]).double(), torch.tensor([0.2, 0.2, 0.6]).double()
 
@@ -56,7 +56,7 @@ def test_an_unknown_estimator_is_named():
 def test_the_term_averages(average, expected):
     term = KL(coefficient=0.5, estimator="k1", average=average)
     rows = {LogProbs(player="reference"): {"g/0": np.array([-2.0]), "g/1": np.array([-2.0, -3.0])}}
-    loss, metrics = term.loss({LogProb(): torch.full((3,), -1.0).double()}, batch(group(1, 0, lengths=[1, 2]), signals=rows))
+    loss, metrics = term.loss({LogProb(): torch.full((3,), -1.0).double()}, toy_batch(toy_group(1, 0, lengths=[1, 2]), signals=rows))
     assert loss.item() == pytest.approx(0.5 * expected)  # k1 = 1, 1, 2
     assert metrics["kl"].mean == pytest.approx(4 / 3)
 
@@ -76,7 +76,7 @@ def test_gradients_of_the_term_equal_the_formula(estimator, slope):
     """d = log pi_ref - log pi: d k1 = 1, d k2 = -d, d k3 = 1 - exp(d) with respect to log pi."""
     rng = np.random.default_rng(6)
     theirs = {"g/0": rng.normal(size=2), "g/1": rng.normal(size=3)}
-    made = batch(group(1, 0, lengths=[2, 3]), signals={LogProbs(player="reference"): theirs})
+    made = toy_batch(toy_group(1, 0, lengths=[2, 3]), signals={LogProbs(player="reference"): theirs})
     now = torch.from_numpy(rng.normal(size=5)).requires_grad_()
     KL(coefficient=0.5, estimator=estimator).loss({LogProb(): now}, made)[0].backward()
     gaps = [*theirs["g/0"], *theirs["g/1"]] - now.detach().numpy()

@@ -8,13 +8,13 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.preference import Logistic, Preference, Squared, pairs_of, preference_losses
+from gradus.testing.methods import toy_batch, toy_group
 from gradus.types import UserError
 from gradus.types.signals import LogProb, LogProbs
-from tests.toy import batch, group
 
 
 def test_pairs_are_found_by_reward():
-    made = batch(group(0.2, 0.1, key="a"), group(-1, 3, key="b"))
+    made = toy_batch(toy_group(0.2, 0.1, key="a"), toy_group(-1, 3, key="b"))
     assert [ids.tolist() for ids in pairs_of(made)] == [[0, 3], [1, 2]]
 
 
@@ -37,7 +37,7 @@ def test_swapping_better_and_worse_turns_the_gradient_round():
     gradients = []
     for rewards in ((1, 0), (0, 1)):
         logprobs = torch.zeros(4, dtype=torch.float64, requires_grad=True)
-        loss, _ = Preference().loss({LogProb(): logprobs}, batch(group(*rewards), signals=rows))
+        loss, _ = Preference().loss({LogProb(): logprobs}, toy_batch(toy_group(*rewards), signals=rows))
         loss.backward()
         gradients.append(logprobs.grad)
     assert torch.equal(gradients[0], -gradients[1])
@@ -47,4 +47,4 @@ def test_swapping_better_and_worse_turns_the_gradient_round():
 @pytest.mark.parametrize("rewards", [(1,), (1, 1), (1, 0, 0.5)])
 def test_what_is_no_pair_is_refused(rewards):
     with pytest.raises(ValueError, match="a preference compares two"):
-        pairs_of(batch(group(*rewards)))
+        pairs_of(toy_batch(toy_group(*rewards)))

@@ -11,8 +11,8 @@ from torch.testing import assert_close
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
+from gradus.testing.methods import toy_batch, toy_group
 from gradus.types import UserError
-from tests.toy import batch, group
 
 
 def numbers(*values):
@@ -20,7 +20,7 @@ def numbers(*values):
 
 
 def test_a_token_ratio_is_the_difference():
-    made = replace(batch(group(1, lengths=[2])), behaviour_logprobs=numbers(-3, -1))
+    made = replace(toy_batch(toy_group(1, lengths=[2])), behaviour_logprobs=numbers(-3, -1))
     now, old = numbers(-1, -2), numbers(-2, -4)
     assert_close(TokenRatio().log_ratio(now, old, made), numbers(1, 2))
     assert_close(TokenRatio(against="behaviour").log_ratio(now, old, made), numbers(2, -1))
@@ -28,7 +28,7 @@ def test_a_token_ratio_is_the_difference():
 
 def test_a_sequence_ratio_is_the_mean_of_its_tokens():
     # trajectories of 1 and 2 tokens: 0.5; (1 + 2) / 2
-    made = batch(group(1, 0, lengths=[1, 2]))
+    made = toy_batch(toy_group(1, 0, lengths=[1, 2]))
     now = numbers(-0.5, -1, -2).requires_grad_()
     found = SequenceRatio().log_ratio(now, numbers(-1, -2, -4), made)
     assert_close(found, numbers(0.5, 1.5, 1.5))
@@ -37,13 +37,13 @@ def test_a_sequence_ratio_is_the_mean_of_its_tokens():
 
 
 def test_a_sequence_of_one_token_has_the_token_ratio():
-    made = batch(group(1, 0, 1, lengths=[1, 1, 1]))
+    made = toy_batch(toy_group(1, 0, 1, lengths=[1, 1, 1]))
     now, old = numbers(-1, -2, -0.5), numbers(-2, -1, -0.25)
     assert torch.equal(SequenceRatio().log_ratio(now, old, made), TokenRatio().log_ratio(now, old, made))
 
 
 def test_the_token_form_has_the_value_of_the_sequence_and_the_gradient_of_the_token():
-    made = batch(group(1, 0, lengths=[1, 2]))
+    made = toy_batch(toy_group(1, 0, lengths=[1, 2]))
     now, old = numbers(-0.5, -1, -2).requires_grad_(), numbers(-1, -2, -4)
     found = SequenceTokenRatio().log_ratio(now, old, made)
     assert_close(found, SequenceRatio().log_ratio(now, old, made))
@@ -53,7 +53,7 @@ def test_the_token_form_has_the_value_of_the_sequence_and_the_gradient_of_the_to
 
 def test_a_probability_is_the_ratio_to_certainty():
     now = numbers(-1, -2).requires_grad_()
-    assert torch.equal(Probability().log_ratio(now, numbers(-5, -5), batch(group(1))), now)
+    assert torch.equal(Probability().log_ratio(now, numbers(-5, -5), toy_batch(toy_group(1))), now)
 
 
 @pytest.mark.parametrize("ratio", ["TokenRatio", "SequenceRatio", "SequenceTokenRatio"])

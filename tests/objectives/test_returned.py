@@ -15,10 +15,10 @@ from gradus.objectives.returned import check_loss, check_losses, check_rows, che
 from gradus.objectives.scores import MeanLogProb, scored
 from gradus.objectives.terms import Imitation, PolicyGradient, evaluate
 from gradus.objectives.trust import Unclipped, surrogate
+from gradus.testing.methods import toy_batch, toy_group
 from gradus.types import UserError
 from gradus.types.signals import EntropyOf, LogProb
 from gradus.types.tally import tally
-from tests.toy import batch, group
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Given:
     log_ratio = losses = factors = coefficients = scores = logprob = loss = given
 
 
-BATCH = batch(group(1.0, 0.0, lengths=[1, 2]), advantages=[1.0, -1.0])
+BATCH = toy_batch(toy_group(1.0, 0.0, lengths=[1, 2]), advantages=[1.0, -1.0])
 
 
 def rows() -> torch.Tensor:

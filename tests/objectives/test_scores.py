@@ -10,15 +10,15 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb, log_odds
+from gradus.testing.methods import toy_batch, toy_group
 from gradus.types.signals import LogProbs
-from tests.toy import batch, group
 
 ROWS = torch.tensor([0.5, 0.5, 0.125], dtype=torch.float64).log()
 REFERENCE = {LogProbs(player="other"): {"g/0": np.log([0.25]), "g/1": np.log([0.5, 0.5])}}
 
 
 def test_scores_by_hand():
-    made = batch(group(1, 0, lengths=[1, 2]), signals=REFERENCE)
+    made = toy_batch(toy_group(1, 0, lengths=[1, 2]), signals=REFERENCE)
     # log(.5/.25); log(.5/.5) + log(.125/.5)
     assert_close(LogRatio("other").scores(ROWS, made), torch.tensor([math.log(2), -math.log(4)], dtype=torch.float64))
     assert_close(MeanLogProb().scores(ROWS, made), torch.tensor([0.5, 0.25], dtype=torch.float64).log())
@@ -29,7 +29,7 @@ def test_scores_by_hand():
 
 @pytest.mark.parametrize("score", [LogRatio("other"), MeanLogProb(), LogOdds()])
 def test_trajectories_that_a_batch_has_no_action_of_change_nothing(score):
-    made = batch(group(1, 0, lengths=[1, 2]), signals=REFERENCE)
+    made = toy_batch(toy_group(1, 0, lengths=[1, 2]), signals=REFERENCE)
     rows = ROWS[1:].clone().requires_grad_()
     part = made.rows(torch.tensor([1, 2]))
     found = score.scores(rows, part)

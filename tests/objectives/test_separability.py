@@ -16,10 +16,10 @@ from gradus.objectives.separability import coupled, refuse_coupled
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, surrogate
 from gradus.papers.bases.grpo import grpo
+from gradus.testing.methods import toy_batch, toy_group, train_toy
 from gradus.types import Trajectory, UserError
 from gradus.types.batch import Batch, make_batch
 from gradus.types.signals import EntropyOf, LogProb
-from tests.toy import batch, group, train_toy
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Sequence(SequenceRatio):
     separable: ClassVar[bool] = True
 
 
-BATCH = batch(group(1.0, 0.0, key="a"), group(0.0, 0.0, key="b"), advantages=[0.0] * 4)
+BATCH = toy_batch(toy_group(1.0, 0.0, key="a"), toy_group(0.0, 0.0, key="b"), advantages=[0.0] * 4)
 ROWS = {LogProb(): -torch.linspace(0.1, 2.0, 8, dtype=torch.float64), EntropyOf(): torch.linspace(0.5, 1.0, 8, dtype=torch.float64)}
 
 
@@ -72,7 +72,7 @@ def test_a_trajectory_of_two_contexts_shows_the_ratio_of_a_sequence() -> None:
     def long(t: Trajectory) -> Trajectory:
         return t.but(contexts=(*t.contexts, *t.contexts), advantages=np.zeros(4))
 
-    whole = make_batch([g.but(trajectories=tuple(map(long, g.trajectories))) for g in (group(1.0, 0.0),)], dtype=torch.float64)
+    whole = make_batch([g.but(trajectories=tuple(map(long, g.trajectories))) for g in (toy_group(1.0, 0.0),)], dtype=torch.float64)
     rows = {LogProb(): ROWS[LogProb()]}
     assert coupled({"policy": PolicyGradient(Sequence())}, rows, whole) == ["policy"]
     assert coupled({"policy": PolicyGradient(Sequence())}, ROWS, BATCH) == []  # where no trajectory is cut, it is right

@@ -25,9 +25,9 @@ from gradus.objectives.terms import (
     wants_of,
 )
 from gradus.objectives.trust import Unclipped
+from gradus.testing.methods import toy_batch, toy_group, toy_trajectory
 from gradus.types import Group, UserError
 from gradus.types.signals import EntropyOf, LogProb, Value, Values
-from tests.toy import batch, group, trajectory
 
 
 def numbers(*values):
@@ -36,7 +36,7 @@ def numbers(*values):
 
 def test_the_policy_term_by_hand():
     # before the first move the ratio is one: loss -(2 * 1 - 1 * 2)/2 by sequence sum; its gradient is -A / N a token
-    made = batch(group(1, 0, lengths=[1, 2]), advantages=[2.0, -1.0])
+    made = toy_batch(toy_group(1, 0, lengths=[1, 2]), advantages=[2.0, -1.0])
     logprobs = numbers(-1, -2, -3).requires_grad_()
     loss, metrics = PolicyGradient(trust=Unclipped(), average=SequenceSum()).loss({LogProb(): logprobs}, made)
     assert loss.item() == 0.0
@@ -46,13 +46,13 @@ def test_the_policy_term_by_hand():
 
 
 def test_after_a_move_the_ratio_is_against_the_start_of_the_update():
-    made = replace(batch(group(1, lengths=[2]), advantages=[1.0]), old={LogProb(): numbers(-1, -1)})
+    made = replace(toy_batch(toy_group(1, lengths=[2]), advantages=[1.0]), old={LogProb(): numbers(-1, -1)})
     loss, _ = PolicyGradient(trust=Unclipped(), average=TokenMean()).loss({LogProb(): numbers(math.log(2) - 1, -1)}, made)
     assert_close(loss.item(), -1.5)  # ratios 2 and 1
 
 
 def test_weights_of_trajectories_and_of_actions_multiply_the_loss():
-    made = batch(group(1, lengths=[2]), advantages=[1.0])
+    made = toy_batch(toy_group(1, lengths=[2]), advantages=[1.0])
     made = replace(made, weight=numbers(1, 3), behaviour_logprobs=numbers(-1 - math.log(4), -1 + math.log(2)))
     term = PolicyGradient(trust=Unclipped(), average=TokenMean(), weight=TruncatedImportance(cap=2.0), coefficient=10.0)
     loss, _ = term.loss({LogProb(): numbers(-1, -1)}, made)
@@ -60,7 +60,7 @@ def test_weights_of_trajectories_and_of_actions_multiply_the_loss():
 
 
 def test_the_entropy_bonus_is_taken_off():
-    loss, metrics = EntropyBonus(coefficient=0.1).loss({EntropyOf(): numbers(1, 2)}, batch(group(1, lengths=[2])))
+    loss, metrics = EntropyBonus(coefficient=0.1).loss({EntropyOf(): numbers(1, 2)}, toy_batch(toy_group(1, lengths=[2])))
     assert_close(loss.item(), -0.15)
     assert metrics["entropy"].mean == 1.5
 
@@ -79,7 +79,7 @@ def test_a_critic_beyond_its_range_gets_no_gradient():
 
 
 def test_the_value_term_regresses_on_the_returns():
-    made = replace(batch(group(1, lengths=[2]), signals={Values(player="critic"): {"g/0": np.zeros(2)}}), returns=numbers(1, 2))
+    made = replace(toy_batch(toy_group(1, lengths=[2]), signals={Values(player="critic"): {"g/0": np.zeros(2)}}), returns=numbers(1, 2))
     with pytest.raises(UserError, match="critic learns values, but its credit rule gives no returns"):
         ValueLoss().loss({Value(): numbers(0, 0)}, replace(made, returns=numbers(1, math.nan)))
     loss, metrics = ValueLoss(clip=None, coefficient=0.5).loss({Value(): numbers(0, 0)}, made)
@@ -89,8 +89,8 @@ def test_the_value_term_regresses_on_the_returns():
 
 def test_each_term_reads_its_own_source():
     # 1 policy token with A = 1, 2 expert tokens of log-probability -3 in the same group: -1 and +3
-    expert = trajectory([2, 2], name="e", source="expert")
-    made = batch(Group("g", (group(1, lengths=[1]).trajectories[0], expert)))
+    expert = toy_trajectory([2, 2], name="e", source="expert")
+    made = toy_batch(Group("g", (toy_group(1, lengths=[1]).trajectories[0], expert)))
     terms = {"policy": PolicyGradient(average=TokenMean()), "imitation": Imitation(coefficient=0.5)}
     logprobs = numbers(-1, -3, -3).requires_grad_()
     loss, metrics = evaluate(terms, {LogProb(): logprobs}, made)
@@ -101,7 +101,7 @@ def test_each_term_reads_its_own_source():
 
 
 def test_a_source_that_is_absent_contributes_nothing():
-    loss, metrics = evaluate({"imitation": Imitation()}, {LogProb(): numbers(-1)}, batch(group(1, lengths=[1])))
+    loss, metrics = evaluate({"imitation": Imitation()}, {LogProb(): numbers(-1)}, toy_batch(toy_group(1, lengths=[1])))
     assert (loss.item(), metrics) == (0.0, {})
 
 

@@ -12,10 +12,10 @@ import torch
 from gradus import load_recipe
 from gradus.players.build import build_players, follow
 from gradus.policies.lm import LanguageModel
+from gradus.testing.methods import TOY
 from gradus.types import Key, UserError
 from gradus.types.players import Adapter, Copy, Head, Lagged, MovingAverage, Player
 from tests.small_model import save_small_model
-from tests.toy import TOY
 
 grpo = load_recipe("grpo")
 

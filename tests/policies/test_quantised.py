@@ -16,11 +16,11 @@ from gradus.players.build import build_players, follow
 from gradus.policies.lm import LanguageModel
 from gradus.policies.lora import LoRA, adapt, adapters, merged
 from gradus.policies.quantised import BLOCK, Quantised
+from gradus.testing.methods import TOY
 from gradus.types import Key, UserError
 from gradus.types.players import Adapter, MovingAverage, Player
 from tests.policies.shapes import ours
 from tests.small_model import save_small_model
-from tests.toy import TOY
 
 pytest.importorskip("bitsandbytes", reason="the extra `quantised` is not installed")
 

@@ -31,11 +31,11 @@ from gradus.rollouts.greedy_baseline import WithGreedyBaseline
 from gradus.rollouts.mismatched_prompts import MismatchedPrompts
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.tasks.games.lake_environment import FrozenLake
+from gradus.testing.methods import TOY, toy_batch, toy_group, train_toy
 from gradus.types import Frozen, UserError
 from gradus.types.signals import LogProb
 from gradus.updates.only_players import OnlyPlayers
 from gradus.updates.reset_weights import ResetWeights
-from tests.toy import TOY, batch, group, train_toy
 
 PLAYED = replace(TOY, environment=FrozenLake())
 
@@ -48,7 +48,7 @@ def refused(recipe: Recipe) -> str:
 
 def slopes(term: PolicyGradient, logprobs: list[float], advantages: list[float], old: list[float] | None = None, **more: Any) -> list[float]:
     """The derivative of the term's loss by each log-probability: one group, an answer of one action for each advantage (or `lengths`)."""
-    made = batch(group(*advantages, **more), advantages=advantages)
+    made = toy_batch(toy_group(*advantages, **more), advantages=advantages)
     leaf = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
     made = replace(made, old={LogProb(): leaf.detach() if old is None else torch.tensor(old, dtype=torch.float64)})
     term.loss({LogProb(): leaf}, made)[0].backward()
@@ -152,7 +152,7 @@ def test_a_baseline_of_probes_asks_for_probes() -> None:
     train_toy(without, steps=1, watch=lambda run, row, groups: rewards.extend(t.advantages.sum() for g in groups for t in g.trajectories))
     assert rewards
     assert not any(rewards)
-    assert not np.any([c.advantages for row in ProbeBaseline().assign([group(1.0, 0.0)], {}) for c in row])
+    assert not np.any([c.advantages for row in ProbeBaseline().assign([toy_group(1.0, 0.0)], {}) for c in row])
 
 
 def test_values_ask_for_returns_of_their_own_rule() -> None:
@@ -161,7 +161,7 @@ def test_values_ask_for_returns_of_their_own_rule() -> None:
     assert "asks for returns" in refused(ppo.but(players__critic__credit=grpo.credit))  # the policy's rule does not help
     check_asks(ppo.but(players__critic__credit=ppo.credit, credit=grpo.credit))
     with pytest.raises(UserError, match="gives no returns"):
-        ValueLoss().loss({ValueLoss().wants[0]: torch.zeros(2)}, replace(batch(group(1.0)), returns=torch.full((2,), float("nan"))))
+        ValueLoss().loss({ValueLoss().wants[0]: torch.zeros(2)}, replace(toy_batch(toy_group(1.0)), returns=torch.full((2,), float("nan"))))
 
 
 def test_turns_and_drift_are_asked_for_before_the_first_step() -> None:

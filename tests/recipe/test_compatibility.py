@@ -24,19 +24,12 @@ from gradus.rewards.verified import Verified
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.experience_extractors import Contrast
 from gradus.rollouts.experience_library import Recalling
+from gradus.testing.methods import TOY
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.players import Copy, Head, Player
-from tests.toy import TOY
 
 if TYPE_CHECKING:
     from nowhere import Unknown
-
-
-@pytest.mark.parametrize("key", sorted(registry.recipe_modules()))
-def test_every_recipe_has_parts_that_fit(key: str) -> None:
-    recipe = registry.recipe(key)
-    check_parts(recipe)
-    check_learning(recipe)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,8 @@ def test_the_state_of_an_older_part_is_taken_up(tmp_path: Path) -> None:
     assert entry["part"] == "ShuffledEpochs"
 
     class Older:
-        path = tmp_path
+        def has(self, name: str) -> bool:
+            return False
 
         def document(self, name: str) -> Any:
             return {"map": {**state["map"], "memory": {"map": {"curriculum": {"map": {**entry, "part": "Sweep"}}}}}}

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from gradus.rewards.environment import EnvironmentReturn, invalid_actions
+from gradus.testing.methods import scripted_context
 from gradus.training.world import judged
 from gradus.types import NOT_APPLICABLE, Context, Failed, Frozen, Group, Problem, Trajectory, UserError
 from gradus.types.parts import Judgement
-from tests.scripted import played
 
 
 def context(turns: list[int], valid: list[int], rewards: tuple[tuple[int, str, float], ...]) -> Context:
     streams = {"turn": np.array(turns, np.int32), "state": np.array(turns, np.int64), "valid": np.array(valid, bool)}
-    return replace(played("x" * len(turns)), streams=Frozen(streams), rewards=rewards)
+    return replace(scripted_context("x" * len(turns)), streams=Frozen(streams), rewards=rewards)
 
 
 TWO = (
@@ -62,7 +62,7 @@ def test_a_component_of_price_zero_is_there_when_nothing_was_invalid() -> None:
 def test_failures_stay_failures_and_one_turn_is_not_applicable() -> None:
     broken = Trajectory("t", Problem("p", "t"), TWO, reward=Failed("lost"))
     assert score(broken, EnvironmentReturn()).reward == Failed("lost")
-    assert score(Trajectory("t", Problem("p", "t"), (played("x"),)), EnvironmentReturn()).reward is NOT_APPLICABLE
+    assert score(Trajectory("t", Problem("p", "t"), (scripted_context("x"),)), EnvironmentReturn()).reward is NOT_APPLICABLE
 
 
 def test_a_negative_penalty_is_refused() -> None:

@@ -10,10 +10,10 @@ import pytest
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.reward_model import RewardModel
 from gradus.rewards.verified import Verified
+from gradus.testing.methods import toy_group, toy_run, toy_trajectory, train_toy
 from gradus.types import Failed, Group, UserError
 from gradus.types.players import Copy, Player
 from gradus.types.signals import Values
-from tests.toy import group, toy_run, train_toy, trajectory
 
 RECIPE = grpo.but(reward=RewardModel("judge"), players__judge=Player(Copy("policy")))
 
@@ -29,19 +29,19 @@ def judged(*groups, rows):
 
 
 def test_the_score_is_the_value_before_the_last_action():
-    ((first, second),) = judged(told(group(0, 0, lengths=[2, 1])), rows={"g/0": np.array([9.0, 2.5]), "g/1": np.array([-1.0])})
+    ((first, second),) = judged(told(toy_group(0, 0, lengths=[2, 1])), rows={"g/0": np.array([9.0, 2.5]), "g/1": np.array([-1.0])})
     assert (first.reward, second.reward) == (2.5, -1.0)
     assert dict(first.components) == {"scored": 2.5}
 
 
 def test_an_answer_without_a_token_has_failed():
-    ((found,),) = judged(Group("g", (trajectory([], name="none"),)), rows={"none": np.zeros(0)})
+    ((found,),) = judged(Group("g", (toy_trajectory([], name="none"),)), rows={"none": np.zeros(0)})
     assert isinstance(found.reward, Failed)
 
 
 def test_a_judge_that_reads_other_text_is_refused():
     with pytest.raises(UserError, match="different tokenizers"):
-        judged(group(0).but(trajectories=(group(0).trajectories[0].but(completion="zz"),)), rows={"g/0": np.zeros(2)})
+        judged(toy_group(0).but(trajectories=(toy_group(0).trajectories[0].but(completion="zz"),)), rows={"g/0": np.zeros(2)})
 
 
 def test_a_policy_learns_from_the_scores():

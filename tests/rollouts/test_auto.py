@@ -10,10 +10,9 @@ from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.tasks.games.frozen_lake import frozen_lake
+from gradus.testing.methods import TOY, scripted_world
 from gradus.types import Key, Problem, Request
 from tests.rollouts.test_episodes import Line, LineEpisode
-from tests.scripted import scripted_world
-from tests.toy import TOY
 
 
 def outcome(rollout, task, requests, says):

@@ -13,9 +13,9 @@ from gradus.papers.objectives.m2po import m2po
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.rollouts.demonstrations import DemonstratedPairs
+from gradus.testing.methods import TOY, toy_run
 from gradus.types import Key, Request
 from gradus.types.signals import LogProbs
-from tests.toy import TOY, toy_run
 
 
 def test_the_named_player_samples_and_its_log_probabilities_are_not_the_policys():

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from gradus.rollouts.chunked import Chunked, carried
 from gradus.tasks.games.lake_environment import FrozenLake
+from gradus.testing.methods import OTHER_A, TOY, readable, scripted_world
 from gradus.types import Ended, Frozen, Problem, Request, Sampling, UserError, prompt_context
 from gradus.types.parts import Judgement
-from tests.scripted import OTHER_A, scripted_world, shown
-from tests.toy import TOY
 
 PROBLEM = Problem("p", "toy", text="q?")
 
@@ -44,8 +43,8 @@ def trace(rollout, text, *, count=1, **world):
 
 def test_every_context_by_hand():
     ((trajectory,), _) = trace(Chunked(size=6, carry=4, head=0, limit=9), "abcdefghij")
-    assert [shown(c.prefix) for c in trajectory.contexts] == ["q?", "q?cdef", "q?efgh", "q?ghij"]
-    assert [shown(c.tokens) for c in trajectory.contexts] == ["abcdef", "gh", "ij", "|"]
+    assert [readable(c.prefix) for c in trajectory.contexts] == ["q?", "q?cdef", "q?efgh", "q?ghij"]
+    assert [readable(c.tokens) for c in trajectory.contexts] == ["abcdef", "gh", "ij", "|"]
     assert all(c.chosen.all() for c in trajectory.contexts)  # what is carried belongs to the prompt
     assert trajectory.completion == "abcdefghij"
     assert trajectory.ended is Ended.STOP
@@ -55,17 +54,17 @@ def test_every_context_by_hand():
 
 def test_the_head_stays_and_the_prompt_has_no_more_than_the_question_and_what_is_carried():
     ((trajectory,), _) = trace(Chunked(size=6, carry=4, head=1, limit=9), "abcdefghij")
-    assert [shown(c.prefix) for c in trajectory.contexts] == ["q?", "q?adef", "q?afgh", "q?ahij"]
+    assert [readable(c.prefix) for c in trajectory.contexts] == ["q?", "q?adef", "q?afgh", "q?ahij"]
 
 
 def test_a_tail_longer_than_the_last_chunk_reaches_back():
     ((trajectory,), _) = trace(Chunked(size=6, carry=5, head=0, limit=3), "abcdefghij")
-    assert [shown(c.prefix) for c in trajectory.contexts] == ["q?", "q?bcdef", "q?cdefg"]
+    assert [readable(c.prefix) for c in trajectory.contexts] == ["q?", "q?bcdef", "q?cdefg"]
 
 
 def test_tokens_are_carried_as_tokens():
     ((trajectory,), _) = trace(Chunked(size=4, carry=2, head=0, limit=3), "ab@ac")
-    assert [shown(c.prefix) for c in trajectory.contexts] == ["q?", "q?@a"]  # the other a, not the one its text would give
+    assert [readable(c.prefix) for c in trajectory.contexts] == ["q?", "q?@a"]  # the other a, not the one its text would give
     assert OTHER_A in trajectory.contexts[1].prefix
     assert trajectory.completion == "abaac"
 
@@ -94,7 +93,7 @@ def test_what_every_trace_is(data):
     text = data.draw(st.text("ab@", max_size=60))
     ((trajectory,), _) = trace(rollout, text)
     said = np.concatenate([c.tokens for c in trajectory.contexts])
-    assert shown(said) == (text + "|")[: rollout.budget]
+    assert readable(said) == (text + "|")[: rollout.budget]
     assert trajectory.ended is (Ended.STOP if len(text) < rollout.budget else Ended.LENGTH)
     assert all(len(c.sequence) <= 2 + size for c in trajectory.contexts)  # |q| + C
     done = 0

@@ -15,11 +15,10 @@ from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.episodes import Episodes
 from gradus.selection.filters import Informative
 from gradus.tasks.games.frozen_lake import frozen_lake
+from gradus.testing.methods import TOY, readable, scripted_world, toy_run
 from gradus.types import Frozen, Key, Problem, Request, UserError
 from gradus.types.parts import Task
 from gradus.types.signals import LogProbs
-from tests.scripted import scripted_world, shown
-from tests.toy import TOY, toy_run
 
 
 def asked(text="what?", count=3, **meta):
@@ -40,8 +39,8 @@ def test_a_solution_stands_where_a_sample_would():
     (trajectory,) = groups[0].trajectories
     (context,) = trajectory.contexts
     assert policy.batches == []  # nothing was sampled
-    assert shown(context.sequence) == "<s>be brief|<u>what?|<a>because|"
-    assert shown(context.sequence[context.action_positions]) == "because|"
+    assert readable(context.sequence) == "<s>be brief|<u>what?|<a>because|"
+    assert readable(context.sequence[context.action_positions]) == "because|"
     assert context.logprobs is None
     assert (trajectory.source, trajectory.completion, trajectory.trained) == ("expert", "because", True)
     assert (trajectory.value, dict(trajectory.components), groups[0].pool) == (1.0, {"demonstration": 1.0}, (1.0,))

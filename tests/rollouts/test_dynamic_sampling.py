@@ -13,8 +13,8 @@ from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.ids import group_name
 from gradus.selection.filters import MeanReward
+from gradus.testing.methods import toy_group
 from gradus.types import Failed, Key, Problem, Request, UserError
-from tests.toy import group
 
 
 def requests(first, count):
@@ -30,7 +30,7 @@ class Scripted:
 
     async def run(self, requests, world):
         self.asked.append([group_name(r) for r in requests])
-        return [group(*self.rewards[int(r.problem.id)], key=group_name(r)) for r in requests]
+        return [toy_group(*self.rewards[int(r.problem.id)], key=group_name(r)) for r in requests]
 
 
 def refilled(rewards, *, supply=100, want=2, **options):

@@ -13,10 +13,9 @@ import pytest
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.turns import state_hash
 from gradus.tasks.games.frozen_lake import frozen_lake
+from gradus.testing.methods import OTHER_A, TOY, readable, scripted_world, turn_of
 from gradus.types import Ended, Failed, FailureKind, Group, Key, Problem, Request, Trajectory, UserError
 from gradus.types.parts import Task, Turn
-from tests.scripted import OTHER_A, scripted_world, shown, turn_of
-from tests.toy import TOY
 
 PROBLEM = Problem("p", "line", ({"role": "user", "content": "go"},))
 
@@ -69,9 +68,9 @@ THREE = Line([Turn("s1", 0.5, state="1"), Turn("s2", state="0", valid=False), Tu
 def test_one_growing_context_by_hand() -> None:
     trajectory = play(THREE, say="a@b")
     (context,) = trajectory.contexts
-    assert shown(context.prefix) == "<u>go\ns0|<a>"
-    assert shown(context.tokens) == "a|<u>s1|<a>@|<u>s2|<a>b|"  # the end token once, and nothing after the last action
-    assert shown(context.tokens[context.chosen]) == "a|@|b|"
+    assert readable(context.prefix) == "<u>go\ns0|<a>"
+    assert readable(context.tokens) == "a|<u>s1|<a>@|<u>s2|<a>b|"  # the end token once, and nothing after the last action
+    assert readable(context.tokens[context.chosen]) == "a|@|b|"
     assert OTHER_A in context.tokens  # as sampled, though its text reads the same as another token's
     assert trajectory.completion == "a\na\nb"
     assert context.streams["turn"].tolist() == [0, 0, 1, 1, 2, 2]
@@ -98,12 +97,12 @@ def test_the_growing_context_is_the_chat_as_its_template_writes_it() -> None:
 
 def test_every_turn_its_own_context_by_hand() -> None:
     trajectory = play(THREE, Episodes(history=1), say="abc")
-    assert [shown(c.prefix) for c in trajectory.contexts] == [
+    assert [readable(c.prefix) for c in trajectory.contexts] == [
         "<u>go\ns0|<a>",
         "<u>go\ns0\n> a\ns1|<a>",
         "<u>go\ns1\n> b\ns2|<a>",
     ]
-    assert [shown(c.tokens) for c in trajectory.contexts] == ["a|", "b|", "c|"]
+    assert [readable(c.tokens) for c in trajectory.contexts] == ["a|", "b|", "c|"]
     assert [c.rewards for c in trajectory.contexts] == [((1, "environment", 0.5),), (), ((1, "environment", 1.0),)]
     assert trajectory.stream("turn").tolist() == [0, 0, 1, 1, 2, 2]
     assert trajectory.stream("state").tolist() == play(THREE, say="abc").stream("state").tolist()
@@ -121,7 +120,7 @@ def test_the_system_message_stands_in_front() -> None:
     task = Task("line", TOY.source, TOY.held_out, environment=THREE, system="hi")
     world, _ = scripted_world(task, lambda ask: "a")
     (group,) = asyncio.run(Episodes(max_turns=1).run([Request(PROBLEM)], world))
-    assert shown(group.trajectories[0].contexts[0].prefix) == "<s>hi|<u>go\ns0|<a>"
+    assert readable(group.trajectories[0].contexts[0].prefix) == "<s>hi|<u>go\ns0|<a>"
 
 
 def test_max_turns_truncates() -> None:
@@ -137,8 +136,8 @@ def test_the_environment_truncates() -> None:
 
 def test_an_action_cut_by_its_limit_is_played_and_the_turn_is_closed() -> None:
     (context,) = play(THREE, say=lambda ask: "abcd", max_tokens=2).contexts
-    assert shown(context.tokens) == "ab|<u>s1|<a>ab|<u>s2|<a>ab"  # here the closing token is the template's, not the policy's
-    assert shown(context.tokens[context.chosen]) == "ababab"
+    assert readable(context.tokens) == "ab|<u>s1|<a>ab|<u>s2|<a>ab"  # here the closing token is the template's, not the policy's
+    assert readable(context.tokens[context.chosen]) == "ababab"
     assert context.ended is Ended.LENGTH
 
 
@@ -155,7 +154,7 @@ def test_a_full_context_ends_the_episode(length: int, turns: int, own: str) -> N
     trajectory = play(THREE, context_length=length)
     assert trajectory.ended is Ended.CONTEXT
     assert trajectory.links["turns"] == turns
-    assert shown(trajectory.contexts[0].tokens) == own
+    assert readable(trajectory.contexts[0].tokens) == own
     assert trajectory.value == 0.5
 
 
@@ -179,7 +178,7 @@ def test_a_broken_environment_is_a_failure_of_its_episode(last: Turn | Exception
     assert trajectory.reward.kind is (FailureKind.RAISED if "raised" in reason else FailureKind.INVALID)
     assert trajectory.reward.reason.startswith(reason)
     assert "(test_episodes.py, line " in trajectory.reward.reason
-    assert shown(trajectory.contexts[0].tokens) == "a|<u>s1|<a>b|"  # what was sampled is kept and counted
+    assert readable(trajectory.contexts[0].tokens) == "a|<u>s1|<a>b|"  # what was sampled is kept and counted
 
 
 def test_an_environment_that_cannot_start_is_a_failure() -> None:

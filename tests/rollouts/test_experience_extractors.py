@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 from gradus.rollouts.experience_extractors import Contrast, Written, parsed, telling
 from gradus.rollouts.experience_library import Add, Delete, Modify
+from gradus.testing.methods import TOY, readable, scripted_world, toy_group
 from gradus.types import UserError
-from tests.scripted import scripted_world, shown
-from tests.toy import TOY, group
 
 PATTERN = Contrast().pattern
 
 
 def told(*pairs, key="g"):
     """A group of (completion, reward)."""
-    made = group(*(r for _, r in pairs), key=key)
+    made = toy_group(*(r for _, r in pairs), key=key)
     return made.but(trajectories=tuple(t.but(completion=text) for t, (text, _) in zip(made.trajectories, pairs, strict=True)))
 
 
@@ -97,7 +96,7 @@ def test_a_player_tells_reasons_and_edits():
     heard = []
 
     def speak(ask):
-        heard.append((ask.request.tags[1:], shown(ask.parent.sequence), ask.request.trained, ask.request.player))
+        heard.append((ask.request.tags[1:], readable(ask.parent.sequence), ask.request.trained, ask.request.player))
         return {"summary": f"told {ask.request.tags[-1]}", "reason": f"because {ask.request.tags[-1]}", "edits": "Add: be right\nDelete 0"}[
             ask.request.tags[1]
         ]
@@ -137,7 +136,7 @@ def test_another_player_may_write():
 
 def test_the_right_answer_is_told_where_there_is_one():
     heard = []
-    world, _ = scripted_world(TOY, lambda ask: heard.append(shown(ask.parent.sequence)) or "x")
+    world, _ = scripted_world(TOY, lambda ask: heard.append(readable(ask.parent.sequence)) or "x")
     made = told(("six", 1), ("seven", 0))
     known = made.but(trajectories=tuple(t.but(problem=replace(t.problem, answer=6)) for t in made.trajectories))
     for each in (made, known):

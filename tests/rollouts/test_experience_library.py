@@ -9,10 +9,9 @@ import pytest
 
 from gradus.rewards.verified import Verified
 from gradus.rollouts.experience_library import Add, Delete, Modify, Recalling, edited, recalled, winners_and_losers
+from gradus.testing.methods import TOY, readable, scripted_world, toy_group
 from gradus.training.memory import Memory
 from gradus.types import Failed, Problem, Request, UserError
-from tests.scripted import scripted_world, shown
-from tests.toy import TOY, group
 
 PROBLEM = Problem("p", "toy", ({"role": "user", "content": "ask"},))
 
@@ -49,9 +48,9 @@ def test_it_stands_in_front_of_the_question():
 
 
 def test_winners_and_losers():
-    assert [[t.value for t in side] for side in winners_and_losers(group(1, 0, 0.5))] == [[1.0], [0.0]]  # the mean is neither
-    assert winners_and_losers(group(0.1, 0.1, 0.1)) == ([], [])
-    broken = group(1, 1, 0)
+    assert [[t.value for t in side] for side in winners_and_losers(toy_group(1, 0, 0.5))] == [[1.0], [0.0]]  # the mean is neither
+    assert winners_and_losers(toy_group(0.1, 0.1, 0.1)) == ([], [])
+    broken = toy_group(1, 1, 0)
     broken = broken.but(trajectories=(*broken.trajectories[:2], broken.trajectories[2].but(reward=Failed("x"))))
     assert winners_and_losers(broken) == ([], [])
 
@@ -77,11 +76,11 @@ def world_of(speak):
 def test_only_mixed_groups_are_shown_and_the_rest_changes_nothing():
     spy = Spy([Add("new")])
     part, (world, _) = Recalling(spy), world_of(lambda ask: "y")
-    same = [group(1, 1, 1, key="a"), group(0, 0, 0, key="b")]
+    same = [toy_group(1, 1, 1, key="a"), toy_group(0, 0, 0, key="b")]
     before = {"library": ["old"]}
     assert asyncio.run(part.learn(same, [], world, before)) is before
     assert spy.asked == []
-    assert asyncio.run(part.learn([*same, group(1, 0, key="c")], [], world, before)) == {"library": ["old", "new"]}
+    assert asyncio.run(part.learn([*same, toy_group(1, 0, key="c")], [], world, before)) == {"library": ["old", "new"]}
     assert spy.asked == [(["c"], ["old"])]
     assert before == {"library": ["old"]}
 
@@ -91,11 +90,11 @@ def test_a_replay_answers_the_whole_batch_with_another_library():
     heard = []
 
     def speak(ask):
-        heard.append((shown(ask.parent.sequence), ask.key, ask.request.trained))
+        heard.append((readable(ask.parent.sequence), ask.key, ask.request.trained))
         return "y" if "help" in heard[-1][0] else "n"
 
     world, _ = world_of(speak)
-    asyncio.run(Recalling(spy).learn([group(1, 0, key="c")], [group(1, 1, key="d")], world, {"library": []}))
+    asyncio.run(Recalling(spy).learn([toy_group(1, 0, key="c")], [toy_group(1, 1, key="d")], world, {"library": []}))
     assert spy.replayed == [[0.0, 1.0]]
     assert [text for text, _, _ in heard] == ["a"] * 4 + ["Experiences:\n[0] help\na"] * 4
     assert [key for _, key, _ in heard[:4]] == [key for _, key, _ in heard[4:]]  # every library is tried with the same draws
@@ -106,7 +105,7 @@ def test_a_replay_answers_the_whole_batch_with_another_library():
 def test_the_state_is_read_by_evaluation_and_not_changed_by_it():
     memory, part = Memory(), Recalling(Spy([Add("new")]))
     heard = []
-    world, _ = world_of(lambda ask: heard.append(shown(ask.parent.sequence)) or "y")
+    world, _ = world_of(lambda ask: heard.append(readable(ask.parent.sequence)) or "y")
 
     async def both():
         await memory.call("rollout", part, "run", [Request(PROBLEM)], world)

@@ -10,14 +10,14 @@ import pytest
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.rollouts.flow_sampling import FlowSampling
 from gradus.tasks.flow.flow_2d import near
+from gradus.testing.methods import toy_run
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
 from gradus.types.samplers import Ode, Sde
-from tests.toy_flow import flow_run
 
 
-def roll(rollout, tmp_path):
-    run = flow_run(flow_grpo.but(rollout=rollout), tmp_path)
+def roll(rollout):
+    run = toy_run(flow_grpo.but(rollout=rollout))
     world = run.world(run.recipe, "train")
     task: Task = run.task
     requests = [r for p in task.source.draw([0, 1], None, Key(0)) for r in [_request(p)]]
@@ -30,8 +30,8 @@ def _request(problem):
     return Request(problem, count=3)
 
 
-def test_steps_are_actions(tmp_path):
-    groups = roll(FlowSampling(Sde(4)), tmp_path)
+def test_steps_are_actions():
+    groups = roll(FlowSampling(Sde(4)))
     assert [[t.actions for t in g.trajectories] for g in groups] == [[4, 4, 4], [4, 4, 4]]
     for trajectory in (t for g in groups for t in g.trajectories):
         (context,) = trajectory.contexts
@@ -43,17 +43,17 @@ def test_steps_are_actions(tmp_path):
         assert trajectory.value == near(trajectory) > 0
 
 
-def test_a_sample_is_one_action_and_what_is_stored_does_not_grow_with_the_steps(tmp_path):
+def test_a_sample_is_one_action_and_what_is_stored_does_not_grow_with_the_steps():
     sizes = []
     for steps in (2, 50):
-        (context,) = roll(FlowSampling(Sde(steps), keep="sample"), tmp_path)[0].trajectories[0].contexts
+        (context,) = roll(FlowSampling(Sde(steps), keep="sample"))[0].trajectories[0].contexts
         assert (context.actions, context.logprobs, list(context.streams)) == (1, None, ["sample", "condition", "key"])
         sizes.append(sum(a.nbytes for a in (context.tokens, context.chosen, context.versions, *context.streams.values())))
     assert sizes[0] == sizes[1]
 
 
-def test_what_is_kept_does_not_change_the_sample(tmp_path):
-    kept, plain = (roll(FlowSampling(Sde(4), keep=keep), tmp_path) for keep in ("steps", "sample"))
+def test_what_is_kept_does_not_change_the_sample():
+    kept, plain = (roll(FlowSampling(Sde(4), keep=keep)) for keep in ("steps", "sample"))
     for a, b in zip(kept[0].trajectories, plain[0].trajectories, strict=True):
         assert np.array_equal(a.stream("sample")[-1:], b.stream("sample"))
 
@@ -63,9 +63,9 @@ def test_evaluation_has_its_own_sampler_and_keeps_samples_alone():
     assert FlowSampling(Sde(10), at_test=None).test == FlowSampling(Sde(10), "sample", None)
 
 
-def test_steps_that_choose_nothing_cannot_be_kept(tmp_path):
+def test_steps_that_choose_nothing_cannot_be_kept():
     with pytest.raises(UserError, match=r"Ode\(steps=5\) takes no random step"):
-        roll(FlowSampling(Ode(5)), tmp_path)
+        roll(FlowSampling(Ode(5)))
 
 
 def test_an_unknown_word_is_refused():

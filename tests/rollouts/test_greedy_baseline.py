@@ -12,8 +12,8 @@ from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.greedy_baseline import WithGreedyBaseline
+from gradus.testing.methods import TOY, toy_run
 from gradus.types import Key, Request, Sampling, UserError
-from tests.toy import TOY, toy_run
 
 
 def test_the_last_of_a_group_is_greedy_and_the_others_are_as_without_it():

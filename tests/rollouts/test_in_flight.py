@@ -13,10 +13,8 @@ from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.in_flight import InFlight
 from gradus.tasks.games.lake_environment import FrozenLake
+from gradus.testing.methods import TOY, scripted_world, stored_state, toy_run, train_toy
 from gradus.types import Ended, Key, Request, Sampling, UserError
-from tests.papers.checks import stored
-from tests.scripted import scripted_world
-from tests.toy import TOY, toy_run, train_toy
 
 FLYING = reinforce.but(rollout=InFlight(parts=3))
 
@@ -94,7 +92,7 @@ def test_a_stored_state_goes_on_alike():
             out += [(t.id, t.completion, t.value, t.problem) for g in groups for t in g.trajectories]
         return out
 
-    assert played(stored) == played(lambda state: state)
+    assert played(stored_state) == played(lambda state: state)
 
 
 def test_a_problem_that_comes_again_while_it_is_in_flight_has_names_of_its_own():

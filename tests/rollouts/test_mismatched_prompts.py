@@ -12,12 +12,12 @@ from gradus.papers.bases.kto import kto
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.rollouts.mismatched_prompts import MismatchedPrompts, borrowed, exchanged, opening
+from gradus.testing.methods import TOY, toy_group, toy_run, toy_trajectory
 from gradus.types import Group, prompt_context
-from tests.toy import TOY, group, toy_run, trajectory
 
 
 def of(prompt, name="t", actions=2):
-    return Group(name, (trajectory([3] * actions, name=name, prompt=prompt_context(prompt)),))
+    return Group(name, (toy_trajectory([3] * actions, name=name, prompt=prompt_context(prompt)),))
 
 
 def test_every_group_borrows_the_prompt_of_the_next():
@@ -78,4 +78,4 @@ def test_evaluation_reads_nothing():
     assert MismatchedPrompts(Auto()).test == Auto()
     assert MismatchedPrompts(DemonstratedPairs()).test == Auto()
     assert TOY.environment is None
-    assert group(1).trajectories[0].contexts[0].streams == {}
+    assert toy_group(1).trajectories[0].contexts[0].streams == {}

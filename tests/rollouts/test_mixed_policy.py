@@ -12,8 +12,8 @@ from gradus.rollouts.auto import Auto
 from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.mixed_policy import MixedPolicy
 from gradus.tasks.games.frozen_lake import frozen_lake
+from gradus.testing.methods import TOY, toy_run
 from gradus.types import Frozen, Key, Request, UserError
-from tests.toy import TOY, toy_run
 
 
 class Never:
@@ -56,7 +56,7 @@ def test_a_problem_without_solution_is_named():
 
 
 def test_a_demonstrated_episode_stands_as_it_was_played():
-    from tests.scripted import scripted_world
+    from gradus.testing.methods import scripted_world
 
     task = frozen_lake(level=1)
     (problem,) = task.source.draw([0], 1, Key())

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from gradus.rollouts.serialise import answer_of, begun_answer, flat_prompt, kept_answer, kept_request, packed, request_of, unpacked
+from gradus.testing.methods import stored_state, toy_trajectory
 from gradus.types import Ended, Frozen, Problem, Request, Sampling, UserError, prompt_context
-from tests.papers.checks import stored
-from tests.toy import trajectory
 
 PROBLEM = Problem(
     "p",
@@ -24,7 +23,7 @@ PROBLEM = Problem(
 
 def test_values_keep_their_types():
     value = Frozen(a=(1, [2.5, None, True], Frozen(b="c")), d=())
-    again = unpacked(stored(packed(value)))
+    again = unpacked(stored_state(packed(value)))
     assert again == value
     assert [type(v) for v in (again["a"], again["a"][1], again["a"][2])] == [tuple, list, Frozen]
 
@@ -32,7 +31,7 @@ def test_values_keep_their_types():
 @pytest.mark.parametrize("sampling", [None, Sampling(temperature=0.5, stops=("\n", "end"), max_tokens=7)])
 def test_a_request_comes_back(sampling):
     request = Request(PROBLEM, count=3, player="other", sampling=sampling, tags=("again", 2), sample=4, trained=False)
-    found = request_of(stored(kept_request(request)))
+    found = request_of(stored_state(kept_request(request)))
     for f in fields(Request):
         assert getattr(found, f.name) == getattr(request, f.name), f.name
 
@@ -44,10 +43,10 @@ def test_a_request_that_says_how_to_draw_is_refused():
 
 def test_an_answer_comes_back():
     prompt = prompt_context([1, 2])
-    (written,) = trajectory([3, 4], prompt=prompt, logprobs=[-0.5, -1.5]).contexts
+    (written,) = toy_trajectory([3, 4], prompt=prompt, logprobs=[-0.5, -1.5]).contexts
     written = replace(written, temperature=0.7, ended=Ended.LENGTH, versions=np.array([3, 5], np.int32))
     for context in (written, replace(written, logprobs=None), begun_answer(prompt)):
-        found = answer_of(stored(kept_answer(context)), prompt)
+        found = answer_of(stored_state(kept_answer(context)), prompt)
         assert found.sequence.tolist() == context.sequence.tolist()
         assert found.chosen.all()
         for name in ("logprobs", "versions"):
@@ -60,6 +59,6 @@ def test_an_answer_comes_back():
 def test_a_prompt_has_nothing_chosen():
     prompt = prompt_context([1, 2])
     assert flat_prompt(prompt) is prompt
-    (written,) = trajectory([3, 4], prompt=prompt).contexts
+    (written,) = toy_trajectory([3, 4], prompt=prompt).contexts
     assert flat_prompt(written).sequence.tolist() == [1, 2, 3, 4]
     assert flat_prompt(written).actions == 0

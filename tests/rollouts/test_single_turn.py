@@ -9,10 +9,9 @@ import pytest
 
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.tasks.games.lake_environment import FrozenLake
+from gradus.testing.methods import TOY, scripted_world
 from gradus.types import Context, Ended, Frozen, Problem, Request, UserError, prompt_context
 from gradus.types.parts import Judgement, Task
-from tests.scripted import scripted_world
-from tests.toy import TOY
 
 
 @dataclass(frozen=True)

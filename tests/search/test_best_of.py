@@ -9,14 +9,14 @@ import pytest
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.search.best_of import BestOf, Majority, best, elected
+from gradus.testing.methods import TOY, toy_group, toy_run, toy_trajectory
 from gradus.types import Failed, Key, Problem, Request, UserError
-from tests.toy import TOY, group, toy_run, trajectory
 
 
 def test_the_highest_reward_the_earliest_of_equals():
-    assert best(group(0.0, 1.0, 1.0).trajectories).id == "g/1"
-    assert best(group(-1.0, Failed("no"), float("nan")).trajectories).id == "g/0"
-    assert best([trajectory([1], reward=Failed("no"), name="only")]).id == "only"
+    assert best(toy_group(0.0, 1.0, 1.0).trajectories).id == "g/1"
+    assert best(toy_group(-1.0, Failed("no"), float("nan")).trajectories).id == "g/0"
+    assert best([toy_trajectory([1], reward=Failed("no"), name="only")]).id == "only"
 
 
 def test_each_answer_is_the_best_of_samples_of_its_own():
@@ -45,7 +45,7 @@ def test_of_one_it_is_the_policy():
 
 
 def said(*completions):
-    return [trajectory([1], name=str(i)).but(completion=text) for i, text in enumerate(completions)]
+    return [toy_trajectory([1], name=str(i)).but(completion=text) for i, text in enumerate(completions)]
 
 
 def test_the_commonest_final_answer_wins_and_its_first_sample_is_kept():

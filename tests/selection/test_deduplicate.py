@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gradus.selection.deduplicate import RightAndDistinct, likeness
+from gradus.testing.methods import toy_group, toy_trajectory
 from gradus.types import Group, Key, UserError
-from tests.toy import group, trajectory
 
 
 def said(*texts, right=True):
-    made = [trajectory([2 + i], reward=float(right), name=f"t{i}").but(completion=text) for i, text in enumerate(texts)]
+    made = [toy_trajectory([2 + i], reward=float(right), name=f"t{i}").but(completion=text) for i, text in enumerate(texts)]
     return Group("g", tuple(made))
 
 
@@ -20,9 +20,9 @@ def kept(selection, *groups):
 
 
 def test_of_the_same_actions_the_earliest_right_one_stays():
-    made = Group("g", tuple(trajectory(tokens, reward=r, name=n) for n, tokens, r in
+    made = Group("g", tuple(toy_trajectory(tokens, reward=r, name=n) for n, tokens, r in
                             (("a", [1, 2], 0.9), ("b", [1, 2], 1.0), ("c", [1, 2], 1.0), ("d", [1], 1.0), ("e", [3], 0.0))))  # fmt: skip
-    assert kept(RightAndDistinct(), made, group(0, 0.5, key="wrong")) == ([["b", "d"]], ["wrong"])
+    assert kept(RightAndDistinct(), made, toy_group(0, 0.5, key="wrong")) == ([["b", "d"]], ["wrong"])
     assert kept(RightAndDistinct(count=1), made) == ([["b"]], [])
 
 

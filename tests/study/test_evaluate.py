@@ -8,12 +8,12 @@ import pytest
 
 from gradus.recipe.registry import recipe
 from gradus.study.evaluate import examine, marked, verdict_of, vote
+from gradus.testing.methods import TOY, toy_run, toy_trajectory
 from gradus.types import Failed, Group, UserError
-from tests.toy import TOY, toy_run, trajectory
 
 
 def answers(*said: tuple[str, float], length: int = 2) -> Group:
-    return Group("g", tuple(trajectory([2] * length, reward=r, name=f"t{i}", completion=text) for i, (text, r) in enumerate(said)))
+    return Group("g", tuple(toy_trajectory([2] * length, reward=r, name=f"t{i}", completion=text) for i, (text, r) in enumerate(said)))
 
 
 def test_marks_by_hand() -> None:
@@ -57,7 +57,7 @@ def test_failures_count_as_wrong_and_are_told() -> None:
     ],
 )
 def test_votes(completion: str, ok: bool, expected: object) -> None:
-    assert vote(trajectory([2], completion=completion), ok) == expected
+    assert vote(toy_trajectory([2], completion=completion), ok) == expected
 
 
 def test_an_exam_of_a_run() -> None:

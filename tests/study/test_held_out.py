@@ -10,10 +10,10 @@ import pytest
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.verified import Verified
 from gradus.study.held_out import HeldOut, accuracy, held_out_requests
+from gradus.testing.methods import TOY, ToySource, toy_group, toy_run
 from gradus.training.launch import go
 from gradus.types import Failed, Group, UserError
 from gradus.types.parts import Judgement
-from tests.toy import TOY, ToySource, group, toy_run
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,10 @@ def test_greedy_answers_are_asked_for_once():
 
 def test_accuracy_counts_problems_alike_and_failures_as_wrong():
     # 1/2 of the first group, 1/3 of the second: (1/2 + 1/3) / 2
-    assert accuracy([group(1, 0), group(1, Failed("late"), 0)]) == pytest.approx(5 / 12)
+    assert accuracy([toy_group(1, 0), toy_group(1, Failed("late"), 0)]) == pytest.approx(5 / 12)
     assert accuracy([]) is None
     # verified, but another part of the reward failed: there is no reward, so it is not right
-    (made,) = group(1).trajectories
+    (made,) = toy_group(1).trajectories
     assert accuracy([Group("g", (made.but(reward=Failed("late")),))]) == 0.0
 
 

@@ -10,9 +10,8 @@ import torch
 
 from gradus.papers.bases.reward_model import reward_model
 from gradus.study.pair_accuracy import PairAccuracy, last_rows, pair_accuracy
+from gradus.testing.methods import TOY_PAIRS, toy_group, toy_run
 from gradus.types import UserError
-from tests.papers.pairs import PAIRS
-from tests.toy import group, toy_run
 
 
 @pytest.mark.parametrize(
@@ -25,10 +24,10 @@ def test_pair_accuracy_by_hand(scores, rewards, share):
 
 def test_the_score_is_the_row_of_the_last_action():
     rows = {"g/0": np.array([1.0, 2.0]), "g/1": np.array([3.0])}
-    assert last_rows(group(1, 0, lengths=[2, 1]), rows).tolist() == [2, 3]
+    assert last_rows(toy_group(1, 0, lengths=[2, 1]), rows).tolist() == [2, 3]
 
 
-@pytest.mark.parametrize("task", [None, PAIRS], ids=["sampled", "given"])
+@pytest.mark.parametrize("task", [None, TOY_PAIRS], ids=["sampled", "given"])
 def test_a_value_that_knows_the_reward_orders_all_pairs_and_its_opposite_none(task):
     run = toy_run(reward_model, **({"task": task} if task else {}))
     study = PairAccuracy(problems=8)

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from gradus.study.summary import mean, summarise
+from gradus.testing.methods import toy_group, toy_trajectory
 from gradus.types import NOT_APPLICABLE, Ended, Failed, Frozen, Group, prompt_context
-from tests.toy import group, trajectory
 
 
 def test_a_step_by_hand():
     prompt = prompt_context([1])
     trajectories = (
-        trajectory([2], reward=1.0, name="a", prompt=prompt, logprobs=[-1.0], ended=Ended.STOP),
-        trajectory([2, 3, 4], reward=0.0, name="b", prompt=prompt, logprobs=[-2.0, 0.0, -3.0], ended=Ended.LENGTH),
+        toy_trajectory([2], reward=1.0, name="a", prompt=prompt, logprobs=[-1.0], ended=Ended.STOP),
+        toy_trajectory([2, 3, 4], reward=0.0, name="b", prompt=prompt, logprobs=[-2.0, 0.0, -3.0], ended=Ended.LENGTH),
     )
     update = {"kl": 0.5, "loss/policy": -0.25, "grad_norm": 2.0}
-    row = summarise(7, [Group("g", trajectories), group(1, 1)], update, {"rollout": 8})
+    row = summarise(7, [Group("g", trajectories), toy_group(1, 1)], update, {"rollout": 8})
     assert row["step"] == 7
     assert row["reward"] == row["reward/verified"] == row["accuracy"] == 0.75  # 1, 0, 1, 1
     assert row["length"] == 2.0  # 1, 3, 2, 2
@@ -36,19 +36,19 @@ def test_a_step_by_hand():
 
 
 def test_the_exact_entropy_takes_the_place_of_the_estimate():
-    assert summarise(0, [group(1, 0)], {"entropy": 1.25}, {})["entropy"] == 1.25
+    assert summarise(0, [toy_group(1, 0)], {"entropy": 1.25}, {})["entropy"] == 1.25
 
 
 def test_failures_are_counted_and_enter_no_mean():
-    row = summarise(0, [group(1, Failed("late")), group(Failed("late"), Failed("odd"))], {}, {})
+    row = summarise(0, [toy_group(1, Failed("late")), toy_group(Failed("late"), Failed("odd"))], {}, {})
     assert (row["reward"], row["accuracy"], row["failed"]) == (1.0, 1.0, 3)
     assert row["informative"] == 0.0
-    row = summarise(0, [group(Failed("late"))], {}, {})
+    row = summarise(0, [toy_group(Failed("late"))], {}, {})
     assert (row["reward"], row["accuracy"]) == (None, None)
 
 
 def test_a_component_is_averaged_where_it_applies():
-    (made,) = [group(1, 2, 3)]
+    (made,) = [toy_group(1, 2, 3)]
     values = (Frozen(format=1.0), Frozen(format=NOT_APPLICABLE), Frozen(format=Failed("raised"), style=4.0))
     made = made.but(trajectories=tuple(t.but(components=c) for t, c in zip(made.trajectories, values, strict=True)))
     row = summarise(0, [made], {}, {})
@@ -56,7 +56,7 @@ def test_a_component_is_averaged_where_it_applies():
 
 
 def test_actions_without_log_probabilities_have_no_entropy():
-    made = group(1)
+    made = toy_group(1)
     (t,) = made.trajectories
     silent = made.but(trajectories=(t.but(contexts=(replace(t.contexts[0], logprobs=None),)),))
     assert summarise(0, [silent], {}, {})["entropy"] is None
@@ -76,14 +76,14 @@ def test_means():
 
 
 def test_what_was_sampled_for_a_value_only_is_not_counted():
-    made = group(1, 0, lengths=[1, 9])
+    made = toy_group(1, 0, lengths=[1, 9])
     probed = made.but(trajectories=(made.trajectories[0], made.trajectories[1].but(trained=False)))
     row = summarise(0, [probed], {}, {})
     assert (row["reward"], row["length"], row["informative"]) == (1.0, 1.0, 0.0)
 
 
 def test_a_given_answer_is_not_counted_among_those_of_the_policy():
-    made = group(0, 0, 1, lengths=[1, 1, 9])
+    made = toy_group(0, 0, 1, lengths=[1, 1, 9])
     given = made.trajectories[2].but(source="expert", ended=Ended.LENGTH)
     row = summarise(0, [made.but(trajectories=(*made.trajectories[:2], given))], {}, {})
     assert (row["reward"], row["accuracy"], row["length"], row["truncated"]) == (0.0, 0.0, 1.0, 0.0)
@@ -93,7 +93,7 @@ def test_a_given_answer_is_not_counted_among_those_of_the_policy():
 
 
 def test_auxiliary_groups_have_numbers_of_their_own():
-    main, beside = group(1, 0, lengths=[1, 3]), group(0, 0, 0, lengths=[7, 7, 10]).but(key="q", aside=True)
+    main, beside = toy_group(1, 0, lengths=[1, 3]), toy_group(0, 0, 0, lengths=[7, 7, 10]).but(key="q", aside=True)
     row = summarise(0, [main, beside], {}, {})
     alone = summarise(0, [main], {}, {})
     own = {name: value for name, value in row.items() if name.startswith("aside/")}

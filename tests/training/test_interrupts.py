@@ -13,10 +13,10 @@ import pytest
 
 from gradus.lab.folder import RunFolder
 from gradus.papers.bases.reinforce import reinforce
+from gradus.testing.methods import toy_run
 from gradus.training.interrupts import SIGNALS, Cut, Stop, seconds_of
 from gradus.training.launch import go
 from gradus.types import UserError
-from tests.toy import toy_run
 
 pytestmark = pytest.mark.alone
 

@@ -13,13 +13,13 @@ import pytest
 from gradus.credit.groups import GroupRelative
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
+from gradus.testing.methods import TOY, toy_group, toy_run, toy_trajectory, train_toy
 from gradus.training import loop
 from gradus.training.loop import credit, merged, refuse_failures, refuse_nothing, theirs, with_credit
 from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.parts import Credited
 from gradus.types.players import Player
 from gradus.types.signals import LogProbs, Values
-from tests.toy import TOY, group, toy_run, train_toy, trajectory
 
 SOURCE = Path(inspect.getsourcefile(loop) or "")
 
@@ -39,14 +39,14 @@ def test_the_loop_never_asks_which_recipe_it_runs():
 
 
 def test_players_see_their_own_trajectories():
-    mixed = Group("g", (trajectory([1], name="a"), trajectory([2], name="b", player="other")))
-    alone = Group("h", (trajectory([1], name="c"),))
+    mixed = Group("g", (toy_trajectory([1], name="a"), toy_trajectory([2], name="b", player="other")))
+    alone = Group("h", (toy_trajectory([1], name="c"),))
     assert [[t.id for t in g.trajectories] for g in theirs([mixed, alone], "other")] == [["b"]]
     assert [[t.id for t in g.trajectories] for g in theirs([mixed, alone], "policy")] == [["a"], ["c"]]
 
 
 def test_credit_is_written_into_copies():
-    made = group(1, 0)
+    made = toy_group(1, 0)
     (row,) = GroupRelative().assign([made], {})
     (done,) = with_credit([made], [row])
     assert [t.advantages.tolist() for t in done.trajectories] == [[1, 1], [-1, -1]]
@@ -56,29 +56,29 @@ def test_credit_is_written_into_copies():
 
 
 def test_what_was_not_credited_stays_in_the_record():
-    first, second = group(1, 0, key="a"), group(1, 1, key="b")
+    first, second = toy_group(1, 0, key="a"), toy_group(1, 1, key="b")
     (done,) = with_credit([first.but(trajectories=first.trajectories[:1])], [[Credited(np.ones(2))]])
     whole = merged([first, second], [done])
     assert [[t.advantages is not None for t in g.trajectories] for g in whole] == [[True, False], [False, False]]
 
 
 def test_a_step_without_requests_and_without_groups_ends_the_run():
-    refuse_nothing([], [group(1.0)], grpo)  # what was in flight comes back
+    refuse_nothing([], [toy_group(1.0)], grpo)  # what was in flight comes back
     refuse_nothing([Request(TOY.source.draw([0], None, Key())[0])], [], grpo)  # what was asked for may come later
     with pytest.raises(UserError, match=r"^ShuffledEpochs.choose .* has no more requests, so nothing is left to train on"):
         refuse_nothing([], [], grpo)
 
 
 def test_too_many_failures_stop_the_run_with_the_commonest_reason():
-    groups = [group(Failed("late"), Failed("late"), Failed("odd"), 1.0)]
+    groups = [toy_group(Failed("late"), Failed("late"), Failed("odd"), 1.0)]
     refuse_failures(groups, 0.75)
     with pytest.raises(UserError, match=r"3 of 4 trajectories .* more than the 50% allowed; the commonest reason: late"):
         refuse_failures(groups, 0.5)
     refuse_failures([], 0.0)
     with pytest.raises(UserError, match=r"reason: x; each is in here\. Correct the cause"):
-        refuse_failures([group(Failed("x"))], 0.0, lambda: "; each is in here")
+        refuse_failures([toy_group(Failed("x"))], 0.0, lambda: "; each is in here")
     with pytest.raises(UserError, match="1 of 4"):
-        refuse_failures([group(1, 1, 1, Failed("x"))], 0.0)
+        refuse_failures([toy_group(1, 1, 1, Failed("x"))], 0.0)
 
 
 def credited(recipe, *groups, **players):
@@ -88,7 +88,7 @@ def credited(recipe, *groups, **players):
 
 
 def test_every_player_that_learns_gets_one_batch():
-    (policy, batches), world = credited(ppo, group(1, 0, key="a"), group(1, key="b"))
+    (policy, batches), world = credited(ppo, toy_group(1, 0, key="a"), toy_group(1, key="b"))
     assert set(batches) == {"policy", "critic"}
     assert batches["critic"].trajectories == batches["policy"].trajectories
     assert batches["critic"].signals.keys() == {Values(player="critic")}
@@ -99,7 +99,7 @@ def test_every_player_that_learns_gets_one_batch():
 
 def test_a_player_with_credit_of_its_own_judges_what_it_learns_from():
     own = Player(objective=grpo.objective, credit=GroupRelative("none"), learns_from="policy")
-    (_, batches), _ = credited(grpo, group(2, 0, 0, 0), players__second=own)
+    (_, batches), _ = credited(grpo, toy_group(2, 0, 0, 0), players__second=own)
     assert batches["policy"].advantages.tolist() == pytest.approx([3**0.5, 3**0.5] + [-(3**-0.5)] * 6)
     assert batches["second"].advantages.tolist() == [1.5, 1.5] + [-0.5] * 6
     assert batches["second"].signals.keys() == {LogProbs(player="reference")}

@@ -13,12 +13,12 @@ import torch
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.terms import TruncatedImportance
 from gradus.papers.bases.grpo import grpo
+from gradus.testing.methods import BigramPolicy, toy_group, toy_run
 from gradus.training.launch import go
 from gradus.training.rollout_mismatch import differences, fresh
 from gradus.training.run import Run
 from gradus.types import UserError
 from gradus.types.guards import Agreement
-from tests.toy import BigramPolicy, group, toy_run
 
 PLAIN = grpo.but(objective__kl=None, players__reference=None)
 ACT = BigramPolicy.act
@@ -68,7 +68,7 @@ def test_one_model_agrees_at_the_start_and_every_so_many_steps() -> None:
 
 
 def test_what_is_compared_is_fresh_and_at_most_so_much() -> None:
-    made = group(1, 0, 1)
+    made = toy_group(1, 0, 1)
     players = {"policy": type("P", (), {"updates": 0})()}
     assert [len(c) for c in fresh([made], players, 2).values()] == [2]
     players["policy"].updates = 1  # sampled by the weights of another time

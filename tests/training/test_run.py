@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,15 +13,12 @@ from gradus.lab.folder import RunFolder
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.reinforce import reinforce
-from gradus.recipe import registry
 from gradus.selection.filters import Everything
 from gradus.study.held_out import HeldOut
-from gradus.training import loop
-from gradus.training.boundaries import boundaries
+from gradus.testing.methods import check_resumes, toy_run
 from gradus.training.launch import go
 from gradus.types import Frozen, Group, UserError
 from gradus.types.players import Lagged, MovingAverage
-from tests.toy import toy_run
 
 
 @dataclass(frozen=True)
@@ -196,74 +190,18 @@ def test_metrics_are_plain_numbers_and_the_same_in_every_run():
     assert all(v is None or type(v) in (int, float) for row in first for v in row.values())
 
 
-class Stored:
-    """What a run keeps of itself at a boundary, as it comes back from a disk."""
-
-    def __init__(self, run):
-        documents, self.files = run.documents()
-        self.path = Path("nowhere")
-        self.text = json.dumps(documents["state.json"])
-
-    def document(self, name):
-        return json.loads(self.text)
-
-    def tensors(self, name):
-        return {key: tensor.clone() for key, tensor in self.files.get(name, {}).items()}
-
-
-LANGUAGE = sorted(key for key in registry.recipe_modules() if (made := load_recipe(key)).policy == "lm" and made.key != "gigpo")
-"""Every recipe that trains on the toy task, which has one turn."""
-
-CHANGED = {
-    "m2po": {"players__generator__model": Lagged(updates=2)},
-    "prime": {"selection": Everything()},
-    "grpo": {"players__reference__model": MovingAverage("policy", decay=0.5)},
-}
-"""Where a recipe as it stands would not need all of its state in so few steps."""
-
-
-def inside(part, seen=()):
-    """All that a part holds, with what its parts hold: also what no field declares, but for properties that are worked out once."""
-    if isinstance(part, (list, tuple)):
-        return [inside(p, seen) for p in part]
-    if isinstance(part, dict) or hasattr(part, "items"):
-        return {name: inside(p, seen) for name, p in part.items()}
-    if type(part).__module__.startswith("gradus") and not isinstance(part, type) and hasattr(part, "__dict__") and id(part) not in seen:
-        worked_out = [name for name in vars(part) if isinstance(getattr(type(part), name, None), cached_property)]
-        return {name: inside(p, (*seen, id(part))) for name, p in vars(part).items() if name not in worked_out}
-    return repr(part)
-
-
-@pytest.mark.parametrize("key", LANGUAGE)
-def test_a_run_that_is_restored_goes_on_to_the_same_numbers(key, monkeypatch):
-    """Whatever a step needs of those before it is in a checkpoint, and nothing is remembered anywhere else."""
-    made = load_recipe(key).but(**CHANGED.get(key, {}))
-    whole, first, second = (toy_run(made, steps=n, seed=4) for n in (5, 5, 5))
-    held = inside(whole.recipe)
-    go(whole)
-    assert inside(whole.recipe) == held  # a part never changes
-    async def until_three(run):
-        async for step in boundaries(run):
-            if step == 3:
-                return
-            yield step
-
-    monkeypatch.setattr(loop, "boundaries", until_three)
-    go(first)
-    monkeypatch.undo()
-    stored = Stored(first)
-    monkeypatch.setattr(Path, "exists", lambda path: path.name == "state.safetensors" and path.name in stored.files)
-    second.restore(stored)
-    monkeypatch.undo()
-    assert second.step == 3
-    go(second)
-    assert second.metrics == whole.metrics[3:]
-    (mine, my_tensors), (theirs, their_tensors) = second.documents(), whole.documents()
-    assert mine == theirs  # memory, best, history, updates
-    assert my_tensors.keys() == their_tensors.keys()
-    for file, tensors in their_tensors.items():
-        assert my_tensors[file].keys() == tensors.keys()
-        assert all(torch.equal(tensor, my_tensors[file][name]) for name, tensor in tensors.items()), file
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        ("m2po", {"players__generator__model": Lagged(updates=2)}),
+        ("prime", {"selection": Everything()}),
+        ("grpo", {"players__reference__model": MovingAverage("policy", decay=0.5)}),
+        ("training_free_grpo", {"rollout__extractor__pattern": "[a-z]"}),
+    ],
+)
+def test_what_a_run_remembers_over_several_steps_is_in_a_checkpoint(key, changes):
+    """Weights that lag or follow, a moving average, a library: as they stand, two steps would not need all of it."""
+    check_resumes(load_recipe(key).but(**changes), steps=5, after=3, seed=4)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import pytest
 
 from gradus.papers.bases.grpo import grpo
 from gradus.rollouts.single_turn import SingleTurn
+from gradus.testing.methods import TOY, toy_run, train_toy
 from gradus.training.world import RunWorld
 from gradus.types import Ended, Failed, Frozen, Problem, Request, Sampling, UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import EntropyOf, LogProb, LogProbs
-from tests.toy import TOY, toy_run, train_toy
 
 
 def world(**changes: Any) -> RunWorld:

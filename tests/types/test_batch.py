@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from gradus.testing.methods import toy_batch, toy_group, toy_trajectory
 from gradus.types import Frozen, Group, prompt_context
 from gradus.types.batch import Counts, make_batch, segment_sum
 from gradus.types.signals import LogProb, LogProbs
-from tests.toy import batch, group, trajectory
 
 SIGNAL = LogProbs(player="other")
 
@@ -19,7 +19,7 @@ SIGNAL = LogProbs(player="other")
 def two_groups():
     """g: answers of 1 and 3 tokens; h: an answer of 2. Signals count the rows."""
     rows = {SIGNAL: {"g/0": np.array([0.0]), "g/1": np.array([1.0, 2, 3]), "h/0": np.array([4.0, 5])}}
-    return batch(group(1, 0, lengths=[1, 3], key="g"), group(1, lengths=[2], key="h"), advantages=[10, 20, 30], signals=rows)
+    return toy_batch(toy_group(1, 0, lengths=[1, 3], key="g"), toy_group(1, lengths=[2], key="h"), advantages=[10, 20, 30], signals=rows)
 
 
 def test_rows_by_hand():
@@ -38,8 +38,8 @@ def test_rows_by_hand():
 
 
 def test_positions_run_on_over_the_contexts_of_a_trajectory():
-    a, b = trajectory([1, 2]).contexts[0], trajectory([3]).contexts[0]
-    made = batch(Group("g", (trajectory([1]).but(contexts=(a, b)), trajectory([4], name="u"))))
+    a, b = toy_trajectory([1, 2]).contexts[0], toy_trajectory([3]).contexts[0]
+    made = toy_batch(Group("g", (toy_trajectory([1]).but(contexts=(a, b)), toy_trajectory([4], name="u"))))
     assert made.context.tolist() == [0, 0, 1, 2]
     assert made.trajectory.tolist() == [0, 0, 0, 1]
     assert made.position.tolist() == [0, 1, 2, 0]
@@ -47,20 +47,20 @@ def test_positions_run_on_over_the_contexts_of_a_trajectory():
 
 
 def test_what_is_not_trained_on_is_left_out():
-    made = batch(Group("g", (trajectory([1, 2], trained=False), trajectory([3], name="u"))))
+    made = toy_batch(Group("g", (toy_trajectory([1, 2], trained=False), toy_trajectory([3], name="u"))))
     assert [t.id for t in made.trajectories] == ["u"]
     assert made.counts["policy"].actions == 1
 
 
 def test_a_trajectory_without_action_is_left_out():
-    none = trajectory([1]).but(contexts=(prompt_context([1, 2]),))
+    none = toy_trajectory([1]).but(contexts=(prompt_context([1, 2]),))
     assert make_batch([Group("g", (none,))]).actions == 0
 
 
 def test_behaviour_log_probabilities_are_nan_where_there_are_none():
-    given = trajectory([1, 2], name="e")
+    given = toy_trajectory([1, 2], name="e")
     given = given.but(contexts=(replace(given.contexts[0], logprobs=None),))
-    made = batch(Group("g", (trajectory([1], logprobs=[-0.5]), given)))
+    made = toy_batch(Group("g", (toy_trajectory([1], logprobs=[-0.5]), given)))
     assert made.behaviour_logprobs[0] == -0.5
     assert bool(made.behaviour_logprobs[1:].isnan().all())
 
@@ -95,25 +95,25 @@ def test_a_subset_in_another_order_keeps_rows_with_their_trajectories():
 
 
 def test_sources_are_told_apart_and_counted_apart():
-    expert = trajectory([5, 5], name="e", source="expert")
-    made = batch(Group("g", (trajectory([1], name="a"), expert)), Group("h", (trajectory([2, 2, 2], name="b"),)))
+    expert = toy_trajectory([5, 5], name="e", source="expert")
+    made = toy_batch(Group("g", (toy_trajectory([1], name="a"), expert)), Group("h", (toy_trajectory([2, 2, 2], name="b"),)))
     assert made.counts == {"policy": Counts(4, 2, 2, 2), "expert": Counts(2, 1, 1, 1)}
     mine, rows = made.of("expert")
     assert rows.tolist() == [1, 2]
     assert mine.trajectory.tolist() == [1, 1]
     assert mine.in_group.tolist() == [2, 2]
-    everything, rows = batch(group(1)).of("policy")
+    everything, rows = toy_batch(toy_group(1)).of("policy")
     assert rows is None
     assert everything.actions == 2
 
 
 def test_streams_follow_the_slice():
-    made = group(1, 0, lengths=[1, 2])
+    made = toy_group(1, 0, lengths=[1, 2])
     marked = tuple(
         t.but(contexts=(replace(t.contexts[0], streams=Frozen(mark=np.full((t.actions, 2), i, np.float32))),))
         for i, t in enumerate(made.trajectories)
     )
-    whole = batch(made.but(trajectories=marked))
+    whole = toy_batch(made.but(trajectories=marked))
     assert whole.stream("mark").tolist() == [[0, 0], [1, 1], [1, 1]]
     assert whole.slice([1])[0].stream("mark").tolist() == [[1, 1], [1, 1]]
     assert whole.stream("mark").dtype == torch.float64
@@ -122,7 +122,7 @@ def test_streams_follow_the_slice():
 @pytest.mark.parametrize(("given", "message"), [(None, "t has no advantages"), (np.zeros(3), "2 actions but 3 advantages")])
 def test_advantages_must_fit(given, message):
     with pytest.raises(ValueError, match=message):
-        make_batch([Group("g", (trajectory([1, 2]).but(advantages=given),))])
+        make_batch([Group("g", (toy_trajectory([1, 2]).but(advantages=given),))])
 
 
 def test_segment_sums_and_their_gradient():

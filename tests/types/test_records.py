@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradus.testing.methods import toy_group, toy_trajectory
 from gradus.types import NOT_APPLICABLE, Context, Failed, FailureKind, Frozen, Group, Problem, Sampling, UserError, prompt_context
-from tests.toy import group, trajectory
 
 
 def context(tokens, chosen, parent=None):
@@ -49,14 +49,14 @@ def test_arrays_are_read_only_and_a_prompt_is_a_copy():
     ],
 )
 def test_failures_have_reasons(reward, reason):
-    failed = trajectory([1], reward=reward).failed
+    failed = toy_trajectory([1], reward=reward).failed
     assert failed is None if reason is None else reason in failed
 
 
 def test_a_value_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="t has no reward"):
-        _ = trajectory([1], reward=Failed("late")).value
-    assert trajectory([1], reward=1).value == 1.0
+        _ = toy_trajectory([1], reward=Failed("late")).value
+    assert toy_trajectory([1], reward=1).value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_a_value_that_is_not_there_is_refused():
     ],
 )
 def test_right_is_what_the_verifier_said(reward, components, right):
-    assert trajectory([1]).but(reward=reward, components=Frozen(components)).right is right
+    assert toy_trajectory([1]).but(reward=reward, components=Frozen(components)).right is right
 
 
 def test_accuracy_is_over_what_could_be_judged():
-    assert group(1, 0, 0, Failed("x")).accuracy == 1 / 3
-    assert group(Failed("x")).accuracy is None
+    assert toy_group(1, 0, 0, Failed("x")).accuracy == 1 / 3
+    assert toy_group(Failed("x")).accuracy is None
     assert Group("g", ()).accuracy is None
-    assert group(0.5, 2).rewards.tolist() == [0.5, 2]
+    assert toy_group(0.5, 2).rewards.tolist() == [0.5, 2]
 
 
 def test_actions_and_streams_run_over_all_contexts():
-    a, b = (replace(trajectory(t).contexts[0], streams=Frozen(turn=np.array(t))) for t in ([1, 2], [3]))
-    both = trajectory([9]).but(contexts=(a, b))
+    a, b = (replace(toy_trajectory(t).contexts[0], streams=Frozen(turn=np.array(t))) for t in ([1, 2], [3]))
+    both = toy_trajectory([9]).but(contexts=(a, b))
     assert both.actions == 3
     assert both.stream("turn").tolist() == [1, 2, 3]
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from gradus.credit.groups import GroupRelative, spread
+from gradus.testing.methods import toy_group, toy_trajectory
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, Problem, Request, UserError
 from gradus.types.parts import Credited, Judgement
 from gradus.types.returned import (
@@ -30,7 +31,6 @@ from gradus.types.returned import (
     shown,
     without_state,
 )
-from tests.toy import group, trajectory
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ def test_requests_that_can_be_asked() -> None:
 
 
 def changed(**changes: Any) -> list[Group]:
-    return [Group("g", (trajectory([1, 2], reward=1.0).but(**changes),))]
+    return [Group("g", (toy_trajectory([1, 2], reward=1.0).but(**changes),))]
 
 
 def context(**changes: Any) -> tuple[Any, ...]:
-    return (replace(trajectory([1, 2]).contexts[0], **changes),)
+    return (replace(toy_trajectory([1, 2]).contexts[0], **changes),)
 
 
 def test_judged_groups_of_whole_trajectories() -> None:
@@ -130,7 +130,7 @@ def test_judged_groups_of_whole_trajectories() -> None:
         changed(reward=1),
         changed(contexts=context(logprobs=None, rewards=((1, "a", 0.5),), streams=Frozen(turn=np.zeros(2)))),
         changed(contexts=()),
-        [group(1.0, 0.0, key="a"), group(1.0, 0.0, key="b")],
+        [toy_group(1.0, 0.0, key="a"), toy_group(1.0, 0.0, key="b")],
     ):
         check_groups(Mine(), right, requests, WORLD)
     check_groups(Mine(), [], [], WORLD)
@@ -142,9 +142,9 @@ def test_judged_groups_of_whole_trajectories() -> None:
     [
         ([], "no groups for 1 requests"),
         (iter(changed()), "returned a list_iterator"),
-        ([*group(1.0).trajectories], "with a Trajectory in it"),
+        ([*toy_group(1.0).trajectories], "with a Trajectory in it"),
         ([Group("g", ())], "a tuple of 0 as trajectories"),
-        ([Group("g", [trajectory([1])])], "a list of 1 as trajectories"),
+        ([Group("g", [toy_trajectory([1])])], "a list of 1 as trajectories"),
         ([Group("g", (PROBLEM,))], "a Problem among its trajectories"),
         ([*changed(), *changed()], "two groups with the key g"),
         ([*changed(), *(g.but(key="h") for g in changed())], "trajectory t twice"),
@@ -167,7 +167,7 @@ def test_groups_that_are_wrong_in_one_way(value: Any, said: str) -> None:
 
 
 def test_a_judgement_for_every_trajectory() -> None:
-    groups = [group(1.0, 0.0)]
+    groups = [toy_group(1.0, 0.0)]
 
     def row(*given: Any) -> list[list[Any]]:
         return [[Judgement(0.5), *given]]
@@ -191,7 +191,7 @@ def test_a_judgement_for_every_trajectory() -> None:
 
 
 def test_kept_and_dropped() -> None:
-    a, b = group(1.0, 0.0, key="a"), group(1.0, 1.0, key="b")
+    a, b = toy_group(1.0, 0.0, key="a"), toy_group(1.0, 1.0, key="b")
     for right in (([a], [b]), ((a, b), []), ([a.but(trajectories=a.trajectories[:1])], [b])):
         check_kept(Mine(), right, [a, b], None)
     for wrong, said in [
@@ -205,7 +205,7 @@ def test_kept_and_dropped() -> None:
 
 
 def test_a_number_for_every_action() -> None:
-    groups = [group(1.0, 0.0, lengths=[2, 3])]
+    groups = [toy_group(1.0, 0.0, lengths=[2, 3])]
     check_credited(Mine(), spread(groups, [[1, 0]]), groups)  # spread makes floats of whole numbers
     check_credited(Mine(), [[Credited(np.ones(2, np.float32)), Credited(np.ones(3), np.ones(3))]], groups)
     for array, said in [

@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from gradus.objectives.terms import PolicyGradient
+from gradus.testing.methods import BigramPolicy, toy_batch, toy_group, toy_trajectory
 from gradus.types import Frozen, Key
 from gradus.types.batch import Batch
 from gradus.types.signals import LogProb
 from gradus.updates.diagnosis import LOGPROBS, cut, of_batch, of_samples, of_update
-from tests.toy import BigramPolicy, batch, group, trajectory
 
 
 def three() -> Batch:
     """Trajectories g/0, g/1, g/2 of 1, 3 and 2 actions."""
-    return batch(group(1, 0, 0.5, lengths=[1, 3, 2]), advantages=[1, -1, 0.5])
+    return toy_batch(toy_group(1, 0, 0.5, lengths=[1, 3, 2]), advantages=[1, -1, 0.5])
 
 
 def spoilt(made: Batch, name: str, row: int, value: float) -> Batch:
@@ -57,9 +57,9 @@ def test_what_comes_first_is_named_first() -> None:
 
 
 def test_samples_whose_log_probabilities_are_not_finite() -> None:
-    whole, broken = trajectory([1, 2], logprobs=[-1, -2], name="a"), trajectory([3, 4, 5], logprobs=[-1, float("-inf"), -3], name="b")
-    assert of_samples([group(1).but(trajectories=(whole,))]) is None
-    found = of_samples([group(1).but(trajectories=(whole, broken))])
+    whole, broken = toy_trajectory([1, 2], logprobs=[-1, -2], name="a"), toy_trajectory([3, 4, 5], logprobs=[-1, float("-inf"), -3], name="b")
+    assert of_samples([toy_group(1).but(trajectories=(whole,))]) is None
+    found = of_samples([toy_group(1).but(trajectories=(whole, broken))])
     assert found is not None
     assert found.trajectory is broken
     assert (found.action, found.token, found.values, found.count, found.of) == (1, 4, ("-1", "-inf", "-3"), 1, 5)
@@ -87,7 +87,7 @@ def test_old_rows_are_looked_at_too() -> None:
 
 def test_a_context_is_cut_after_an_action() -> None:
     whole = replace(
-        trajectory([5, 6, 7, 3], logprobs=[-1, -2, -3, -4]).contexts[0],
+        toy_trajectory([5, 6, 7, 3], logprobs=[-1, -2, -3, -4]).contexts[0],
         chosen=np.array([True, False, True, True]),
         logprobs=np.array([-1, -2, -3], np.float32),
         versions=np.zeros(3, np.int32),

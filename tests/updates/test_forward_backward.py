@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.testing.methods import BigramPolicy, toy_batch, toy_group
 from gradus.types import Key
 from gradus.types.signals import EntropyOf, LogProb
 from gradus.updates.forward_backward import backward, carry, passes
-from tests.toy import BigramPolicy, batch, group
 
 
 def contexts():
-    return batch(group(1, 0, 0.5, lengths=[1, 3, 2])).contexts
+    return toy_batch(toy_group(1, 0, 0.5, lengths=[1, 3, 2])).contexts
 
 
 @pytest.mark.parametrize("micro", [1, 2, 3])

@@ -14,17 +14,17 @@ from gradus.objectives.ratios import SequenceRatio, TokenRatio
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient
 from gradus.players.learner import Learner
 from gradus.recipe.core import Setting
+from gradus.testing.methods import BigramPolicy, toy_batch, toy_group, toy_trajectory
 from gradus.types import Key
 from gradus.types.players import Player
 from gradus.types.signals import EntropyOf, LogProb
 from gradus.updates.minibatches import Minibatches, forward, gradient, minibatches, unit_of
 from gradus.updates.optimizers import AdamW
-from tests.toy import BigramPolicy, batch, group, trajectory
 
 
 def several():
     """Three groups of trajectories of 1, 3 and 2 tokens."""
-    return batch(*(group(1, 0, 0.5, lengths=[1, 3, 2], key=k) for k in "abc"), advantages=[1, -1, 0.5, 2, -2, 0, 0.25, -1, 1])
+    return toy_batch(*(toy_group(1, 0, 0.5, lengths=[1, 3, 2], key=k) for k in "abc"), advantages=[1, -1, 0.5, 2, -2, 0, 0.25, -1, 1])
 
 
 def learner(terms, micro=None, **player):
@@ -146,13 +146,13 @@ def test_players_move_every_nth_step_and_are_named_in_the_metrics():
 
 def test_a_batch_without_actions_moves_nobody():
     player = learner({"policy": PolicyGradient()})
-    empty = batch(group(1).but(trajectories=(trajectory([1], trained=False),)))
+    empty = toy_batch(toy_group(1).but(trajectories=(toy_trajectory([1], trained=False),)))
     assert Minibatches().apply({"policy": player}, {"policy": empty}, 0, Key()) == {}
     assert player.updates == 0
 
 
 def test_a_batch_that_no_term_reads_gives_no_gradient_however_it_is_cut():
-    given = batch(group(1).but(trajectories=(trajectory([1, 2], source="teacher"),)))
+    given = toy_batch(toy_group(1).but(trajectories=(toy_trajectory([1, 2], source="teacher"),)))
     for ratio in (TokenRatio(), SequenceRatio()):  # a plain sum over actions, and one that is not
         player = learner({"policy": PolicyGradient(ratio=ratio)})
         assert gradient(player.policy, given, player.spec.objective, 100, Key()) == {}
@@ -162,7 +162,7 @@ def test_a_batch_that_no_term_reads_gives_no_gradient_however_it_is_cut():
 def test_the_learning_rate_told_is_that_of_the_moves_that_were_made():
     player = learner({"policy": PolicyGradient()})
     # four tokens in two trajectories, two minibatches: one of them is spoilt, so one move is made, at the rate 0.1
-    half = batch(group(1, 0, lengths=[2, 2]), advantages=[np.inf, 1])
+    half = toy_batch(toy_group(1, 0, lengths=[2, 2]), advantages=[np.inf, 1])
     seen = Minibatches(count=2).update(player, half, 0, Key())
     assert (seen["skipped"], seen["learning_rate"], player.updates) == (0.5, 0.1, 1)
 
@@ -170,7 +170,7 @@ def test_the_learning_rate_told_is_that_of_the_moves_that_were_made():
 def test_a_gradient_that_is_not_finite_moves_nothing_and_is_told():
     player = learner({"policy": PolicyGradient()})
     before = player.policy.network.logits.detach().clone()
-    spoilt = batch(group(1, lengths=[2]), advantages=[np.inf])
+    spoilt = toy_batch(toy_group(1, lengths=[2]), advantages=[np.inf])
     assert Minibatches().update(player, spoilt, 0, Key())["skipped"] == 1.0
     assert torch.equal(player.policy.network.logits, before)
     assert player.updates == 0

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from gradus.papers.bases.ppo import ppo
+from gradus.testing.methods import toy_run, train_toy
 from gradus.types import UserError
 from gradus.updates.only_players import OnlyPlayers
-from tests.toy import toy_run, train_toy
 
 
 def test_only_the_named_players_move():

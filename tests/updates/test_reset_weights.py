@@ -10,12 +10,12 @@ import torch
 
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.players.build import build_players
+from gradus.testing.methods import TOY, toy_run, train_toy
 from gradus.types import Key, UserError
 from gradus.types.players import Adapter, Copy, Player
 from gradus.updates.minibatches import Minibatches
 from gradus.updates.reset_weights import ResetWeights
 from tests.small_model import save_small_model
-from tests.toy import TOY, toy_run, train_toy
 
 RECIPE = best_of_n.but(update=ResetWeights(Minibatches(epochs=2)), players__start=Player(Copy("policy")))
 

@@ -15,13 +15,13 @@ from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.ppo import ppo
 from gradus.players.learner import Learner
 from gradus.recipe.core import Setting
+from gradus.testing.methods import VOCABULARY, BigramPolicy, toy_batch, toy_group, toy_trajectory, train_toy
 from gradus.types import Key, UserError
 from gradus.types.players import Player
 from gradus.types.signals import LogProb
 from gradus.updates.minibatches import forward
 from gradus.updates.optimizers import AdamW
 from gradus.updates.trust_region import Surface, TrustRegion, conjugate_gradient, flat
-from tests.toy import VOCABULARY, BigramPolicy, batch, group, train_toy, trajectory
 
 TERMS = {"policy": PolicyGradient(trust=Unclipped(), average=TokenMean())}
 
@@ -29,9 +29,9 @@ TERMS = {"policy": PolicyGradient(trust=Unclipped(), average=TokenMean())}
 def sampled(dtype=torch.float64, micro=None):
     """A player and a batch of four answers, drawn anywhere, with advantages."""
     rng = np.random.default_rng(0)
-    made = [trajectory(rng.integers(1, 8, n).tolist(), name=f"g/{i}") for i, n in enumerate((3, 5, 2, 4))]
+    made = [toy_trajectory(rng.integers(1, 8, n).tolist(), name=f"g/{i}") for i, n in enumerate((3, 5, 2, 4))]
     player = Learner("policy", Player(objective=TERMS), BigramPolicy(Key(3), dtype, micro), AdamW(), Setting())
-    return player, batch(group(0).but(trajectories=tuple(made)), advantages=[1, -1, 0.5, 2])
+    return player, toy_batch(toy_group(0).but(trajectories=tuple(made)), advantages=[1, -1, 0.5, 2])
 
 
 def surface(player, made):
@@ -165,8 +165,8 @@ def test_a_share_asks_the_network_for_fewer_answers():
 
 def test_given_answers_count_in_neither_matrix_nor_bound():
     player, made = sampled()
-    given = trajectory([7, 7, 7], name="e", source="expert")
-    everything = batch(group(0).but(trajectories=(*made.trajectories, given)), advantages=[1, -1, 0.5, 2, 3])
+    given = toy_trajectory([7, 7, 7], name="e", source="expert")
+    everything = toy_batch(toy_group(0).but(trajectories=(*made.trajectories, given)), advantages=[1, -1, 0.5, 2, 3])
     TrustRegion().update(player, everything, Key())
     alone, _ = sampled()
     TrustRegion().update(alone, made, Key())

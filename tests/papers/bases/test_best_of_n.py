@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from torch.testing import assert_close
 
@@ -14,13 +13,13 @@ from gradus.papers.bases.best_of_n import best_of_n
 from gradus.papers.bases.reinforce import reinforce
 from gradus.search.best_of import BestOf
 from gradus.selection.filters import Best, Everything
+from gradus.testing.methods import toy_group, train_toy, weights_after
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
-from tests.toy import gradients, group, train_toy
 
 
 def test_loss_and_gradient_by_hand():
-    kept, _ = best_of_n.selection.keep([group(0, 1, 0, lengths=[3, 2, 1], key="a"), group(0, 0, lengths=[2, 1], key="b")], None)
+    kept, _ = best_of_n.selection.keep([toy_group(0, 1, 0, lengths=[3, 2, 1], key="a"), toy_group(0, 0, lengths=[2, 1], key="b")], None)
     assert [[t.id for t in g.trajectories] for g in kept] == [["a/1"], ["b/0"]]  # of equals the earlier one
     credited = [g.but(trajectories=tuple(t.but(advantages=np.ones(t.actions)) for t in g.trajectories)) for g in kept]
     logprobs = torch.tensor([0.5, 0.5, 0.25, 0.125], dtype=torch.float64).log().requires_grad_()
@@ -32,8 +31,8 @@ def test_loss_and_gradient_by_hand():
 
 def test_imitation_is_the_policy_gradient_of_the_winners_with_advantage_one():
     other = reinforce.but(selection=Best(1), credit=Constant(), objective__policy__average=TokenMean())
-    ours, theirs = gradients(best_of_n, micro=None), gradients(other, micro=None)
-    assert_close(ours["policy"]["logits"], theirs["policy"]["logits"], rtol=0, atol=1e-14)
+    ours, theirs = weights_after(best_of_n), weights_after(other)
+    assert_close(ours["policy.logits"], theirs["policy.logits"], rtol=0, atol=1e-14)
 
 
 def test_only_the_best_is_trained_on():
@@ -46,13 +45,7 @@ def test_only_the_best_is_trained_on():
 
 def test_without_its_differences_it_is_reinforce():
     plain = best_of_n.but(selection=Everything(), credit=BatchBaseline(), objective=reinforce.objective)
-    assert torch.equal(gradients(plain, micro=None)["policy"]["logits"], gradients(reinforce, micro=None)["policy"]["logits"])
-
-
-@pytest.mark.parametrize("micro", [1, 7])
-def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = gradients(best_of_n, micro=None, steps=2), gradients(best_of_n, micro=micro, steps=2)
-    assert_close(cut["policy"]["logits"], whole["policy"]["logits"], rtol=0, atol=1e-10)
+    assert torch.equal(weights_after(plain)["policy.logits"], weights_after(reinforce)["policy.logits"])
 
 
 def test_it_learns():

@@ -12,19 +12,28 @@ import torch
 from gradus.papers.bases.expert_iteration import expert_iteration
 from gradus.papers.bases.rft import rft
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
+from gradus.testing.methods import (
+    TOY,
+    check_different_update,
+    check_learns,
+    check_same_update,
+    loss_and_gradient,
+    steps_of,
+    toy_group,
+    toy_run,
+    train_toy,
+    trained_trajectories,
+)
 from gradus.types.players import Player
 from gradus.updates.minibatches import Minibatches
 from gradus.updates.reset_weights import ResetWeights
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
-from tests.papers.pairs import loss_and_slopes, seen_in, trained
-from tests.toy import TOY, group, toy_run, train_toy
 
 RESTARTED = expert_iteration.but(update=ResetWeights(expert_iteration.update), players__start=Player())
 
 
 def test_loss_and_gradient_by_hand():
-    kept, _ = expert_iteration.selection.keep([group(1, 0, 1, 1, lengths=[1, 3, 2, 1])], None)
-    loss, slopes, _ = loss_and_slopes(expert_iteration.objective, kept, np.log([1 / 2, 1 / 4, 1 / 8]))
+    kept, _ = expert_iteration.selection.keep([toy_group(1, 0, 1, 1, lengths=[1, 3, 2, 1])], None)
+    loss, slopes, _ = loss_and_gradient(expert_iteration.objective, kept, np.log([1 / 2, 1 / 4, 1 / 8]))
     assert loss == pytest.approx(2 * math.log(2))
     assert slopes == pytest.approx([-1 / 3] * 3)
 
@@ -33,7 +42,7 @@ def test_a_round_is_two_passes_over_its_right_and_distinct_answers():
     moves = []
     run = train_toy(expert_iteration, watch=lambda run, metrics, groups: moves.append((run.players["policy"].updates, groups)))
     for count, groups in moves:
-        kept = trained(groups)
+        kept = trained_trajectories(groups)
         assert all(t.right for row in kept for t in row)
         assert sum(map(len, kept)) >= 4
         assert count % 8 == 0
@@ -51,8 +60,8 @@ def test_without_its_differences_it_is_rft():
     back = expert_iteration.but(
         rollout=BehaviourPolicy("start"), players__policy=rft.players["policy"], players__start=rft.players["start"], update=Minibatches()
     )
-    check_same(back, rft)
-    check_differs(expert_iteration, rft)
+    check_same_update(back, rft)
+    check_different_update(expert_iteration, rft)
 
 
 def test_from_the_start_a_later_round_moves_no_further_than_one_round():
@@ -62,14 +71,10 @@ def test_from_the_start_a_later_round_moves_no_further_than_one_round():
     assert float((far - start).abs().max()) > 8 * 0.05
 
 
-def test_gradient_does_not_depend_on_the_micro_batch():
-    check_cut(expert_iteration)
-
-
 def test_it_learns():
     check_learns(expert_iteration, steps=30, gain=0.08)
 
 
 def test_ten_answers_a_problem_at_most_can_be_asked_for():
-    few = seen_in(expert_iteration.but(selection__count=1), steps=2)
-    assert {len(kept) for _, groups in few for kept in trained(groups)} <= {0, 1}
+    few = steps_of(expert_iteration.but(selection__count=1), steps=2)
+    assert {len(kept) for _, groups in few for kept in trained_trajectories(groups)} <= {0, 1}

@@ -17,26 +17,24 @@ from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
-from gradus.recipe.serialise import from_json, to_json
 from gradus.tasks.flow.flow_2d import flow_2d
+from gradus.testing.methods import flow_ask, toy_flow, toy_run, train_toy, weights_after
 from gradus.training.launch import go, prepare
 from gradus.training.state_format import join, split
 from gradus.types import Group, Problem, Trajectory
 from gradus.types.batch import make_batch
 from gradus.types.samplers import Drawing, Ode, Sde
 from gradus.types.signals import LogProb, Prediction, Velocity
-from tests.toy import gradients
-from tests.toy_flow import ask, flow_run, small, train_flow, weights_after
 
 STEPS = 3
 
 
 def drawn(advantages):
     """A model, and a batch of two of its samples with these advantages, the reference's velocities beside."""
-    model, other = small(), small()
+    model, other = toy_flow(), toy_flow()
     with torch.no_grad():
         other.network.biases[-1].add_(0.3)
-    contexts = model.act([ask(Drawing(Sde(STEPS), "steps"), "p", i) for i in range(2)])
+    contexts = model.act([flow_ask(Drawing(Sde(STEPS), "steps"), "p", i) for i in range(2)])
     made = [Trajectory(f"t{i}", Problem("p", "flow_2d"), (c,), reward=0.0) for i, c in enumerate(contexts)]
     group = Group("g", tuple(t.but(advantages=np.full(STEPS, a)) for t, a in zip(made, advantages, strict=True)))
     signal = Prediction(player="reference")
@@ -89,9 +87,9 @@ def test_gradient_by_hand():
     assert_close(rows[Velocity()].grad, 0.04 / 6 * factor * gap)
 
 
-def test_advantages_are_the_group_s_for_every_step(tmp_path):
+def test_advantages_are_the_group_s_for_every_step():
     seen = []
-    train_flow(flow_grpo, tmp_path, steps=1, watch=lambda run, metrics, groups: seen.extend(groups))
+    train_toy(flow_grpo, steps=1, watch=lambda run, metrics, groups: seen.extend(groups))
     for group in seen:
         expected = (group.rewards - group.rewards.mean()) / group.rewards.std()
         for trajectory, a in zip(group.trajectories, expected, strict=True):
@@ -106,39 +104,38 @@ def test_without_its_differences_it_is_grpo():
     ratio = {"objective__policy__trust": Clip(0.2, 0.2), "objective__kl": KL(0.04)}
     plain = flow_grpo.but(policy="lm", rollout=grpo.rollout, setting=grpo.setting, update=grpo.update, **ratio)
     assert changes(grpo, plain) == {}
-    ours, base = gradients(plain, micro=None), gradients(grpo, micro=None)
-    assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
+    ours, base = weights_after(plain), weights_after(grpo)
+    assert torch.equal(ours["policy.logits"], base["policy.logits"])
 
 
 @pytest.mark.parametrize("micro_tokens", [10, 70])  # 10 actions a sample: one sample a micro-batch, and seven
-def test_gradient_does_not_depend_on_the_micro_batch(tmp_path, micro_tokens):
+def test_gradient_does_not_depend_on_the_micro_batch(micro_tokens):
     recipe = flow_grpo.but(update__epochs=2, objective__policy__trust=Clip(0.2, 0.2))
-    whole = weights_after(recipe, tmp_path, rate=1e-3)
-    cut = weights_after(recipe, tmp_path, rate=1e-3, micro_tokens=micro_tokens)
+    whole = weights_after(recipe, steps=2, rate=1e-3)
+    cut = weights_after(recipe, steps=2, rate=1e-3, micro_tokens=micro_tokens)
     assert_close(cut, whole, rtol=0, atol=1e-10)
-    assert not torch.equal(whole, torch.cat([p.flatten() for p in small().network.parameters()]))
+    assert not any(torch.equal(whole[f"policy.{name}"], p) for name, p in toy_flow().network.named_parameters())
 
 
-def test_two_steps_twice_are_the_same_and_the_reference_stays(tmp_path):
-    run = train_flow(flow_grpo, tmp_path)
+def test_two_steps_twice_are_the_same_and_the_reference_stays():
+    run = train_toy(flow_grpo)
     first = torch.cat([p.detach().flatten() for p in run.players["policy"].policy.network.parameters()])
-    again = train_flow(flow_grpo, tmp_path).players["policy"].policy.network
+    again = train_toy(flow_grpo).players["policy"].policy.network
     assert torch.equal(first, torch.cat([p.detach().flatten() for p in again.parameters()]))
-    for a, b in zip(run.players["reference"].policy.network.parameters(), small().network.parameters(), strict=True):
+    for a, b in zip(run.players["reference"].policy.network.parameters(), toy_flow().network.parameters(), strict=True):
         assert torch.equal(a, b)
     assert all(m["ratio"] != 1.0 for m in run.metrics)  # the second update of a batch has moved on
-    once = train_flow(flow_grpo.but(update__count=1), tmp_path)
+    once = train_toy(flow_grpo.but(update__count=1))
     assert [m["ratio"] for m in once.metrics] == [1.0, 1.0]
     assert once.metrics[0]["kl"] == pytest.approx(0, abs=1e-12)  # signals are float32
     assert once.metrics[1]["kl"] > 1e-6
 
 
-def test_recipe_and_state_can_be_stored(tmp_path):
-    assert from_json(to_json(flow_grpo)) == flow_grpo
-    run = train_flow(flow_grpo, tmp_path)
+def test_the_state_can_be_stored():
+    run = train_toy(flow_grpo)
     state = {name: entry["state"] for name, entry in run.memory.states.items()}
     assert join(*split(state)) == state
-    other = flow_run(flow_grpo, tmp_path)
+    other = toy_run(flow_grpo)
     other.players["policy"].load(run.players["policy"].tensors(), run.players["policy"].updates)
     for a, b in zip(run.players["policy"].tensors().values(), other.players["policy"].tensors().values(), strict=True):
         assert torch.equal(a, b)

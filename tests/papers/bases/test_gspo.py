@@ -14,17 +14,16 @@ from gradus.objectives.terms import evaluate
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.gspo import gspo
+from gradus.testing.methods import check_different_update, check_learns, check_micro_batches, check_same_update, toy_batch, toy_group
 from gradus.types import Frozen
 from gradus.types.signals import LogProb
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
-from tests.toy import batch, group
 
 ALONE = gspo.but(objective__kl=None).objective
 
 
 def moved(lengths, advantages, log_ratios):
     """A batch whose weights have moved by these log-ratios since its start."""
-    made = batch(group(*([0.0] * len(lengths)), lengths=lengths), advantages=advantages)
+    made = toy_batch(toy_group(*([0.0] * len(lengths)), lengths=lengths), advantages=advantages)
     made = replace(made, old={LogProb(): torch.full((sum(lengths),), -2.0, dtype=torch.float64)})
     return made, (made.old_logprobs + torch.tensor(log_ratios, dtype=torch.float64)).requires_grad_()
 
@@ -62,14 +61,13 @@ def test_the_loss_equals_plain_loops():
 
 
 def test_without_its_differences_it_is_grpo():
-    check_same(gspo.but(objective__policy__ratio=TokenRatio(), objective__policy__trust=Clip(0.2, 0.2), update__count=1), grpo)
-    check_differs(gspo, gspo.but(objective__policy__ratio=TokenRatio()))
-    check_differs(gspo, gspo.but(objective__policy__trust=Clip(0.2, 0.2)))
+    check_same_update(gspo.but(objective__policy__ratio=TokenRatio(), objective__policy__trust=Clip(0.2, 0.2), update__count=1), grpo)
+    check_different_update(gspo, gspo.but(objective__policy__ratio=TokenRatio()))
+    check_different_update(gspo, gspo.but(objective__policy__trust=Clip(0.2, 0.2)))
 
 
 def test_no_cut_changes_it():
-    check_cut(gspo)
-    check_cut(gspo.but(objective=Frozen(policy=replace(ALONE["policy"], ratio=SequenceTokenRatio()))))
+    check_micro_batches(gspo.but(objective=Frozen(policy=replace(ALONE["policy"], ratio=SequenceTokenRatio()))))
 
 
 def test_it_learns():

@@ -16,11 +16,23 @@ from gradus.papers.bases.dpo import dpo
 from gradus.papers.bases.kto import kto, prospect_losses
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.demonstrations import DemonstratedPairs
+from gradus.testing.methods import (
+    REFERENCE,
+    TOY,
+    TOY_PAIRS,
+    check_different_update,
+    check_learns,
+    check_micro_batches,
+    check_same_update,
+    steps_of,
+    toy_batch,
+    toy_group,
+    toy_run,
+    train_toy,
+    weights_after,
+)
 from gradus.types import UserError
 from gradus.types.signals import LogProb
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same, weights
-from tests.papers.pairs import PAIRS, REFERENCE, seen_in
-from tests.toy import TOY, batch, group, toy_run, train_toy
 
 
 def with_drift(made, rows):
@@ -44,7 +56,7 @@ def test_losses_by_hand():
 @pytest.mark.parametrize(("rows", "drift"), [([[2, 2], [0, 2]], 3.0), ([[-2, 2], [0, -2]], 0.0)])
 def test_loss_and_gradient_by_hand(rows, drift):
     # h of the desirable answer 1 + 1, of the other -1 - 1; the drift is the mean of the sums 4 and 2, or 0 where that of 0 and -2 is below
-    made = batch(with_drift(group(1, 0), rows), signals={REFERENCE: {"g/0": np.full(2, -2.0), "g/1": np.full(2, -1.0)}})
+    made = toy_batch(with_drift(toy_group(1, 0), rows), signals={REFERENCE: {"g/0": np.full(2, -2.0), "g/1": np.full(2, -1.0)}})
     logprobs = torch.tensor([-1.0, -1, -2, -2], dtype=torch.float64, requires_grad=True)
     loss, metrics = evaluate(kto.objective, {LogProb(): logprobs}, made)
     good, bad = sigmoid(0.1 * (2 - drift)), sigmoid(0.1 * (drift + 2))
@@ -59,12 +71,12 @@ def test_loss_and_gradient_by_hand(rows, drift):
 def test_the_loss_equals_plain_loops():
     rng = np.random.default_rng(9)
     terms = kto.but(objective__sampled__desirable=1.3, objective__sampled__undesirable=0.7, objective__sampled__beta=0.4).objective
-    groups = [group(1, 0, 0.6, lengths=[2, 4, 1], key="a"), group(0.25, lengths=[3], key="b")]
+    groups = [toy_group(1, 0, 0.6, lengths=[2, 4, 1], key="a"), toy_group(0.25, lengths=[3], key="b")]
     rows = {t.id: rng.normal(size=t.actions).astype(np.float32) for g in groups for t in g.trajectories}
     groups = [with_drift(g, [rows[t.id] for t in g.trajectories]) for g in groups]
     reference = {t.id: -rng.uniform(0, 2, t.actions) for g in groups for t in g.trajectories}
     logprobs = -rng.uniform(0, 2, 10)
-    loss, _ = evaluate(terms, {LogProb(): torch.from_numpy(logprobs)}, batch(*groups, signals={REFERENCE: reference}))
+    loss, _ = evaluate(terms, {LogProb(): torch.from_numpy(logprobs)}, toy_batch(*groups, signals={REFERENCE: reference}))
     left, total = iter(logprobs.tolist()), 0.0
     drift = max(0.0, sum(float(x) for row in rows.values() for x in row) / 4)
     for g in groups:
@@ -78,13 +90,13 @@ def test_the_first_step_is_a_policy_gradient_with_rewards_of_plus_and_minus_one(
     # h = z0 = 0: every answer has slope -+beta / 4, which is REINFORCE without a baseline
     signed = replace(TOY, verify=lambda problem, completion: 1.0 if problem.answer in completion else -1.0)
     start = toy_run(kto).players["policy"].policy.network.logits.detach()
-    ours = weights(kto.but(objective__sampled__above=0.0), task=signed)["policy.logits"] - start
-    theirs = weights(reinforce.but(credit=BatchBaseline("none")), task=signed)["policy.logits"] - start
+    ours = weights_after(kto.but(objective__sampled__above=0.0), task=signed)["policy.logits"] - start
+    theirs = weights_after(reinforce.but(credit=BatchBaseline("none")), task=signed)["policy.logits"] - start
     assert_close(ours, 0.1 / 4 * theirs, rtol=0, atol=1e-12)
 
 
 def test_all_samples_count_and_the_drift_is_seen():
-    seen = seen_in(kto, steps=3)
+    seen = steps_of(kto, steps=3)
     assert all(t.advantages is not None for _, groups in seen for g in groups for t in g.trajectories)
     assert seen[0][0]["drift"] == 0
     assert seen[0][0]["loss/sampled"] == pytest.approx(0.5)
@@ -106,20 +118,19 @@ def test_a_step_of_one_problem_has_no_other_prompt():
 
 
 def test_both_answers_of_a_given_pair_count():
-    seen = seen_in(kto, task=PAIRS, steps=40)
+    seen = steps_of(kto, task=TOY_PAIRS, steps=40)
     assert "tokens/rollout" not in seen[0][0]
     assert seen[0][0]["loss/given"] == pytest.approx(0.5)
     assert seen[-1][0]["gain/desirable"] > 0 > seen[-1][0]["gain/undesirable"]
 
 
 def test_without_its_differences_it_is_dpo():
-    check_same(kto.but(rollout=dpo.rollout, selection=dpo.selection, objective=dpo.objective), dpo)
-    check_differs(kto, dpo)
+    check_same_update(kto.but(rollout=dpo.rollout, selection=dpo.selection, objective=dpo.objective), dpo)
+    check_different_update(kto, dpo)
 
 
-@pytest.mark.parametrize("options", [{}, {"task": PAIRS}], ids=["sampled", "given"])
-def test_gradient_does_not_depend_on_the_micro_batch(options):
-    check_cut(kto, **options)
+def test_gradient_does_not_depend_on_the_micro_batch_where_pairs_are_given():
+    check_micro_batches(kto, task=TOY_PAIRS)
 
 
 def test_it_learns():

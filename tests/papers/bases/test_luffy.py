@@ -12,29 +12,37 @@ from torch.testing import assert_close
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.dr_grpo import dr_grpo
 from gradus.papers.bases.luffy import luffy
+from gradus.testing.methods import (
+    advantages_of,
+    check_bound_acts,
+    check_different_update,
+    check_learns,
+    check_same_update,
+    toy_group,
+    toy_trajectory,
+    train_toy,
+)
 from gradus.types.batch import make_batch
 from gradus.types.signals import EntropyOf, LogProb
-from tests.papers.checks import check_acts, check_cut, check_differs, check_learns, check_same
-from tests.toy import advantages, group, train_toy, trajectory
 
 
 def mixed(own, given, reward, lengths):
     """A group of own answers with these rewards and a solution of `given` tokens."""
-    made = group(*own, lengths=lengths)
-    return made.but(trajectories=(*made.trajectories, trajectory([2] * given, reward=reward, name="g/e", source="expert")))
+    made = toy_group(*own, lengths=lengths)
+    return made.but(trajectories=(*made.trajectories, toy_trajectory([2] * given, reward=reward, name="g/e", source="expert")))
 
 
 def batch_of(*groups):
     credited = [
         g.but(trajectories=tuple(t.but(advantages=np.array(a)) for t, a in zip(g.trajectories, row, strict=True)))
-        for g, row in zip(groups, advantages(luffy.credit, *groups), strict=True)
+        for g, row in zip(groups, advantages_of(luffy.credit, *groups), strict=True)
     ]
     return make_batch(credited, dtype=torch.float64)
 
 
 def test_the_solution_is_compared_with_the_answers():
     # rewards 0 0 0 1, the last given: mean 1/4, no deviation
-    assert advantages(luffy.credit, mixed((0, 0, 0), 1, 1.0, [1, 1, 1])) == [[[-0.25], [-0.25], [-0.25], [0.75]]]
+    assert advantages_of(luffy.credit, mixed((0, 0, 0), 1, 1.0, [1, 1, 1])) == [[[-0.25], [-0.25], [-0.25], [0.75]]]
 
 
 def test_loss_and_gradient_by_hand():
@@ -85,17 +93,13 @@ def test_without_its_differences_it_is_dr_grpo():
         objective__entropy=None,
         update=dr_grpo.update,
     )
-    check_same(back, dr_grpo)
-    check_differs(luffy, luffy.but(objective__expert=None))
-    check_differs(luffy, luffy.but(update__count=1))
+    check_same_update(back, dr_grpo)
+    check_different_update(luffy, luffy.but(objective__expert=None))
+    check_different_update(luffy, luffy.but(update__count=1))
 
 
 def test_two_updates_of_a_batch_and_the_clip_acts():
-    check_acts(luffy, updates=2, learning_rate=0.2)
-
-
-def test_no_cut_changes_it():
-    check_cut(luffy)
+    check_bound_acts(luffy, updates=2, learning_rate=0.2)
 
 
 def test_it_learns():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -16,18 +15,25 @@ from gradus.papers.bases.pipeline_rl import pipeline_rl
 from gradus.papers.bases.reinforce import reinforce
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.in_flight import InFlight
-from gradus.training.launch import go
+from gradus.testing.methods import (
+    advantages_of,
+    check_different_update,
+    check_learns,
+    check_resumes,
+    check_same_update,
+    toy_batch,
+    toy_group,
+    train_toy,
+)
 from gradus.types.signals import LogProb
-from tests.papers.checks import check_cut, check_differs, check_learns, check_same
-from tests.toy import advantages, batch, group, toy_run, train_toy
 
 
 def test_the_gradient_equals_plain_loops():
     rng = np.random.default_rng(8)
     lengths, given = [2, 4], [0.5, -0.5]
-    assert advantages(pipeline_rl.credit, group(1, 0, lengths=lengths)) == [[[0.5] * 2, [-0.5] * 4]]
+    assert advantages_of(pipeline_rl.credit, toy_group(1, 0, lengths=lengths)) == [[[0.5] * 2, [-0.5] * 4]]
     behaviour = torch.from_numpy(-rng.uniform(0, 3, 6))
-    made = replace(batch(group(1, 0, lengths=lengths), advantages=given), behaviour_logprobs=behaviour)
+    made = replace(toy_batch(toy_group(1, 0, lengths=lengths), advantages=given), behaviour_logprobs=behaviour)
     logprobs = (behaviour + torch.from_numpy(rng.normal(size=6) * 1.5)).requires_grad_()
     loss, metrics = evaluate(pipeline_rl.objective, {LogProb(): logprobs}, made)
     loss.backward()
@@ -49,12 +55,12 @@ def test_weights_are_one_for_the_present_policy_alone():
 
 def test_without_its_differences_it_is_reinforce():
     back = pipeline_rl.but(rollout=reinforce.rollout, credit=reinforce.credit, objective=reinforce.objective)
-    check_same(back, reinforce)
-    check_differs(pipeline_rl, pipeline_rl.but(rollout=Auto()))
+    check_same_update(back, reinforce)
+    check_different_update(pipeline_rl, pipeline_rl.but(rollout=Auto()))
 
 
 def test_in_one_part_it_is_sampling_in_one_go():
-    check_same(pipeline_rl.but(rollout=InFlight(parts=1)), pipeline_rl.but(rollout=Auto()))
+    check_same_update(pipeline_rl.but(rollout=InFlight(parts=1)), pipeline_rl.but(rollout=Auto()))
 
 
 def test_on_its_own_samples_the_weight_is_one():
@@ -64,24 +70,10 @@ def test_on_its_own_samples_the_weight_is_one():
     assert_close(ours, plain, rtol=0, atol=1e-5)  # behaviour log-probabilities are stored in float32
 
 
-def test_no_cut_changes_it():
-    check_cut(pipeline_rl)
-
-
 def test_it_learns():
     check_learns(pipeline_rl.but(rollout__parts=2))
 
 
-def test_a_run_that_is_taken_up_again_ends_at_the_same_weights(tmp_path):
-    def taken_up(half):
-        document, files = half.documents()
-        (tmp_path / "state.safetensors").touch()
-        checkpoint = SimpleNamespace(path=tmp_path, document=document.get, tensors=files.get)
-        rest = toy_run(pipeline_rl, steps=5)
-        rest.restore(checkpoint)
-        return go(rest)
-
-    half = train_toy(pipeline_rl, steps=2)
-    assert half.memory.states["rollout"]["state"]["flights"]
-    whole, again = (r.players["policy"].policy.network.logits for r in (train_toy(pipeline_rl, steps=5), taken_up(half)))
-    assert torch.equal(whole, again)
+def test_a_run_that_is_taken_up_again_ends_at_the_same_weights():
+    assert train_toy(pipeline_rl, steps=2).memory.states["rollout"]["state"]["flights"]
+    check_resumes(pipeline_rl, steps=5, after=2)

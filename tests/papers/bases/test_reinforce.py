@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from torch.testing import assert_close
 
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.reinforce import reinforce
+from gradus.testing.methods import toy_batch, toy_group, train_toy
 from gradus.types.signals import LogProb
-from tests.toy import batch, gradients, group, train_toy
 
 
 def test_loss_gradient_by_hand():
     # rewards 1 0 2: mean 1, advantages 0 -1 1; -A / 3 for every token
-    made = group(1, 0, 2, lengths=[2, 1, 2])
+    made = toy_group(1, 0, 2, lengths=[2, 1, 2])
     (row,) = reinforce.credit.assign([made], {})
     assert [c.advantages.tolist() for c in row] == [[0, 0], [-1], [1, 1]]
     logprobs = torch.full((5,), -1.0, dtype=torch.float64, requires_grad=True)
-    loss, _ = evaluate(reinforce.objective, {LogProb(): logprobs}, batch(made, advantages=[0, -1, 1]))
+    loss, _ = evaluate(reinforce.objective, {LogProb(): logprobs}, toy_batch(made, advantages=[0, -1, 1]))
     loss.backward()
     assert_close(logprobs.grad, torch.tensor([0, 0, 1, -1, -1], dtype=torch.float64) / 3)
 
@@ -29,16 +28,10 @@ def test_the_mean_gradient_is_that_of_the_expected_reward():
     (exact,) = torch.autograd.grad((logits.softmax(-1) * rewards).sum(), logits)
     mean = torch.zeros(3).double()
     for choice in range(3):
-        made = batch(group(0, lengths=[1]), advantages=[float(rewards[choice])])
+        made = toy_batch(toy_group(0, lengths=[1]), advantages=[float(rewards[choice])])
         loss, _ = evaluate(reinforce.objective, {LogProb(): logits.log_softmax(-1)[choice : choice + 1]}, made)
         mean -= logits.detach().softmax(-1)[choice] * torch.autograd.grad(loss, logits)[0]
     assert_close(mean, exact)
-
-
-@pytest.mark.parametrize("micro", [1, 7])
-def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = gradients(reinforce, micro=None, steps=2), gradients(reinforce, micro=micro, steps=2)
-    assert_close(cut["policy"]["logits"], whole["policy"]["logits"], rtol=0, atol=1e-10)
 
 
 def test_it_learns():

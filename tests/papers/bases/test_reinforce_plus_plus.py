@@ -17,10 +17,20 @@ from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.reinforce_plus_plus import reinforce_plus_plus
 from gradus.recipe.overrides import override_all
+from gradus.testing.methods import (
+    advantages_of,
+    check_bound_acts,
+    check_different_update,
+    check_learns,
+    check_micro_batches,
+    check_same_update,
+    toy_group,
+    toy_run,
+    train_toy,
+    weights_after,
+)
 from gradus.training.launch import go
 from gradus.types.signals import LogProbs
-from tests.papers.checks import check_acts, check_cut, check_differs, check_learns, check_same
-from tests.toy import advantages, gradients, group, toy_run, train_toy
 
 REFERENCE = LogProbs(player="reference")
 WITH_BASELINE = override_all(
@@ -31,7 +41,7 @@ WITH_BASELINE = override_all(
 
 def test_advantages_equal_plain_loops():
     rng = np.random.default_rng(5)
-    groups = [group(1, 0, lengths=[2, 3], key="a"), group(0.5, lengths=[4], key="b")]
+    groups = [toy_group(1, 0, lengths=[2, 3], key="a"), toy_group(0.5, lengths=[4], key="b")]
     signals = {s: {t.id: rng.normal(size=t.actions) for g in groups for t in g.trajectories} for s in (LogProbs(), REFERENCE)}
     tokens = []
     for t in (t for g in groups for t in g.trajectories):
@@ -40,7 +50,7 @@ def test_advantages_equal_plain_loops():
             tokens.append(t.value - 0.01 * spent)
     mean = sum(tokens) / len(tokens)
     deviation = math.sqrt(sum((a - mean) ** 2 for a in tokens) / len(tokens))
-    found = [a for g in advantages(reinforce_plus_plus.credit, *groups, signals=signals) for row in g for a in row]
+    found = [a for g in advantages_of(reinforce_plus_plus.credit, *groups, signals=signals) for row in g for a in row]
     np.testing.assert_allclose(found, [(a - mean) / deviation for a in tokens], rtol=1e-9)
 
 
@@ -48,7 +58,7 @@ def test_the_variant_with_a_baseline_is_said_by_fields():
     assert WITH_BASELINE.credit == RewardToGo(baseline="group")
     assert WITH_BASELINE.objective["kl"] == KL(estimator="k2")
     # groups 1 0 and 1 1: centred .5 -.5 0 0 over tokens of equal number, deviation sqrt(1/8)
-    found = advantages(WITH_BASELINE.credit, group(1, 0), group(1, 1, key="b"))
+    found = advantages_of(WITH_BASELINE.credit, toy_group(1, 0), toy_group(1, 1, key="b"))
     np.testing.assert_allclose(found[0], [[math.sqrt(2)] * 2, [-math.sqrt(2)] * 2])
     assert found[1] == [[0, 0], [0, 0]]
 
@@ -61,9 +71,9 @@ def test_without_its_differences_it_is_reinforce():
         players__reference=None,
         update__count=1,
     )
-    check_same(plain, reinforce)
-    check_differs(reinforce_plus_plus, reinforce)
-    check_differs(reinforce_plus_plus, reinforce_plus_plus.but(credit=RewardToGo()))
+    check_same_update(plain, reinforce)
+    check_different_update(reinforce_plus_plus, reinforce)
+    check_different_update(reinforce_plus_plus, reinforce_plus_plus.but(credit=RewardToGo()))
 
 
 def test_it_is_ppo_with_a_critic_that_says_nothing():
@@ -76,12 +86,11 @@ def test_it_is_ppo_with_a_critic_that_says_nothing():
 
 
 def test_eight_updates_of_a_batch_and_the_clip_acts():
-    check_acts(reinforce_plus_plus, updates=8)
+    check_bound_acts(reinforce_plus_plus, updates=8)
 
 
 def test_no_cut_changes_it():
-    check_cut(reinforce_plus_plus)
-    check_cut(WITH_BASELINE)
+    check_micro_batches(WITH_BASELINE)
 
 
 @pytest.mark.parametrize("recipe", [reinforce_plus_plus, WITH_BASELINE], ids=["one", "baseline"])
@@ -91,4 +100,4 @@ def test_it_learns(recipe):
 
 def test_one_sample_a_problem_is_enough():
     check_learns(reinforce_plus_plus, group=1, prompts=32)
-    assert all(torch.isfinite(w).all() for w in gradients(reinforce_plus_plus, micro=None, group=1)["policy"].values())
+    assert all(torch.isfinite(w).all() for w in weights_after(reinforce_plus_plus, group=1).values())

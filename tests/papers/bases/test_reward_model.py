@@ -12,11 +12,21 @@ import torch
 from gradus.papers.bases.dpo import dpo
 from gradus.papers.bases.reward_model import reward_model
 from gradus.study.pair_accuracy import PairAccuracy
+from gradus.testing.methods import (
+    TOY,
+    ToySource,
+    check_different_update,
+    check_micro_batches,
+    check_same_update,
+    loss_and_gradient,
+    steps_of,
+    toy_group,
+    toy_run,
+    train_toy,
+    trained_trajectories,
+)
 from gradus.types import Frozen
 from gradus.types.signals import Value
-from tests.papers.checks import check_cut, check_differs, check_same
-from tests.papers.pairs import loss_and_slopes, seen_in, trained
-from tests.toy import TOY, ToySource, group, toy_run, train_toy
 
 # the toy's values see one token alone: what is right must be told by the last letter
 LAST = replace(TOY, verify=lambda problem, completion: float(completion.endswith(("b", "d", "f"))))
@@ -34,7 +44,7 @@ GIVEN = replace(TOY, source=EndingPairs())
 
 def test_loss_and_gradient_by_hand():
     # scores 1 and 0 (the values before the last actions): log(1 + exp(-1)), slope sigmoid(-1)
-    loss, slopes, metrics = loss_and_slopes(reward_model.objective, [group(1, 0, lengths=[2, 1])], [7.0, 1.0, 0.0], want=Value())
+    loss, slopes, metrics = loss_and_gradient(reward_model.objective, [toy_group(1, 0, lengths=[2, 1])], [7.0, 1.0, 0.0], want=Value())
     assert loss == pytest.approx(math.log(1 + math.exp(-1)))
     push = 1 / (1 + math.e)
     assert slopes == pytest.approx([0, -push, push])
@@ -46,7 +56,7 @@ def test_the_head_learns_from_the_samplers_answers_and_the_sampler_stays():
     run = train_toy(reward_model, steps=3, watch=lambda run, metrics, groups: seen.append(groups))
     assert {t.player for groups in seen for g in groups for t in g.trajectories} == {"sampler"}
     for groups in seen:
-        for g, kept in zip(groups, trained(groups), strict=True):
+        for g, kept in zip(groups, trained_trajectories(groups), strict=True):
             assert len(kept) == (len(g.trajectories) if len(set(g.rewards)) > 1 else 0)
     start = toy_run(reward_model).players["sampler"].policy.network
     assert torch.equal(run.players["sampler"].policy.network.logits, start.logits)
@@ -55,7 +65,7 @@ def test_the_head_learns_from_the_samplers_answers_and_the_sampler_stays():
 
 
 def test_given_pairs_are_learned_without_sampling():
-    seen = seen_in(reward_model, task=GIVEN, steps=40)
+    seen = steps_of(reward_model, task=GIVEN, steps=40)
     assert "tokens/rollout" not in seen[0][0]
     assert seen[-1][0]["loss/given"] < 0.5 * seen[0][0]["loss/given"]
 
@@ -74,10 +84,9 @@ def test_it_orders_answers_that_it_was_not_trained_on():
 
 def test_without_its_differences_it_is_dpo():
     back = {name: getattr(dpo, name) for name in ("rollout", "selection", "objective", "players", "study")}
-    check_same(reward_model.but(**back), dpo)
-    check_differs(reward_model, dpo)
+    check_same_update(reward_model.but(**back), dpo)
+    check_different_update(reward_model, dpo)
 
 
-@pytest.mark.parametrize("options", [{}, {"task": GIVEN}], ids=["sampled", "given"])
-def test_gradient_does_not_depend_on_the_micro_batch(options):
-    check_cut(reward_model, **options)
+def test_gradient_does_not_depend_on_the_micro_batch_where_pairs_are_given():
+    check_micro_batches(reward_model, task=GIVEN)

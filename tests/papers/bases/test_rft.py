@@ -14,36 +14,44 @@ from gradus.papers.bases.best_of_n import best_of_n
 from gradus.papers.bases.rft import rft
 from gradus.rollouts.auto import Auto
 from gradus.selection.filters import Best
+from gradus.testing.methods import (
+    check_different_update,
+    check_same_update,
+    loss_and_gradient,
+    steps_of,
+    toy_group,
+    toy_run,
+    train_toy,
+    trained_trajectories,
+    weights_after,
+)
 from gradus.types.players import Player
-from tests.papers.checks import check_cut, check_differs, check_same, weights
-from tests.papers.pairs import loss_and_slopes, seen_in, trained
-from tests.toy import group, toy_run, train_toy
 
 
 def test_loss_and_gradient_by_hand():
     # right answers of 1 and of 2 tokens, alike to others: (log 2 + log 4 + log 8) / 3 over the three tokens
     kept, _ = rft.selection.keep(
-        [group(0, 1, 1, lengths=[1, 1, 2], key="a"), group(0, 0, key="b"), group(1, 1, lengths=[2, 2], key="c")], None
+        [toy_group(0, 1, 1, lengths=[1, 1, 2], key="a"), toy_group(0, 0, key="b"), toy_group(1, 1, lengths=[2, 2], key="c")], None
     )
     assert [[t.id for t in g.trajectories] for g in kept] == [["a/1", "a/2"], ["c/0"]]
-    loss, slopes, _ = loss_and_slopes(rft.objective, kept[:1], np.log([1 / 2, 1 / 4, 1 / 8]))
+    loss, slopes, _ = loss_and_gradient(rft.objective, kept[:1], np.log([1 / 2, 1 / 4, 1 / 8]))
     assert loss == pytest.approx(2 * math.log(2))
     assert slopes == pytest.approx([-1 / 3] * 3)
 
 
 def test_right_answers_that_differ_are_trained_on_and_no_other():
-    for _, groups in seen_in(rft, steps=3, group=8):
-        for g, kept in zip(groups, trained(groups), strict=True):
+    for _, groups in steps_of(rft, steps=3, group=8):
+        for g, kept in zip(groups, trained_trajectories(groups), strict=True):
             seen = {t.contexts[0].tokens.tobytes(): t.id for t in reversed(g.trajectories) if t.right}
             assert sorted(t.id for t in kept) == sorted(seen.values())
 
 
 def test_one_step_is_the_mean_likelihood_of_the_kept_answers():
-    seen = seen_in(rft, steps=1)
+    seen = steps_of(rft, steps=1)
     start = toy_run(rft).players["policy"].policy.network.logits.detach()
     rows = [
         (int(context.sequence[at - 1]), int(context.sequence[at]))
-        for kept in trained(seen[0][1])
+        for kept in trained_trajectories(seen[0][1])
         for context in (t.contexts[0] for t in kept)
         for at in context.action_positions
     ]
@@ -51,12 +59,12 @@ def test_one_step_is_the_mean_likelihood_of_the_kept_answers():
     for before, token in rows:
         expected[before] -= torch.softmax(start[before], -1) / len(rows)
         expected[before, token] += 1 / len(rows)
-    assert_close(weights(rft)["policy.logits"], expected, rtol=0, atol=1e-12)
+    assert_close(weights_after(rft)["policy.logits"], expected, rtol=0, atol=1e-12)
 
 
 def test_answers_are_those_of_the_start_model_at_every_step():
-    seen = seen_in(rft, steps=3)
-    other = seen_in(rft, steps=3, learning_rate=0.0)
+    seen = steps_of(rft, steps=3)
+    other = steps_of(rft, steps=3, learning_rate=0.0)
     for (_, ours), (_, theirs) in zip(seen, other, strict=True):
         for a, b in zip((t for g in ours for t in g.trajectories), (t for g in theirs for t in g.trajectories), strict=True):
             assert a.player == "start"
@@ -67,17 +75,13 @@ def test_answers_are_those_of_the_start_model_at_every_step():
 
 
 def test_without_its_differences_it_is_best_of_n():
-    check_same(rft.but(rollout=Auto(), selection=Best(1), players__policy=None, players__start=None), best_of_n)
-    check_differs(rft, best_of_n)
+    check_same_update(rft.but(rollout=Auto(), selection=Best(1), players__policy=None, players__start=None), best_of_n)
+    check_different_update(rft, best_of_n)
 
 
 def test_with_the_policy_as_sampler_it_is_best_of_n_over_all_right_answers():
     ours = rft.but(rollout=Auto(), players__policy=Player())
-    check_same(ours, best_of_n.but(selection=rft.selection))
-
-
-def test_gradient_does_not_depend_on_the_micro_batch():
-    check_cut(rft)
+    check_same_update(ours, best_of_n.but(selection=rft.selection))
 
 
 def test_the_policys_own_answers_get_better():

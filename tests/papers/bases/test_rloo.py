@@ -5,20 +5,18 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 import torch
-from torch.testing import assert_close
 
 from gradus.credit.groups import BatchBaseline, leave_one_out
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.rloo import rloo
-from tests.toy import advantages, gradients, group, train_toy
+from gradus.testing.methods import advantages_of, toy_group, train_toy, weights_after
 
 
 def test_advantages_by_hand():
     # 1 - 0, 0 - 1/2, 0 - 1/2
-    assert advantages(rloo.credit, group(1, 0, 0)) == [[[1, 1], [-0.5, -0.5], [-0.5, -0.5]]]
-    assert advantages(rloo.credit, group(3)) == [[[0, 0]]]
+    assert advantages_of(rloo.credit, toy_group(1, 0, 0)) == [[[1, 1], [-0.5, -0.5], [-0.5, -0.5]]]
+    assert advantages_of(rloo.credit, toy_group(3)) == [[[0, 0]]]
 
 
 def test_the_baseline_leaves_the_gradient_as_it_is():
@@ -34,14 +32,8 @@ def test_the_baseline_leaves_the_gradient_as_it_is():
 
 
 def test_without_its_difference_it_is_reinforce():
-    ours = gradients(rloo.but(credit=BatchBaseline()), micro=None)
-    assert torch.equal(ours["policy"]["logits"], gradients(reinforce, micro=None)["policy"]["logits"])
-
-
-@pytest.mark.parametrize("micro", [1, 7])
-def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = gradients(rloo, micro=None, steps=2), gradients(rloo, micro=micro, steps=2)
-    assert_close(cut["policy"]["logits"], whole["policy"]["logits"], rtol=0, atol=1e-10)
+    ours = weights_after(rloo.but(credit=BatchBaseline()))
+    assert torch.equal(ours["policy.logits"], weights_after(reinforce)["policy.logits"])
 
 
 def test_it_learns():

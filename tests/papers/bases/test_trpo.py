@@ -9,8 +9,7 @@ from torch.testing import assert_close
 
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.trpo import trpo
-from tests.papers.checks import check_differs, check_learns, check_same, weights
-from tests.toy import train_toy
+from gradus.testing.methods import check_different_update, check_learns, check_same_update, train_toy, weights_after
 
 
 def test_every_step_keeps_the_bound_and_improves():
@@ -39,13 +38,13 @@ def test_no_learning_rate_is_read():
 
 def test_without_its_differences_it_is_reinforce():
     back = trpo.but(update=reinforce.update, objective__policy__average=reinforce.objective["policy"].average)
-    check_same(back, reinforce)
-    check_differs(trpo, reinforce)
+    check_same_update(back, reinforce)
+    check_different_update(trpo, reinforce)
 
 
 @pytest.mark.parametrize("micro", [1, 7])
 def test_no_cut_changes_it(micro):
-    whole, cut = (weights(trpo, steps=2, micro=m)["policy.logits"] for m in (None, micro))
+    whole, cut = (weights_after(trpo, steps=2, micro=m)["policy.logits"] for m in (None, micro))
     assert_close(cut, whole, rtol=0, atol=1e-10)
 
 

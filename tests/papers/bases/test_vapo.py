@@ -14,10 +14,9 @@ from gradus.credit.gae import gae, whiten
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.vapo import vapo
+from gradus.testing.methods import check_different_update, check_same_update, toy_group, toy_run, train_toy, weights_after
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, Values
-from tests.papers.checks import check_differs, check_same, weights
-from tests.toy import group, toy_run, train_toy
 
 CRITIC = Values(player="critic")
 READY = vapo.but(schedule__steps=0)
@@ -25,7 +24,7 @@ READY = vapo.but(schedule__steps=0)
 
 def test_the_critic_learns_whole_returns_and_the_policy_reads_by_length():
     rng = np.random.default_rng(0)
-    made = group(1, 0, lengths=[40, 100])
+    made = toy_group(1, 0, lengths=[40, 100])
     signals = {CRITIC: {t.id: rng.normal(size=t.actions) for t in made.trajectories}}
     (policy,), (critic,) = vapo.credit.assign([made], signals), vapo.players["critic"].credit.assign([made], signals)
     for c, t in zip(critic, made.trajectories, strict=True):
@@ -41,7 +40,7 @@ def test_the_critic_learns_whole_returns_and_the_policy_reads_by_length():
 
 def test_the_loss_equals_plain_loops():
     rng = np.random.default_rng(1)
-    made = group(1, 0, 1, lengths=[2, 3, 1])
+    made = toy_group(1, 0, 1, lengths=[2, 3, 1])
     credited = [t.but(advantages=rng.normal(size=t.actions)) for t in made.trajectories]
     batch = make_batch([made.but(trajectories=tuple(credited))], dtype=torch.float64)
     batch = replace(batch, old={LogProb(): torch.from_numpy(-rng.uniform(0.5, 2, 6))})
@@ -71,15 +70,15 @@ def test_without_its_differences_it_is_ppo():
         players=ppo.players,
         update=ppo.update,
     )
-    check_same(back, ppo)
-    check_differs(READY, ppo)
-    check_differs(READY, READY.but(players__critic__credit=None))
-    check_differs(READY, READY.but(objective__imitation=None))
+    check_same_update(back, ppo)
+    check_different_update(READY, ppo)
+    check_different_update(READY, READY.but(players__critic__credit=None))
+    check_different_update(READY, READY.but(objective__imitation=None))
 
 
 @pytest.mark.parametrize("micro", [1, 7])
 def test_gradients_of_both_players_do_not_depend_on_the_micro_batch(micro):
-    whole, cut = weights(READY, steps=2), weights(READY, steps=2, micro=micro)
+    whole, cut = weights_after(READY, steps=2), weights_after(READY, steps=2, micro=micro)
     for name, value in whole.items():
         assert_close(cut[name], value, rtol=0, atol=1e-10)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,17 +17,15 @@ from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.credit.gigpo import AnchorStates, by_state, gigpo
-from gradus.recipe.serialise import from_json, to_json
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
 from gradus.tasks.games.lake_environment import FrozenLake
+from gradus.testing.methods import TOY, TOY_EPISODES, scripted_context, scripted_world, toy_group, train_toy, turn_of, weights_after
 from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.batch import make_batch
-from gradus.types.parts import Task, Turn
+from gradus.types.parts import Task
 from gradus.types.signals import LogProb, LogProbs
-from tests.scripted import played, scripted_world, turn_of
-from tests.toy import TOY, gradients, group, train_toy
 
 
 def episode(name, states, rewards, *, lengths=None):
@@ -36,7 +34,7 @@ def episode(name, states, rewards, *, lengths=None):
     contexts = []
     for t, (state, reward, n) in enumerate(zip(states, rewards, lengths, strict=True)):
         streams = Frozen(turn=np.full(n, t), state=np.full(n, state))
-        contexts.append(replace(played("a" * n), streams=streams, rewards=((n - 1, "environment", reward),) if reward else ()))
+        contexts.append(replace(scripted_context("a" * n), streams=streams, rewards=((n - 1, "environment", reward),) if reward else ()))
     return Trajectory(name, Problem("p", "t"), tuple(contexts), reward=math.fsum(rewards))
 
 
@@ -183,30 +181,6 @@ def test_the_loss_equals_plain_loops():
     assert_close(loss.item(), total)
 
 
-@dataclass(frozen=True)
-class Corridor:
-    """Cells 0 to 2 and the goal 3; a "b" goes on, a "c" goes back, an answer without either is illegal."""
-
-    def start(self, problem, key, world):
-        return Walk()
-
-
-class Walk:
-    def __init__(self):
-        self.at, self.moves, self.first = 0, 0, Turn("a", state="0")
-
-    async def step(self, action):
-        self.moves += 1
-        move = next((m for m in action if m in "bc"), None)
-        self.at = max(0, self.at + {"b": 1, "c": -1, None: 0}[move])
-        if self.at == 3:
-            return Turn("d", 1.0, terminated=True)
-        return Turn("abc"[self.at], truncated=self.moves == 6, state=str(self.at), valid=move is not None)
-
-
-CORRIDOR = replace(TOY, environment=Corridor(), verify=None, sampling=replace(TOY.sampling, max_tokens=2))
-
-
 def test_without_the_second_comparison_it_is_grpo():
     plain = gigpo.but(
         credit__omega=0.0,
@@ -217,24 +191,18 @@ def test_without_the_second_comparison_it_is_grpo():
         objective__kl=grpo.objective["kl"],
         update=grpo.update,
     )
-    ours, base = (gradients(r, micro=None, steps=2, task=CORRIDOR)["policy"]["logits"] for r in (plain, grpo))
+    ours, base = (weights_after(r, steps=2, task=TOY_EPISODES)["policy.logits"] for r in (plain, grpo))
     assert torch.equal(ours, base)
     credits = [AnchorStates(omega=0.0, scale="population"), grpo.credit]
     made = [episode(str(i), [5, 5], [0, r]) for i, r in enumerate([1, 0, 0.5])]
     assert assigned(credits[0], *made) == assigned(credits[1], *made)
 
 
-@pytest.mark.parametrize("micro", [1, 7])
-def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = (gradients(gigpo, micro=m, steps=2, task=CORRIDOR)["policy"]["logits"] for m in (None, micro))
-    assert_close(cut, whole, rtol=0, atol=1e-10)
-
-
 def test_two_steps_and_more_of_the_loop():
     seen = []
     run = train_toy(
         gigpo,
-        task=CORRIDOR,
+        task=TOY_EPISODES,
         steps=12,
         prompts=3,
         group=8,
@@ -252,11 +220,7 @@ def test_two_steps_and_more_of_the_loop():
 
 def test_a_task_without_states_is_refused():
     with pytest.raises(UserError, match="has no turns"):
-        gigpo.credit.assign([group(1, 0)], {})
+        gigpo.credit.assign([toy_group(1, 0)], {})
     with pytest.raises(UserError, match="has no environment"):
-        train_toy(gigpo, steps=1)
+        train_toy(gigpo, task=TOY, steps=1)
     assert gigpo.rollout == Episodes(history=2)
-
-
-def test_it_is_stored_as_json():
-    assert from_json(to_json(gigpo)) == gigpo

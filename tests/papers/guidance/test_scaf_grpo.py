@@ -13,17 +13,14 @@ from torch.testing import assert_close
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.guidance.scaf_grpo import Scaffold, scaf_grpo
-from gradus.recipe.serialise import from_json, to_json
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.tasks.puzzles.countdown import countdown
+from gradus.testing.methods import advantages_of, check_bound_acts, readable, scripted_world, toy_run, train_toy, weights_after
 from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
 from gradus.updates.minibatches import Minibatches
-from tests.papers.checks import check_acts
-from tests.scripted import scripted_world, shown
-from tests.toy import advantages, gradients, toy_run, train_toy
 
 TASK = countdown()
 (PROBLEM,) = TASK.source.draw([0], 2, Key(0))
@@ -56,13 +53,13 @@ def test_the_smallest_sufficient_level_is_chosen():
     assert group.pool == (0.0,) * 12 + (1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0)
     assert world.notes == {"hints/knowledge": 0.0, "hints/planning": 1.0, "hints/solution": 0.0}
     # one success among 8: mean 1/8, population deviation sqrt(7)/8: 7/8 / (sqrt(7)/8) = sqrt 7, and -1/sqrt 7
-    first = [row[0] for row in advantages(scaf_grpo.credit, group)[0]]
+    first = [row[0] for row in advantages_of(scaf_grpo.credit, group)[0]]
     assert first == pytest.approx([2.6458] + [-0.3780] * 7, abs=5e-5)
 
 
 def test_the_replacing_answer_stands_under_the_hinted_prompt():
     group, _, _ = rolled({12})
-    prompts = [shown(t.contexts[0].prefix) for t in group.trajectories]
+    prompts = [readable(t.contexts[0].prefix) for t in group.trajectories]
     assert prompts[0] == f"<u>{PROBLEM.question}\nhint: {PROBLEM.meta['solution']}|<a>"
     assert set(prompts[1:]) == {f"<u>{PROBLEM.question}|<a>"}
 
@@ -86,7 +83,7 @@ def test_where_no_level_helps_the_group_stays():
     assert group.rewards.tolist() == [0.0] * 8
     assert len(group.pool) == 20
     assert sum(world.notes.values()) == 0.0
-    assert all(a == 0 for row in advantages(scaf_grpo.credit, group)[0] for a in row)
+    assert all(a == 0 for row in advantages_of(scaf_grpo.credit, group)[0] for a in row)
 
 
 def test_answers_without_a_reward_are_neither_right_nor_replaced():
@@ -153,7 +150,7 @@ def test_the_gradient_by_hand():
 def test_without_hints_it_is_grpo():
     base = grpo.but(objective__kl=None, players__reference=None, update__count=4)
     exempt = scaf_grpo.but(rollout__exempt=1.0)
-    ours, theirs, hinted = (gradients(r, micro=None, steps=2, group=2, prompts=8)["policy"]["logits"] for r in (exempt, base, EAGER))
+    ours, theirs, hinted = (weights_after(r, steps=2, group=2, prompts=8)["policy.logits"] for r in (exempt, base, EAGER))
     assert torch.equal(ours, theirs)
     assert not torch.equal(hinted, theirs)
 
@@ -161,12 +158,12 @@ def test_without_hints_it_is_grpo():
 @pytest.mark.parametrize("micro", [1, 7])
 def test_gradient_does_not_depend_on_the_micro_batch(micro):
     recipe = EAGER.but(update=Minibatches(epochs=2))
-    whole, cut = (gradients(recipe, micro=m, steps=2, group=2)["policy"]["logits"] for m in (None, micro))
+    whole, cut = (weights_after(recipe, micro=m, steps=2, group=2)["policy.logits"] for m in (None, micro))
     assert_close(cut, whole, rtol=0, atol=1e-10)
 
 
 def test_four_updates_of_a_batch_and_the_clip_acts():
-    check_acts(EAGER, updates=4)
+    check_bound_acts(EAGER, updates=4)
 
 
 def test_evaluation_sees_no_hint():
@@ -177,7 +174,3 @@ def test_evaluation_sees_no_hint():
 def test_fields_that_make_no_sense(fields):
     with pytest.raises(UserError, match="scaffold: "):
         Scaffold(**fields)
-
-
-def test_it_is_stored_as_json():
-    assert from_json(to_json(scaf_grpo)) == scaf_grpo

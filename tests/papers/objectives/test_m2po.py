@@ -16,11 +16,11 @@ from gradus.objectives.trust import Unclipped, clipped_surrogate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip, harmful, m2po, second_moment_cap, within_second_moment
 from gradus.rollouts.auto import Auto
+from gradus.testing.methods import toy_group, train_toy, weights_after
 from gradus.types.batch import make_batch
 from gradus.types.players import Lagged, Player
 from gradus.types.signals import LogProb
 from gradus.updates.minibatches import Minibatches
-from tests.toy import gradients, group, train_toy
 
 
 def numbers(*values):
@@ -29,7 +29,7 @@ def numbers(*values):
 
 def stale(log_ratios, advantages):
     """A batch of one trajectory and the log-probabilities that differ by these from those that sampled it."""
-    made = group(1.0, lengths=[len(log_ratios)])
+    made = toy_group(1.0, lengths=[len(log_ratios)])
     t = made.trajectories[0].but(advantages=np.array(advantages, float))
     batch = make_batch([made.but(trajectories=(t,))], dtype=torch.float64)  # sampled with log-probability 0
     return batch, numbers(*log_ratios).requires_grad_()
@@ -193,8 +193,8 @@ def test_without_its_differences_it_is_grpo():
         players__reference=grpo.players["reference"],
         update__count=1,
     )
-    ours, base = gradients(plain, micro=None, steps=2), gradients(grpo, micro=None, steps=2)
-    assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
+    ours, base = weights_after(plain, steps=2), weights_after(grpo, steps=2)
+    assert torch.equal(ours["policy.logits"], base["policy.logits"])
 
 
 def test_without_lag_the_generator_is_the_policy():
@@ -207,5 +207,5 @@ def test_without_lag_the_generator_is_the_policy():
 @pytest.mark.parametrize("micro", [1, 7])
 def test_gradient_does_not_depend_on_the_micro_batch(micro, trust):
     recipe = m2po.but(objective__policy__trust=trust, update=Minibatches(epochs=2, count=2))
-    whole, cut = (gradients(recipe, micro=m, steps=2)["policy"]["logits"] for m in (None, micro))
+    whole, cut = (weights_after(recipe, micro=m, steps=2)["policy.logits"] for m in (None, micro))
     assert_close(cut, whole, rtol=0, atol=1e-10)

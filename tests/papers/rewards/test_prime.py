@@ -18,10 +18,10 @@ from gradus.objectives.trust import Unclipped
 from gradus.papers.bases.rloo import rloo
 from gradus.papers.rewards.prime import ImplicitProcess, bounded, outcome_losses, prime, process_advantages
 from gradus.selection.filters import Everything
+from gradus.testing.methods import TOY, advantages_of, toy_group, train_toy, weights_after
 from gradus.types import Key, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs
-from tests.toy import TOY, advantages, gradients, group, train_toy
 
 MODEL, REFERENCE = LogProbs(player="prm"), LogProbs(player="reference")
 
@@ -40,9 +40,9 @@ def test_the_loss_of_the_process_model_by_hand():
 
 def test_outcomes_without_process_rewards():
     # pi_prm = pi_ref: only o_i - mean of the others: 1 - 1/3 and 0 - 2/3
-    made = group(1, 0, 0, 1, lengths=[1, 2, 1, 1])
+    made = toy_group(1, 0, 0, 1, lengths=[1, 2, 1, 1])
     plain = ImplicitProcess(whitened=False)
-    (rows,) = advantages(plain, made, signals=read(made, [[0], [0, 0], [0], [0]]))
+    (rows,) = advantages_of(plain, made, signals=read(made, [[0], [0, 0], [0], [0]]))
     assert_close(torch.tensor([r[0] for r in rows]), torch.tensor([2, -2, -2, 2]) / 3)
     assert rows[1] == [rows[1][0]] * 2
 
@@ -76,10 +76,10 @@ def test_the_mean_token_of_the_centred_rewards_is_that_of_the_released_form():
 
 def test_advantages_equal_plain_loops():
     rng = np.random.default_rng(3)
-    groups = [group(1, 0, 1, lengths=[2, 1, 3], key="a"), group(0, 1, lengths=[2, 2], key="b")]
+    groups = [toy_group(1, 0, 1, lengths=[2, 1, 3], key="a"), toy_group(0, 1, lengths=[2, 2], key="b")]
     ratios = {t.id: rng.normal(size=t.actions) for g in groups for t in g.trajectories}
     signals = {MODEL: ratios, REFERENCE: {k: np.zeros(len(v)) for k, v in ratios.items()}}
-    found = [r for rows in advantages(prime.credit, *groups, signals=signals) for r in rows]
+    found = [r for rows in advantages_of(prime.credit, *groups, signals=signals) for r in rows]
     token = {k: [0.05 * x for x in v] for k, v in ratios.items()}
     largest = max(abs(sum(v[i:])) for v in token.values() for i in range(len(v)))
     rows = []
@@ -98,7 +98,7 @@ def test_advantages_equal_plain_loops():
 
 def test_the_process_model_loss_and_gradient_by_hand():
     # answers of 1 and 2 tokens, log-ratios 20 and 0 + 0, outcomes 1 and 0: (.3133 + .6931)/2; slopes beta (sigmoid - o)/2
-    made = group(1, 0, lengths=[1, 2])
+    made = toy_group(1, 0, lengths=[1, 2])
     credited = made.but(trajectories=tuple(t.but(advantages=np.zeros(t.actions)) for t in made.trajectories))
     batch = make_batch([credited], {REFERENCE: {"g/0": np.array([-20.5]), "g/1": np.array([-1.0, -2.0])}}, dtype=torch.float64)
     logprobs = torch.tensor([-0.5, -1.0, -2.0], dtype=torch.float64, requires_grad=True)
@@ -111,7 +111,7 @@ def test_the_process_model_loss_and_gradient_by_hand():
 
 
 def test_outcomes_outside_0_and_1_are_refused():
-    made = group(2.0, 0.0)
+    made = toy_group(2.0, 0.0)
     credited = made.but(trajectories=tuple(t.but(advantages=np.zeros(t.actions)) for t in made.trajectories))
     batch = make_batch([credited], {REFERENCE: {t.id: np.zeros(2) for t in made.trajectories}}, dtype=torch.float64)
     with pytest.raises(UserError, match="a reward is 2"):
@@ -126,7 +126,7 @@ def test_a_group_that_is_all_right_or_all_wrong_moves_neither_model(verdict):
 
 
 def test_only_accuracies_within_the_bounds_are_kept():
-    groups = [group(*rewards) for rewards in ((1, 0, 0, 0, 0), (1, 1, 1, 1, 0), (1, 0, 0, 0, 0, 0), (1, 1, 1, 1, 1, 0))]
+    groups = [toy_group(*rewards) for rewards in ((1, 0, 0, 0, 0), (1, 1, 1, 1, 0), (1, 0, 0, 0, 0, 0), (1, 1, 1, 1, 1, 0))]
     kept, dropped = prime.selection.keep(groups, Key())
     assert kept == groups[:2]
     assert dropped == groups[2:]
@@ -160,12 +160,12 @@ def test_without_its_differences_it_is_rloo():
         objective__policy__trust=Unclipped(),
         objective__policy__average=SequenceSum(),
     )
-    ours, base = gradients(plain, micro=None, steps=2), gradients(rloo, micro=None, steps=2)
-    assert torch.equal(ours["policy"]["logits"], base["policy"]["logits"])
+    ours, base = weights_after(plain, steps=2), weights_after(rloo, steps=2)
+    assert torch.equal(ours["policy.logits"], base["policy.logits"])
 
 
 @pytest.mark.parametrize("micro", [1, 7])
 def test_gradients_of_both_models_do_not_depend_on_the_micro_batch(micro):
-    whole, cut = gradients(prime, micro=None, steps=3), gradients(prime, micro=micro, steps=3)
+    whole, cut = weights_after(prime, steps=3), weights_after(prime, micro=micro, steps=3)
     for name in ("policy", "prm"):
-        assert_close(cut[name]["logits"], whole[name]["logits"], rtol=0, atol=1e-10)
+        assert_close(cut[f"{name}.logits"], whole[f"{name}.logits"], rtol=0, atol=1e-10)

@@ -15,15 +15,12 @@ from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.thinking.delethink import delethink
 from gradus.recipe.registry import task_maker
-from gradus.recipe.serialise import from_json, to_json
 from gradus.rewards.verified import Verified
 from gradus.rollouts.chunked import Chunked
+from gradus.testing.methods import check_bound_acts, scripted_world, toy_run, toy_trajectory, train_toy, weights_after
 from gradus.types import Ended, Group, Key, Problem, Request, prompt_context
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb
-from tests.papers.checks import check_acts
-from tests.scripted import scripted_world
-from tests.toy import gradients, toy_run, train_toy, trajectory
 
 SHORT = delethink.but(rollout=Chunked(size=3, carry=2, head=1, limit=4))
 
@@ -32,12 +29,12 @@ def chunked(lengths, advantage, *, name="t", behaviour=0.0):
     """A trajectory whose chunks have these lengths."""
     prompt = prompt_context([1])
     contexts = tuple(
-        trajectory([2] * n, prompt=replace(prompt_context([2, 2]), parent=(prompt, 1)) if i else prompt, logprobs=[behaviour] * n).contexts[
+        toy_trajectory([2] * n, prompt=replace(prompt_context([2, 2]), parent=(prompt, 1)) if i else prompt, logprobs=[behaviour] * n).contexts[
             0
         ]
         for i, n in enumerate(lengths)
     )
-    made = trajectory([2], name=name).but(contexts=contexts)
+    made = toy_trajectory([2], name=name).but(contexts=contexts)
     return made.but(advantages=np.full(made.actions, advantage))
 
 
@@ -91,13 +88,13 @@ def test_one_chunk_without_correction_is_grpo():
     plain = delethink.but(rollout=Chunked(size=6, carry=3, head=0, limit=1), reward=Verified(), objective__policy__weight=None)
     plain = plain.but(objective__policy__trust=grpo.objective["policy"].trust, update=grpo.update)
     base = grpo.but(objective__kl=None, players__reference=None)
-    ours, theirs = (gradients(r, micro=None, steps=2, max_tokens=6)["policy"]["logits"] for r in (plain, base))
+    ours, theirs = (weights_after(r, steps=2, max_tokens=6)["policy.logits"] for r in (plain, base))
     assert torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize("micro", [1, 7])
 def test_gradient_does_not_depend_on_the_micro_batch(micro):
-    whole, cut = (gradients(SHORT, micro=m, steps=2)["policy"]["logits"] for m in (None, micro))
+    whole, cut = (weights_after(SHORT, micro=m, steps=2)["policy.logits"] for m in (None, micro))
     assert_close(cut, whole, rtol=0, atol=1e-10)
 
 
@@ -117,7 +114,7 @@ def test_two_steps_of_the_loop():
 
 
 def test_two_updates_of_a_batch_and_the_clip_acts():
-    check_acts(SHORT, updates=2, learning_rate=0.3, group=8, prompts=8)
+    check_bound_acts(SHORT, updates=2, learning_rate=0.3, group=8, prompts=8)
 
 
 def test_evaluation_may_have_more_chunks():
@@ -147,7 +144,3 @@ def test_its_task_needs_resets_and_can_be_solved_through_them():
     (found,) = asyncio.run(delethink.rollout.run([Request(problem)], world))
     assert found.trajectories[0].reward == 1.0
     assert len(found.trajectories[0].contexts) == 2  # one reset
-
-
-def test_it_is_stored_as_json():
-    assert from_json(to_json(delethink)) == delethink

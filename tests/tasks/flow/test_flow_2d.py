@@ -9,9 +9,9 @@ import pytest
 
 from gradus.policies.flow import FlowModel
 from gradus.tasks.flow.flow_2d import ASIDE, MODES, RADIUS, centre, flow_2d, near
+from gradus.testing.methods import flow_ask
 from gradus.types import Context, Frozen, Key, Trajectory
 from gradus.types.samplers import Drawing, Ode
-from tests.toy_flow import ask
 
 TASK = flow_2d()
 
@@ -49,6 +49,6 @@ def test_held_out_directions_are_never_trained_on():
 def test_the_built_in_model_earns_a_middling_reward():
     problems = TASK.held_out.draw(range(256), None, Key(0))
     model = FlowModel.load()
-    contexts = model.act([ask(Drawing(Ode(40)), p.id, 0, p.meta["condition"]) for p in problems])
+    contexts = model.act([flow_ask(Drawing(Ode(40)), p.id, 0, p.meta["condition"]) for p in problems])
     rewards = [near(Trajectory("t", p, (c,))) for p, c in zip(problems, contexts, strict=True)]
     assert 0.25 < np.mean(rewards) < 0.5

@@ -1,4 +1,4 @@
-"""A policy that says what a function tells it, one token a character, in the real world: what rollouts and environments are tested with."""
+"""A policy whose every answer is written down, in the world of a real run: for rollouts, searches and environments."""
 
 from __future__ import annotations
 
@@ -16,32 +16,40 @@ from gradus.types.parts import Task
 
 END = 0
 ROLES = {"system": 1, "user": 2, "assistant": 3}
-OTHER_A = 4  # a second token that reads "a": text alone does not tell which of the two was sampled
+OTHER_A = 4  # a second token that reads "a": text alone does not say which of the two was sampled
 FIRST = 5  # the token of character c is FIRST + ord(c)
 MARKS = {END: "|", 1: "<s>", 2: "<u>", 3: "<a>"}
 
 
-def characters(text: str) -> list[int]:
+def character_tokens(text: str) -> list[int]:
+    """One token a character."""
     return [FIRST + ord(c) for c in text]
 
 
-def shown(tokens: Sequence[int] | np.ndarray) -> str:
-    """Tokens as text with special ones visible: <s> <u> <a> open a turn, | closes it, @ is the other a."""
+def readable(tokens: Sequence[int] | np.ndarray) -> str:
+    """Tokens as text with the special ones visible: <s>, <u> and <a> open a turn, | closes it, @ is the other a.
+
+    >>> readable([2, *character_tokens("hi"), 0, 3, 4])
+    '<u>hi|<a>@'
+    """
     return "".join(MARKS.get(int(t), "@" if t == OTHER_A else chr(max(int(t) - FIRST, 0))) for t in tokens)
 
 
 @dataclass
 class ScriptedPolicy:
-    """`speak(ask)` gives the text of a sample; '@' in it is the other a; it is cut at max_tokens, else closed by the end token."""
+    """`speak(ask)` gives the text of a sample; "@" in it is the other a. The text ends at max_tokens, else with the end token.
+
+    The log-probabilities are -1/8, -2/8, -3/8, ..., exact in float32.
+    """
 
     speak: Callable[[Ask], str]
     context_length: int = 100_000
-    batches: list[int] = field(default_factory=list)  # how many were asked for at once
+    batches: list[int] = field(default_factory=list)  # how many samples were asked for at a time
 
     def tokens(self, prompt: Any) -> np.ndarray:
         if isinstance(prompt, str):
-            return np.array(characters(prompt), np.int32)
-        body = [t for m in prompt for t in (ROLES[m["role"]], *characters(m["content"]), END)]
+            return np.array(character_tokens(prompt), np.int32)
+        body = [t for m in prompt for t in (ROLES[m["role"]], *character_tokens(m["content"]), END)]
         return np.array([*body, ROLES["assistant"]], np.int32)
 
     def follow(self, observation: Any) -> np.ndarray:
@@ -49,7 +57,7 @@ class ScriptedPolicy:
         return np.concatenate([np.array([END], np.int32), self.tokens(messages)])
 
     def completion_tokens(self, text: str) -> np.ndarray:
-        return np.array([*characters(text), END], np.int32)
+        return np.array([*character_tokens(text), END], np.int32)
 
     def text(self, tokens: np.ndarray) -> str:
         return "".join("a" if t == OTHER_A else chr(t - FIRST) for t in tokens.tolist() if t >= OTHER_A)
@@ -67,7 +75,7 @@ class ScriptedPolicy:
         return Context(
             tokens=tokens,
             chosen=np.ones(len(tokens), bool),
-            logprobs=-np.arange(1, len(tokens) + 1, dtype=np.float32) / 8,  # exact in float32: -1/8, -2/8, ...
+            logprobs=-np.arange(1, len(tokens) + 1, dtype=np.float32) / 8,
             versions=np.full(len(tokens), ask.version, np.int32),
             parent=(ask.parent, ask.at),
             ended=ended,
@@ -77,7 +85,21 @@ class ScriptedPolicy:
 def scripted_world(
     task: Task, speak: Callable[[Ask], str], *, step: int = 3, reward: Any = None, max_tokens: int = 1000, context_length: int = 100_000
 ) -> tuple[RunWorld, ScriptedPolicy]:
-    """A world in which the policy is scripted; its reward is the return of the episode."""
+    """The world of a training step, 2 samples a problem, with a scripted policy that has moved 7 times.
+
+    `reward`: the reward of the run, `EnvironmentReturn()` without.
+
+    >>> import asyncio
+    >>> from gradus.rewards.verified import Verified
+    >>> from gradus.rollouts.single_turn import SingleTurn
+    >>> from gradus.testing.methods import TOY
+    >>> from gradus.types import Key, Request
+    >>> world, policy = scripted_world(TOY, lambda ask: "b", reward=Verified())
+    >>> problems = TOY.source.draw([0, 1], None, Key(0))
+    >>> groups = asyncio.run(SingleTurn().run([Request(p, count=2) for p in problems], world))
+    >>> [g.rewards.tolist() for g in groups]
+    [[1.0, 1.0], [0.0, 0.0]]
+    """
     policy = ScriptedPolicy(speak, context_length)
     players = {"policy": SimpleNamespace(policy=policy, name="policy", updates=7, micro_tokens=1000, most_asks=None)}
     world = RunWorld(
@@ -94,7 +116,7 @@ def scripted_world(
 
 
 def turn_of(ask: Ask) -> int:
-    """The turn that a request of an episode is for."""
+    """The turn of an episode that an ask is for, from 0."""
     return int(ask.request.tags[-1])
 
 
@@ -103,8 +125,8 @@ def follow_demonstration(ask: Ask) -> str:
     return str(ask.request.problem.meta["demonstration"][turn_of(ask)][1])
 
 
-def played(tokens: str, logprobs: Sequence[float] = ()) -> Context:
-    """A context in which everything was chosen, after a one-token prompt."""
-    own = np.array(characters(tokens), np.int32)
+def scripted_context(text: str, logprobs: Sequence[float] = ()) -> Context:
+    """A context after a prompt of one token, in which every character is an action; log-probabilities 0 without."""
+    own = np.array(character_tokens(text), np.int32)
     rows = np.array(logprobs or np.zeros(len(own)), np.float32)
     return Context(own, np.ones(len(own), bool), rows, np.zeros(len(own), np.int32), parent=(prompt_context([ROLES["user"]]), 1))

@@ -1,0 +1,19 @@
+"""Whether a method is sound: one toy update with its objective, credit, selection and update, at two micro-batch sizes. It takes a fifth of a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gradus.checks.findings import Finding
+from gradus.recipe.core import Recipe
+
+
+def of_method(recipe: Recipe) -> Iterator[Finding]:
+    """The faults that `gradus.testing.methods.diagnose` finds, else that there is none."""
+    from gradus.testing.methods import diagnose
+
+    faults = diagnose(recipe)
+    for fault in faults:
+        yield Finding("method", fault.verdict, fault.says, fault.remedy)
+    if all(fault.verdict == "note" for fault in faults):
+        yield Finding("method", "ok", "two toy steps: the gradient is sound, and the same at every micro-batch size")

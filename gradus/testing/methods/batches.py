@@ -1,0 +1,147 @@
+"""The batches of one toy step, as the update gets them, and what a term of an objective makes of them: its loss, its gradient, its metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.objectives.terms import evaluate, wants_of
+from gradus.selection.filters import without_failures
+from gradus.training.loop import credit, refuse_failures
+from gradus.training.recovery import whole
+from gradus.training.run import Run
+from gradus.types import Group, Key
+from gradus.types.batch import Batch
+from gradus.types.signals import LogProb, Want
+from gradus.types.tally import Tally, merge
+
+CUTS = (0, 1, 3, 6)  # contexts before each of the first pieces; one more piece holds the rest
+UNSETTLED = 0.05  # standard deviation of what is added to the weights
+SPREAD = 2.0  # nats by which log-probabilities lie apart from those at the start of the update
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Step:
+    """What a step gave: its groups, those that were kept, those with advantages, and by player its batch with the rows that it is to move."""
+
+    groups: Sequence[Group]
+    kept: Sequence[Group]
+    credited: Sequence[Group]
+    batches: Mapping[str, Batch]
+    rows: Mapping[str, Mapping[Want, Tensor]]
+
+
+def unsettle(run: Run) -> None:
+    """Moves the weights of every learning player a little, as updates would: a term that compares with the start has a gradient then."""
+    for name, player in run.players.items():
+        for number, weights in enumerate(player.parameters):
+            with torch.no_grad():
+                weights.add_(torch.from_numpy(Key(4).fold(name, number).normal(*weights.shape)).to(weights), alpha=UNSETTLED)
+
+
+def toy_step(run: Run, most: int = 4) -> Step:
+    """The next step of a run up to its update. A step without a trained trajectory is followed by another, `most` in all.
+
+    >>> from gradus import load_recipe
+    >>> from gradus.testing.methods import toy_run
+    >>> toy_step(toy_run(load_recipe("grpo"))).batches["policy"].counts["policy"].trajectories
+    16
+    """
+    for _ in range(most):
+        step = asyncio.run(_step(run))
+        if any(batch.actions for batch in step.batches.values()):
+            break
+        run.step += 1
+    return step
+
+
+async def _step(run: Run) -> Step:
+    recipe, world = run.at(run.step)
+    requests = await world.more(recipe.setting.prompts)
+    groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
+    refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
+    kept, _ = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
+    credited, batches = await credit(run, kept, world)
+    rows: dict[str, Mapping[Want, Tensor]] = {}
+    for name, batch in batches.items():
+        player = run.players[name]
+        with torch.no_grad():
+            found = player.policy.evaluate(batch.contexts, wants_of(player.spec.objective)) if batch.actions else {}
+        rows[name] = {want: row.to(batch.weight) for want, row in found.items()}
+    return Step(groups, kept, credited, batches, rows)
+
+
+def with_signs(batch: Batch) -> Batch:
+    """The batch with advantages of 1 and -1, one trajectory after the other, where all of them are 0."""
+    return batch if bool(batch.advantages.any()) else replace(batch, advantages=(1 - 2 * (batch.trajectory % 2)).to(batch.weight))
+
+
+def moved(batch: Batch, rows: Mapping[Want, Tensor]) -> Batch:
+    """The batch as a later move of the same update would see it: ratios lie between exp(-2) and exp(2)."""
+    order = torch.from_numpy(Key(9).permutation(batch.actions).astype(np.int64))
+    shift = torch.linspace(-SPREAD, SPREAD, batch.actions, dtype=batch.weight.dtype)[order]
+    old = {want: _shifted(want, row, shift) for want, row in rows.items() if want.compared}
+    return replace(batch, old=old, behaviour_logprobs=batch.behaviour_logprobs + shift / 2)
+
+
+def _shifted(want: Want, row: Tensor, shift: Tensor) -> Tensor:
+    each = shift.reshape(-1, *([1] * (row.dim() - 1)))
+    return row + each if want == LogProb() else row * (each / 4).exp()  # an error of matching stays positive
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A term's loss, its derivative by every row that it wants (None: it has none), and its metrics."""
+
+    loss: Tensor
+    gradient: Mapping[Want, Tensor | None]
+    metrics: Mapping[str, Tally]
+
+    @property
+    def largest(self) -> float:
+        """The largest entry of the gradient, 0 where there is none."""
+        return max((float(g.abs().max()) for g in self.gradient.values() if g is not None and g.numel()), default=0.0)
+
+    def apart(self, other: Evaluated) -> float:
+        """The largest difference between two gradients."""
+        pairs = ((g, other.gradient[w]) for w, g in self.gradient.items())
+        return max((float((_filled(a, b) - _filled(b, a)).abs().max()) for a, b in pairs if a is not None or b is not None), default=0.0)
+
+
+def _filled(one: Tensor | None, other: Tensor | None) -> Tensor:
+    if one is not None:
+        return one
+    assert other is not None
+    return torch.zeros_like(other)
+
+
+def evaluated(term: Any, rows: Mapping[Want, Tensor], batch: Batch) -> Evaluated:
+    """The term on the whole batch. Raises whatever its parts raise."""
+    leaves = {want: rows[want].clone().requires_grad_() for want in term.wants}
+    loss, metrics = evaluate({"term": term}, leaves, batch)
+    if loss.requires_grad:
+        loss.backward()
+    return Evaluated(loss.detach(), {want: leaf.grad for want, leaf in leaves.items()}, metrics)
+
+
+def in_pieces(term: Any, rows: Mapping[Want, Tensor], batch: Batch) -> Evaluated:
+    """The term on micro-batches of 1, 2, 3 and all other contexts, added up as the update does it for a separable term."""
+    total = batch.weight.new_zeros(())
+    gradient: dict[Want, Tensor | None] = {want: torch.zeros_like(rows[want]) for want in term.wants}
+    metrics: dict[str, Tally] = {}
+    count = len(batch.contexts)
+    for start, end in pairwise([*(c for c in CUTS if c < count), count]):
+        piece, index = batch.slice(range(start, end))
+        found = evaluated(term, {want: row[index] for want, row in rows.items()}, piece)
+        total, metrics = total + found.loss, merge(metrics, found.metrics)
+        for want, slope in found.gradient.items():
+            if slope is not None:
+                _filled(gradient[want], None).index_copy_(0, index, slope)
+    return Evaluated(total, gradient, metrics)

@@ -1,0 +1,92 @@
+"""What a test of a method asks of it: the same result for every micro-batch, its base where its difference is off, progress on the toy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from gradus.recipe.core import Recipe
+from gradus.testing.methods.runs import train_toy, weights_after
+from gradus.updates.minibatches import Minibatches
+
+TOLERANCE = 1e-10  # by which a weight may differ between micro-batch sizes, in float64
+
+
+def check_micro_batches(recipe: Recipe, **options: Any) -> None:
+    """Micro-batches of 1 and 7 contexts give what one of all gives, to 1e-10; so they do in two epochs of two mini-batches.
+
+    Raises: AssertionError that names the weight. `options` are those of `toy_run`.
+
+    >>> from gradus import load_recipe
+    >>> check_micro_batches(load_recipe("dr_grpo"))
+    """
+    found = [*cut_differences(recipe, **options), *cut_differences(recipe.but(update=Minibatches(epochs=2, count=2)), **options)]
+    assert not found, f"{recipe.key}: {'; '.join(found)}"
+
+
+def cut_differences(recipe: Recipe, *, steps: int = 2, **options: Any) -> list[str]:
+    """The weights that micro-batches of 1 and of 7 contexts leave otherwise than one of all does, each as a sentence."""
+    whole = weights_after(recipe, steps=steps, **options)
+    found = []
+    for micro in (1, 7):
+        for name, value in weights_after(recipe, steps=steps, micro=micro, **options).items():
+            apart = float((value - whole[name]).abs().max())
+            found += [] if apart <= TOLERANCE else [f"{name} differs by {apart:.2g} between micro-batches of {micro} contexts and one of all"]
+    return found
+
+
+def check_same_update(ours: Recipe, base: Recipe, **options: Any) -> None:
+    """Both recipes move the policy to the same bits: ours with its difference switched off is its base.
+
+    >>> from gradus import load_recipe
+    >>> grpo = load_recipe("grpo")
+    >>> check_same_update(load_recipe("dr_grpo").but(credit=grpo.credit, objective=grpo.objective, players=grpo.players), grpo)
+    """
+    found, expected = (_policy(r, options) for r in (ours, base))
+    moved = [name for name, value in found.items() if not torch.equal(value, expected[name])]
+    assert not moved, f"{ours.key} and {base.key} give other values for {', '.join(moved)}"
+
+
+def check_different_update(ours: Recipe, base: Recipe, **options: Any) -> None:
+    """The recipes move the policy apart. A test of `check_same_update` alone also passes where the difference never acts."""
+    found, expected = (_policy(r, options) for r in (ours, base))
+    assert any(not torch.equal(value, expected[name]) for name, value in found.items()), f"{ours.key} moves the policy as {base.key} does"
+
+
+def _policy(recipe: Recipe, options: dict[str, Any]) -> dict[str, torch.Tensor]:
+    found = weights_after(recipe, **{"steps": 2, **options})
+    policy = {name: value for name, value in found.items() if name.startswith("policy.")}
+    assert policy, f"the policy of {recipe.key} does not learn, so its updates cannot be compared"
+    return policy
+
+
+def check_bound_acts(recipe: Recipe, *, updates: int, metric: str = "clip_share", learning_rate: float = 0.1, **options: Any) -> None:
+    """Every batch brings this many updates, and some actions meet the bound that `metric` counts. With one update per batch none does.
+
+    >>> from gradus import load_recipe
+    >>> check_bound_acts(load_recipe("grpo").but(update__count=4), updates=4)
+    """
+    seen: list[float] = []
+    options = {"steps": 4, "learning_rate": learning_rate, "watch": lambda run, metrics, groups: seen.append(metrics[metric]), **options}
+    made = train_toy(recipe, **options).players["policy"].updates
+    assert made == updates * options["steps"], f"{recipe.key} made {made} updates in {options['steps']} steps, not {updates} per step"
+    share = float(np.mean(seen))
+    assert 0 < share < 0.5, f"{recipe.key}: {metric} is {share:.3f}; it must lie between 0 and a half"
+    seen.clear()
+    train_toy(recipe.but(update__count=1), **{**options, "steps": 1})
+    assert seen == [0], f"{recipe.key}: {metric} is {seen[0]:.3f} with one update per batch; every ratio is 1 then, so it must be 0"
+
+
+def check_learns(recipe: Recipe, *, steps: int = 60, gain: float = 0.15, **options: Any) -> None:
+    """The mean reward of the last ten steps is `gain` above that of the first five. A step without groups has no reward.
+
+    >>> from gradus import load_recipe
+    >>> check_learns(load_recipe("grpo"), steps=40)
+    """
+    seen: list[float] = []
+    options = {"prompts": 8, "group": 8, **options}
+    train_toy(recipe, steps=steps, watch=lambda run, metrics, groups: seen.extend([metrics["reward"]] if groups else []), **options)
+    first, last = np.mean(seen[:5]), np.mean(seen[-10:])
+    assert last > first + gain, f"{recipe.key}: the mean reward goes from {first:.3f} to {last:.3f} in {steps} steps"

@@ -1,0 +1,197 @@
+"""The contract of a method: it fits, trains, is stored and read, is its base and its changes, and goes on as it was when it is resumed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from gradus.recipe import registry
+from gradus.recipe.compatibility import check_fit
+from gradus.recipe.core import Recipe, changes, put
+from gradus.recipe.reference import reference_of
+from gradus.recipe.serialise import from_json, to_json
+from gradus.testing.methods.compare import cut_differences
+from gradus.testing.methods.diagnosis import diagnose, of_error, of_metrics
+from gradus.testing.methods.resume import MemoryCheckpoint, contents, resumed, stopped_after
+from gradus.testing.methods.runs import toy_run
+from gradus.testing.methods.tasks import toy_task
+from gradus.testing.report import Checked, Report, run_rules
+from gradus.training.launch import go
+from gradus.training.run import Run
+from gradus.types import UserError
+from gradus.types.parts import Task
+from gradus.updates.minibatches import Minibatches
+
+STEPS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A recipe under test, and the name that it was asked by ("" for an object)."""
+
+    recipe: Recipe
+    name: str = ""
+    task: Task | None = None
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """Those of its toy runs: two prompts per step, one where an answer is an episode of several turns."""
+        task = self.task or toy_task(self.recipe)
+        return {"task": task, "steps": STEPS, "prompts": 2 if task.environment is None else 1}
+
+    @cached_property
+    def before(self) -> Any:
+        """What its parts hold, as text, before it was trained."""
+        return contents(self.recipe)
+
+    @cached_property
+    def whole(self) -> Run:
+        """Its run of two steps."""
+        assert self.before is not None
+        return go(toy_run(self.recipe, **self.options))
+
+
+def check_method(recipe: Recipe | str, *, task: Task | None = None, only: Iterable[str] | None = None, strict: bool = False) -> Report:
+    """Tests that a method keeps its contract, in two toy steps. It takes a fifth of a second.
+
+    Args: recipe: a recipe, its key, or FILE.py:NAME; task: what it trains on, None for the one of `toy_task`; only: the rules to try
+    (`method_rules`); strict: raise.
+    Raises: UserError for an unknown recipe or rule; with `strict` ContractBroken, an AssertionError, where anything was found.
+
+    >>> check_method("grpo").ok
+    True
+    """
+    name = recipe if isinstance(recipe, str) else ""
+    made: Recipe = registry.recipe(recipe) if isinstance(recipe, str) else recipe
+    return run_rules(Method(made, name, task), made.key, RULES, only, strict=strict)
+
+
+def method_rules() -> list[str]:
+    """The names of the rules, in the order in which they are tried."""
+    return list(RULES)
+
+
+def described(method: Method) -> Checked:
+    """`about` is one sentence."""
+    about = method.recipe.about
+    wrong = () if re.fullmatch(r"[A-Z0-9].*\.", about) else (f'its about is "{about}"; write one sentence that says what is new: derive(key, about, ...)',)
+    return Checked("described", 1, wrong)
+
+
+def referenced(method: Method) -> Checked:
+    """The docstring of a method in the catalogue names its paper, with an arXiv number or a venue."""
+    if not method.name or ".py" in method.name:
+        return Checked("reference", skipped="a method that is in no catalogue needs no paper")
+    paper = reference_of(method.name)[1]
+    form = "write `Reference: AUTHORS, TITLE, arXiv:NUMBER, ...` into the docstring of its file"
+    if paper is None:
+        return Checked("reference", 1, (f"it names no paper; {form}",))
+    odd = re.search(r"arXiv|et al|\d{4}\.\d{5}", paper.title) or len(paper.title) < 7 or not (paper.arxiv or paper.venue) or not 1900 < paper.year < 2100
+    return Checked("reference", 1, (f"its reference reads as {paper}; {form}",) if odd else ())
+
+
+def fitting(method: Method) -> Checked:
+    """Its parts fit each other, and a task that brings what it requires."""
+    task = method.task or toy_task(method.recipe)
+    try:
+        check_fit(method.recipe, replace(task, provides=task.provides | method.recipe.requires))
+    except UserError as error:
+        return Checked("fits", 1, (str(error),))
+    return Checked("fits", 1)
+
+
+def stored(method: Method) -> Checked:
+    """It comes back from JSON as it was, so that a run of it can be resumed."""
+    try:
+        again = from_json(json.loads(json.dumps(to_json(method.recipe))))
+    except UserError as error:
+        return Checked("stored", 1, (str(error),))
+    found = changes(method.recipe, again)
+    lost = (f"{', '.join(found)} is another one after it was stored and read; make each part a frozen dataclass of plain fields",) if found else ()
+    return Checked("stored", 1, lost)
+
+
+def changed(method: Method) -> Checked:
+    """It differs from its base, and the base with these changes is the method: by `put` and by `but`."""
+    recipe, base = method.recipe, method.recipe.parent
+    if base is None:
+        return Checked("changes", skipped="it has no base")
+    found = changes(base, recipe)
+    if not found:
+        return Checked("changes", 1, (f"it is {base.key} in all its parts; change one with derive(key, about, PATH=VALUE)",))
+    made = base
+    for path, value in found.items():
+        made = put(made, path, value)
+    again = (made, base.but(**{path.replace(".", "__"): value for path, value in found.items()}))
+    left = {path for other in again for path in changes(other, recipe)}
+    return Checked("changes", len(found), (f"{base.key} with its changes differs from it in {', '.join(sorted(left))}",) if left else ())
+
+
+def trained(method: Method) -> Checked:
+    """Two steps run, their metrics are finite numbers, and no part holds anything afterwards that it did not hold before."""
+    run = method.whole
+    found = [fault.says for fault in of_metrics(run)]
+    if len(run.metrics) != STEPS:
+        found.append(f"{len(run.metrics)} of {STEPS} steps were recorded")
+    if contents(method.recipe) != method.before:
+        found.append("a part has changed while it trained; what a part remembers is its state: give it start(), take the state last and return it")
+    return Checked("trains", STEPS, tuple(found))
+
+
+def sound(method: Method) -> Checked:
+    """A toy update finds nothing wrong (`gradus check`)."""
+    faults = [f for f in diagnose(method.recipe, method.options["task"]) if f.verdict != "note"]
+    skipped = next((f.says for f in faults if f.verdict == "not checked"), "")
+    return Checked("update", 1, tuple(f"{f.says}; {f.remedy}" for f in faults if f.verdict != "not checked"), skipped)
+
+
+def cut(method: Method) -> Checked:
+    """The weights after two epochs of two mini-batches do not depend on the size of the micro-batch."""
+    if not any(player.learns for player in method.whole.players.values()):
+        return Checked("micro-batches", skipped="no player learns")
+    early = any("grad_norm" in name for name in method.whole.metrics[0])
+    made = method.recipe.but(update=Minibatches(epochs=2, count=2))
+    return Checked("micro-batches", 2, tuple(cut_differences(made, **{**method.options, "steps": 1 if early else STEPS})))
+
+
+def goes_on(method: Method) -> Checked:
+    """Stopped after the first step and resumed, it has the metrics, weights and states of a run that was not stopped."""
+    options = method.options
+    again = resumed(method.recipe, MemoryCheckpoint(stopped_after(method.recipe, 1, **options)), **options)
+    apart = MemoryCheckpoint(method.whole).differences(MemoryCheckpoint(again))
+    found = [f"{', '.join(apart)} differ after it was resumed at step 1; keep all that a part remembers in its state"] if apart else []
+    if again.metrics != method.whole.metrics[1:]:
+        found.append("the metrics differ after it was resumed at step 1; draw from world.key, and keep all that a part remembers in its state")
+    return Checked("resumes", 1, tuple(found))
+
+
+def _guarded(rule: str, look: Callable[[Method], Checked]) -> Callable[[Method], Checked]:
+    """The rule, for which what the method's parts raise is a finding."""
+
+    def looked(method: Method) -> Checked:
+        try:
+            return look(method)
+        except (Exception, SystemExit) as error:
+            return Checked(rule, 1, (of_error(method.recipe, error).says,))
+
+    return looked
+
+
+RULES: Mapping[str, Callable[[Method], Checked]] = {
+    name: _guarded(name, look)
+    for name, look in {
+        "described": described,
+        "reference": referenced,
+        "fits": fitting,
+        "stored": stored,
+        "changes": changed,
+        "update": sound,
+        "trains": trained,
+        "micro-batches": cut,
+        "resumes": goes_on,
+    }.items()
+}

@@ -1,0 +1,285 @@
+"""What is wrong with a method, found on a toy update: parts that raise, gradients that are missing, results that depend on the micro-batch."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from gradus.objectives.trust import Unclipped
+from gradus.recipe.compatibility import check_fit
+from gradus.recipe.core import Recipe
+from gradus.rewards.functions import Function
+from gradus.rewards.reward_model import RewardModel
+from gradus.rewards.verified import Verified
+from gradus.runtime.user_code import LIBRARIES, line_of, raised_in
+from gradus.testing.methods.batches import Evaluated, Step, evaluated, in_pieces, moved, toy_step, unsettle, with_signs
+from gradus.testing.methods.runs import toy_run, train_toy, weights_after
+from gradus.testing.methods.tasks import TOY_EPISODES, toy_task
+from gradus.training.run import Run
+from gradus.types import UserError
+from gradus.types.batch import Batch
+from gradus.types.frozen import value_fields
+from gradus.types.guards import Agreement, Guard
+from gradus.types.parts import Task
+
+METHODS = ("losses", "loss", "coefficients", "log_ratio", "factors", "scores", "logprob", "assign", "keep", "apply", "at", "score", "run", "choose")
+FURTHER = 6  # steps where two have moved no player
+EXACT = 1e-9  # share of the largest entry by which results in float64 may differ between micro-batch sizes
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong with a method, or worth knowing: what and where, and what to do."""
+
+    verdict: Literal["wrong", "warning", "note", "not checked"]
+    says: str
+    remedy: str = ""
+
+
+def diagnose(recipe: Recipe, task: Task | None = None) -> list[Fault]:
+    """The faults of a method, found in two steps on toy players at two micro-batch sizes; none where it is sound.
+
+    Args: task: None for the one of `toy_task`, and for episodes where that one does not suit it.
+    The reward is the task's verdict where the recipe's is a function of a file or a model, for these are made for other answers.
+
+    >>> from gradus import load_recipe
+    >>> [fault.verdict for fault in diagnose(load_recipe("ppo"))]
+    []
+    """
+    recipe = on_toys(recipe)
+    if recipe.environment is not None and task is None:
+        return [Fault("not checked", f"the environment {type(recipe.environment).__name__} has problems of its own, which no toy task brings")]
+    found = _faults(recipe, task or toy_task(recipe))
+    if task is None and recipe.policy == "lm" and any(f.verdict == "not checked" for f in found):
+        episodes = _faults(recipe, TOY_EPISODES)  # a credit rule of the package may need turns
+        return episodes if _sound(episodes) else found
+    return found
+
+
+def _sound(found: Sequence[Fault]) -> bool:
+    return all(fault.verdict == "note" for fault in found)
+
+
+def on_toys(recipe: Recipe) -> Recipe:
+    """The recipe with sampling as the toy task has it, and a reward that can judge toy answers."""
+    foreign = any(isinstance(part, Function | RewardModel) for part in parts_of(recipe.reward))
+    plain = {f"setting__{name}": value for name, value in (("temperature", None), ("max_tokens", None), ("guard", Guard()), ("agreement", Agreement()))}
+    return recipe.but(**plain, **({"reward": Verified()} if foreign else {}))
+
+
+def parts_of(part: Any) -> Iterator[Any]:
+    """A part and all parts within it."""
+    if isinstance(part, Mapping):
+        for value in part.values():
+            yield from parts_of(value)
+    elif is_dataclass(part) and not isinstance(part, type):
+        yield part
+        for field in value_fields(part):
+            yield from parts_of(getattr(part, field.name))
+
+
+def _faults(recipe: Recipe, task: Task) -> list[Fault]:
+    options: dict[str, Any] = {"task": task, **({} if task.environment is None else {"prompts": 2})}
+    try:
+        check_fit(recipe, task)
+    except UserError as error:
+        return [Fault("not checked", f"the method does not run on the toy task: {error}")]
+    try:
+        run = toy_run(recipe, **options)
+        unsettle(run)
+        step = toy_step(run)
+        found = [*of_step(run, step), *(fault for name in step.batches for fault in of_objective(run, name, step))]
+        return [*found, *_trained(recipe, step, options)] if _sound(found) else found
+    except (Exception, SystemExit) as error:
+        return [of_error(recipe, error)]
+
+
+def _trained(recipe: Recipe, step: Step, options: Mapping[str, Any]) -> Iterator[Fault]:
+    """The faults of whole steps."""
+    run = train_toy(recipe, **options)
+    if _still(run):
+        run = train_toy(recipe, steps=FURTHER, **options)  # some rollouts finish nothing in their first steps
+    if _still(run):
+        yield Fault("wrong", f"no player has moved in {FURTHER} toy steps", f"check {named(recipe.update)} and {named(recipe.schedule)}")
+    yield from of_metrics(run)
+    early = any("grad_norm" in name for name in run.metrics[0])
+    yield from of_cut(recipe, 1 if early else run.step, options)
+    yield from of_trust(run, step)
+
+
+def of_error(recipe: Recipe, error: BaseException) -> Fault:
+    """The fault of what a toy step raised: wrong if a user's part has to do with it, else the toy task does not suit the recipe.
+
+    A fault of Gradus is raised again.
+    """
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(code, line) for code, line in frames if not code.co_filename.startswith((*LIBRARIES, "<"))]
+    theirs = [part for part in parts_of(recipe) if of_user(part)]
+    if isinstance(error, UserError):
+        says, _, remedy = str(error).rpartition("; ")
+        named_one = own or any(type(part).__name__ in str(error) for part in theirs)
+        return Fault("wrong" if named_one else "not checked", says or remedy, remedy if says else "")
+    if own:
+        code, line = own[-1]
+        text = raised_in(error).rpartition(" (")[0]
+        return Fault("wrong", f"{code.co_qualname} ({Path(code.co_filename).name}, line {line}) raised {text}", "fix it and check again")
+    if not theirs:
+        raise error
+    near = f"one of {', '.join(map(named, theirs))} has returned a value of the wrong form"
+    return Fault("wrong", f"a toy update raised {raised_in(error)}; {near}", "compare the shapes with those of the part's protocol (docs/python.md)")
+
+
+def of_user(part: Any) -> bool:
+    """Whether the class of a part is none of the package's."""
+    return type(part).__module__.partition(".")[0] != "gradus"
+
+
+def named(part: Any) -> str:
+    """A part's class and method with file and line: "Gate.losses (gate.py, line 12)"."""
+    cls = type(part)
+    method = next((m for m in METHODS if callable(vars(cls).get(m))), None)
+    code = getattr(vars(cls).get(method or ""), "__code__", None)
+    place = f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code is not None else line_of(part)
+    return f"{cls.__name__}{f'.{method}' if method else ''}{place}"
+
+
+def culprits(term: Any) -> str:
+    """The user's parts in a term, else the term itself."""
+    theirs = [part for part in parts_of(term) if of_user(part)]
+    return " or ".join(map(named, theirs or [term]))
+
+
+def of_metrics(run: Run) -> Iterator[Fault]:
+    """Metrics of the steps that are no finite numbers."""
+    broken = {n: v for row in run.metrics for n, v in row.items() if not (v is None or (isinstance(v, int | float) and math.isfinite(v)))}
+    for name, value in broken.items():
+        yield Fault("wrong", f"the metric {name} is {value!r:.40}", "give finite numbers: tally(values) of a tensor [A], world.note(name, number)")
+
+
+def of_step(run: Run, step: Step) -> Iterator[Fault]:
+    """Rewards that do not differ, a selection that keeps nothing, advantages that are 0 everywhere."""
+    recipe = run.recipe
+    if not learning(run):
+        return
+    differ = [g for g in step.kept if len(g.trajectories) > 1 and np.ptp(g.rewards) > 0]
+    none_kept = not any(batch.actions for batch in step.batches.values())
+    if of_user(recipe.reward) and not any(np.ptp(g.rewards) > 0 for g in step.groups):
+        says = f"{named(recipe.reward)} gives all toy answers to a problem the same reward"
+        yield Fault("not checked" if none_kept else "note", says, "try it on your own task: gradus train ... --steps 2")
+    elif none_kept:
+        says = f"{named(recipe.selection)} keeps no trajectory in any of several toy steps, so nothing is trained on"
+        yield Fault("warning", says, "check what it keeps and what it drops: keep returns (kept, dropped)")
+    given = [t.advantages for g in step.credited for t in g.trajectories if t.advantages is not None and t.trained]
+    if differ and given and not any(a.any() for a in given):
+        says = f"{named(recipe.credit)} gives every action the advantage 0, though rewards within a group differ"
+        yield Fault("wrong", says, "give numbers that tell the trajectories of a group apart, as spread(groups, rewards - baseline)")
+
+
+def learning(run: Run) -> list[Any]:
+    """The players whose objective has a term."""
+    return [player for player in run.players.values() if player.learns and player.spec.objective]
+
+
+def _still(run: Run) -> bool:
+    """Whether players learn, and none has moved."""
+    return bool(learning(run)) and not any(player.updates for player in learning(run))
+
+
+def of_objective(run: Run, name: str, step: Step) -> Iterator[Fault]:
+    """What is wrong with the terms of a player's objective."""
+    batch, rows, terms = with_signs(step.batches[name]), step.rows[name], run.players[name].spec.objective
+    present = {at: term for at, term in terms.items() if term.source in batch.counts}
+    if not present:
+        return
+    later = moved(batch, rows)
+    place = "objective" if name == "policy" else f"players.{name}.objective"
+    found = [fault for at, term in present.items() for fault in of_term(f"{place}.{at}", term, rows, batch, later)]
+    yield from found or of_advantages(run, name, present, rows, later)
+
+
+def of_term(where: str, term: Any, rows: Mapping[Any, Any], batch: Batch, later: Batch) -> Iterator[Fault]:
+    """A loss or a gradient that is no number, no gradient at all, and a result that depends on the cut though the term says it does not."""
+    here, there = evaluated(term, rows, batch), evaluated(term, rows, later)
+    broken = [name for name, t in {**there.metrics, **here.metrics}.items() if not math.isfinite(t.mean) and not name.startswith("loss/")]
+    numbers = "look for log or sqrt of 0, for 0 / 0 and for exp of large numbers"
+    for found in (here, there):
+        if not math.isfinite(float(found.loss)):
+            yield Fault("wrong", f"{where}: the loss of {culprits(term)} is {float(found.loss)}", numbers)
+            return
+        if not math.isfinite(found.largest):
+            yield Fault("wrong", f"{where}: the gradient of {culprits(term)} is not finite, though its loss is", f"{numbers} in a branch that is masked")
+            return
+    if broken:
+        yield Fault("wrong", f"{where}: the metric {', '.join(broken)} of {culprits(term)} is no finite number", "give tally(values) of finite values")
+    if all(g is None for found in (here, there) for g in found.gradient.values()):
+        says = f"{where}: the loss of {culprits(term)} has no gradient, so nothing is learned from it"
+        yield Fault("wrong", says, "compute it from the rows in `outputs`, without detach(), item(), float() or numpy()")
+    elif getattr(term, "coefficient", None) == 0:
+        yield Fault("note", f"{where}.coefficient is 0, so the term is measured and trains nothing", "leave it if that is meant")
+    elif here.largest == 0 and there.largest == 0:
+        says = f"{where}: the gradient of {culprits(term)} is zero at every action, so nothing is learned from it"
+        yield Fault("wrong", says, "check masks, a coefficient of 0, and a detach() around what should move")
+    elif term.separable:
+        yield from of_pieces(where, term, rows, (batch, here), (later, there))
+
+
+def of_pieces(where: str, term: Any, rows: Mapping[Any, Any], *tried: tuple[Batch, Evaluated]) -> Iterator[Fault]:
+    """A term that is evaluated micro-batch by micro-batch, and adds up to something else than it is at once."""
+    for batch, whole in tried:
+        pieces = in_pieces(term, rows, batch)
+        share = pieces.apart(whole) / max(whole.largest, 1e-300)
+        if not share <= EXACT:
+            differs = f"differs by {share:.2g} of its largest entry" if math.isfinite(share) else "is not finite"
+            says = f"{where}: {culprits(term)} depends on the micro-batch, though {type(term).__name__}.separable is True: cut, its gradient {differs}"
+            remedy = "divide by batch.counts, batch.in_trajectory or batch.in_group, which a cut leaves as they are; else set separable = False"
+            yield Fault("wrong", says, remedy)
+            return
+        for name, t in whole.metrics.items():
+            other = pieces.metrics.get(name, t).mean
+            if abs(t.mean - other) > EXACT * max(1.0, abs(t.mean)) and not name.startswith("loss/"):
+                says = f"{where}: the metric {name} of {culprits(term)} is {other:.4g} over micro-batches and {t.mean:.4g} at once"
+                yield Fault("wrong", says, "give tally(values) of one value an action, not of a mean")
+                return
+
+
+def of_advantages(run: Run, name: str, terms: Mapping[str, Any], rows: Mapping[Any, Any], batch: Batch) -> Iterator[Fault]:
+    """Advantages that differ between actions, and change no gradient of the player whose credit rule gave them."""
+    rule = run.players[name].spec.credit
+    if rule is None or not bool(batch.returns.isnan().all()) or float(batch.advantages.max() - batch.advantages.min()) == 0:
+        return
+    other = replace(batch, advantages=0.5 - 2 * batch.advantages)
+    if all(evaluated(term, rows, batch).apart(evaluated(term, rows, other)) == 0 for term in terms.values()):
+        says = f"the advantages of {named(rule)} have no effect: no term of the objective of {name} has another gradient with other advantages"
+        yield Fault("wrong", says, "weigh the loss of an action by batch.advantages, or say so with --credit Constant")
+
+
+def of_cut(recipe: Recipe, steps: int, options: Mapping[str, Any]) -> Iterator[Fault]:
+    """Weights after a few steps that depend on the size of the micro-batch."""
+    whole, single = (weights_after(recipe, steps=steps, rate=0.05, micro=micro, **options) for micro in (None, 1))
+    for name, value in whole.items():
+        apart = float((value - single[name]).abs().max())
+        if not apart <= EXACT * max(1.0, float(value.abs().max())):
+            says = f"{named(recipe.update)} moves {name} by {apart:.2g} more or less at micro-batches of one context than at one of all"
+            yield Fault("wrong", says, "add up gradients as gradus.updates.minibatches.gradient does, and use no number of the micro-batch")
+            return
+
+
+def of_trust(run: Run, step: Step) -> Iterator[Fault]:
+    """A trust region that cannot act, for every ratio of two steps was 1."""
+    if any(row.get("ratio") != 1.0 for row in run.metrics):
+        return
+    for name, batch in step.batches.items():
+        for term in (run.players[name].spec.objective or {}).values():
+            if term.source not in batch.counts or "trust" not in {f.name for f in fields(term)}:
+                continue
+            rows, later = step.rows[name], moved(with_signs(batch), step.rows[name])
+            if evaluated(term, rows, later).apart(evaluated(replace(term, trust=Unclipped()), rows, later)) > 0:
+                says = f"the ratio is 1 in every update, because one update follows each fresh batch: {type(term.trust).__name__} never acts"
+                yield Fault("note", says, "leave it if that is meant; else set --update.epochs 2 or --update.count 2")
+                return

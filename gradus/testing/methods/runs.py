@@ -1,0 +1,104 @@
+"""Runs of a recipe over toy players: a step takes about ten milliseconds, and its weights can be compared to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradus.players.learner import Learner
+from gradus.recipe.core import Recipe
+from gradus.testing.methods.flow import toy_flow
+from gradus.testing.methods.policy import BigramPolicy
+from gradus.testing.methods.tasks import toy_task
+from gradus.training.launch import go
+from gradus.training.run import Run
+from gradus.types import Group, Key
+from gradus.types.parts import Task
+from gradus.types.players import Head, Player
+from gradus.updates.optimizers import AdamW
+
+SCALE = {"warmup": 0, "eval_every": 0, "save_every": 0}
+LANGUAGE = {**SCALE, "prompts": 4, "group": 4, "learning_rate": 0.05}
+FLOW = {**SCALE, "prompts": 3, "group": 5, "learning_rate": 0.01}
+
+
+def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: int = 0, micro: int | None = None, **setting: Any) -> Run:
+    """A run of the recipe over toy players in float64, not yet trained. It has no folder and no study.
+
+    Args: task: None for the one of `toy_task`; micro: contexts a micro-batch, None for all at once; setting: fields of the setting.
+    Without a field in `setting`, a step has 4 prompts of 4 answers at a learning rate of 0.05 (a flow: 3 of 5 at 0.01).
+
+    >>> from gradus import load_recipe
+    >>> run = toy_run(load_recipe("grpo"))
+    >>> sorted(run.players), run.players["policy"].policy.network.logits.shape
+    (['policy', 'reference'], torch.Size([8, 8]))
+    """
+    flow = recipe.policy == "flow"
+    scale = {**(FLOW if flow else LANGUAGE), "steps": steps, **setting}
+    recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
+    policy: Any = toy_flow() if flow else BigramPolicy(Key(7))
+    policy.micro = micro
+    specs = {"policy": recipe.players.get("policy", Player()), **recipe.players}
+    own = specs["policy"]
+    specs["policy"] = replace(
+        own, objective=recipe.objective, credit=own.credit or recipe.credit, optimizer=own.optimizer or recipe.optimizer
+    )
+    players = {}
+    for name, spec in specs.items():
+        mine = policy if name == "policy" else policy.clone()
+        if spec.objective is None and not isinstance(spec.model, Head):
+            mine.network.requires_grad_(False)
+        players[name] = Learner(name, spec, mine, spec.optimizer or recipe.optimizer, recipe.setting)
+    return Run(recipe, toy_task(recipe) if task is None else task, players, seed=seed)
+
+
+def train_toy(recipe: Recipe, *, watch: Callable[[Run, Mapping[str, Any], Sequence[Group]], None] | None = None, **options: Any) -> Run:
+    """The run of `toy_run` after its steps; `watch(run, metrics, groups)` is called after each.
+
+    >>> from gradus import load_recipe
+    >>> run = train_toy(load_recipe("grpo"), steps=3)
+    >>> [row["step"] for row in run.metrics], run.players["policy"].updates
+    ([0, 1, 2], 3)
+    """
+    run = toy_run(recipe, **options)
+    run.on_step = watch
+    return go(run)
+
+
+def steps_of(recipe: Recipe, **options: Any) -> list[tuple[Mapping[str, Any], Sequence[Group]]]:
+    """(metrics, groups) of every step of a toy run."""
+    seen: list[tuple[Mapping[str, Any], Sequence[Group]]] = []
+    train_toy(recipe, watch=lambda run, metrics, groups: seen.append((metrics, groups)), **options)
+    return seen
+
+
+@dataclass(frozen=True)
+class PlainDescent(AdamW):
+    """w <- w - lr g, without momentum, clipping or decay: what a step changes is the gradient itself."""
+
+    def build(self, parameters: Any) -> torch.optim.Optimizer:
+        return torch.optim.SGD(parameters, lr=0.0)
+
+
+def with_plain_descent(recipe: Recipe, rate: float = 1.0) -> Recipe:
+    """The recipe with plain gradient steps for every player that learns."""
+    plain = PlainDescent(lr=rate, clip=None)
+    learning = [n for n, p in recipe.players.items() if n != "policy" and p.objective is not None]
+    own = ["policy"] if getattr(recipe.players.get("policy"), "optimizer", None) is not None else []
+    return recipe.but(optimizer=plain, **{f"players__{n}__optimizer": plain for n in [*own, *learning]})
+
+
+def weights_after(recipe: Recipe, *, steps: int = 1, rate: float = 1.0, **options: Any) -> dict[str, Tensor]:
+    """The weights of every player that learns after plain gradient steps of size `rate`, by "PLAYER.TENSOR".
+
+    >>> from gradus import load_recipe
+    >>> sorted(weights_after(load_recipe("ppo")))
+    ['critic.logits', 'critic.values', 'policy.logits', 'policy.values']
+    """
+    run = train_toy(with_plain_descent(recipe, rate), steps=steps, **options)
+    found = {name: player.policy.network.state_dict() for name, player in run.players.items() if player.learns}
+    return {f"{player}.{name}": value.clone() for player, state in found.items() for name, value in state.items()}

@@ -1,0 +1,116 @@
+"""Toy tasks, one for each kind of recipe: single answers, pairs of answers, and episodes of several turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradus.recipe.core import Recipe
+from gradus.rollouts.episodes import Episodes
+from gradus.types import Frozen, Key, Outcome, Problem, Sampling
+from gradus.types.frozen import value_fields
+from gradus.types.parts import Task, Turn, World
+
+HINTS = Frozen(knowledge=tuple("abcd"), planning=tuple("efga"), solution=tuple("bcde"))
+WAY = (("a", "b"), ("b", "b"), ("c", "b"))  # observation and action of every turn, to the end of the corridor
+
+
+class ToySource:
+    """Problem i shows a letter and asks for the next one in the alphabet; it brings a worked solution and hints."""
+
+    size = None
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        return [self._problem(i, chr(ord("b") + i % 7)) for i in indices]
+
+    def _problem(self, i: int, answer: str) -> Problem:
+        meta = Frozen(solution=answer * 2, hints=HINTS)
+        return Problem(f"toy/{i}", "toy", text=chr(ord("a") + i % 7), answer=answer, meta=meta)
+
+
+class PairSource(ToySource):
+    """Problem i brings a better answer (`chosen`) and a worse one (`rejected`)."""
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        found = super().draw(indices, level, key)
+        return [replace(p, meta=Frozen(chosen=p.answer * 3, rejected="a" + p.answer)) for p in found]
+
+
+class EpisodeSource(ToySource):
+    """Problem i brings the way through the corridor (`demonstration`)."""
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        return [replace(p, meta=Frozen({**p.meta, "demonstration": WAY})) for p in super().draw(indices, level, key)]
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1 where the answer stands anywhere in the completion, else 0."""
+    return float(problem.answer in completion)
+
+
+@dataclass(frozen=True)
+class Corridor:
+    """Cells 0 to 2 and the goal 3: "b" goes on, "c" goes back, an action without either is illegal. Reward 1 at the goal; six turns at most."""
+
+    def start(self, problem: Problem, key: Key, world: World) -> Walk:
+        return Walk()
+
+
+class Walk:
+    """One episode in the corridor. The observation is the letter of the cell, and its number the state."""
+
+    def __init__(self) -> None:
+        self.at, self.moves, self.first = 0, 0, Turn("a", state="0")
+
+    async def step(self, action: str) -> Turn:
+        self.moves += 1
+        move = next((m for m in action if m in "bc"), None)
+        self.at = max(0, self.at + {"b": 1, "c": -1, None: 0}[move])
+        if self.at == 3:
+            return Turn("d", 1.0, terminated=True)
+        return Turn("abc"[self.at], truncated=self.moves == 6, state=str(self.at), valid=move is not None)
+
+
+TOY = Task("toy", ToySource(), ToySource(), verify, sampling=Sampling(max_tokens=6), provides=frozenset({"hints", "solution"}))
+"""Single answers. The first letter is seen and the next one asked for, so that one row of the table decides."""
+
+TOY_PAIRS = replace(TOY, source=PairSource(), provides=frozenset({"chosen", "rejected"}))
+"""Pairs of answers that the problems bring."""
+
+TOY_EPISODES = replace(
+    TOY,
+    source=EpisodeSource(),
+    held_out=EpisodeSource(),
+    verify=None,
+    environment=Corridor(),
+    sampling=Sampling(max_tokens=2),
+    provides=frozenset({"hints", "solution", "demonstration"}),
+)
+"""Episodes of up to six turns."""
+
+
+def toy_task(recipe: Recipe) -> Task:
+    """The toy task that a recipe trains on: points in the plane for a flow, episodes or pairs where it needs them, else single answers.
+
+    >>> from gradus import load_recipe
+    >>> [toy_task(load_recipe(key)).name for key in ("grpo", "flow_grpo")]
+    ['toy', 'flow_2d']
+    """
+    if recipe.policy == "flow":
+        from gradus.tasks.flow.flow_2d import flow_2d
+
+        return flow_2d()
+    if recipe.environment is not None:
+        return replace(TOY_EPISODES, environment=recipe.environment)
+    if _holds(recipe.rollout, Episodes):
+        return TOY_EPISODES
+    return TOY_PAIRS if {"chosen", "rejected"} & recipe.requires else TOY
+
+
+def _holds(part: Any, kind: type) -> bool:
+    """Whether a part is of a class, or a part within it."""
+    if isinstance(part, kind):
+        return True
+    fields = value_fields(part) if hasattr(part, "__dataclass_fields__") else ()
+    return any(_holds(getattr(part, f.name), kind) for f in fields)
