@@ -74,8 +74,8 @@ def launch(
     check_problems(made)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
-    tell(run)
     try:
+        tell(run)
         run.sinks = sinks_of(planned, run)
         with shared(run, planned.model, planned.device, planned.processes):
             return go(run)

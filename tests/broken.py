@@ -116,7 +116,7 @@ def half_parquet(path: Path, home: Path) -> None:
     cut(path)
 
 
-def task(draw: str, size: int = 4, verify: str = "lambda problem, completion: 1.0") -> str:
+def task(draw: str, size: int | str = 4, verify: str = "lambda problem, completion: 1.0") -> str:
     """A file with a task whose source draws by the statement given."""
     return (
         "from gradus.types import Problem\nfrom gradus.types.parts import Task\n\n\nclass Source:\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
@@ -18,9 +19,9 @@ from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, 
 from gradus.runtime.user_code import asked
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.frozen import value_fields
-from gradus.types.parts import Optimizer, Source, Task
+from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
-from gradus.types.returned import named, of_user
+from gradus.types.returned import named, of_user, shown
 from gradus.types.signals import (
     LogProb,
     LogProbs,
@@ -47,6 +48,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
         if getattr(recipe, seam) is None:
             raise UserError(f"recipe {recipe.key} has no {seam}; set one with --{seam} or start from a recipe that has it")
     check_parts(recipe)
+    check_task(task)
     check_plays(recipe, task)
     check_learning(recipe)
     check_right(recipe)
@@ -159,6 +161,7 @@ def _called(given: Any) -> str:
     return f"{getattr(given, '__name__', None) or repr(given)}{place}"
 
 
+@functools.cache
 def _declared(cls: type) -> dict[str, Any]:
     try:
         return typing.get_type_hints(cls)
@@ -227,6 +230,28 @@ def check_correction(recipe: Recipe) -> None:
         )
 
 
+def check_task(task: Task) -> None:
+    """Raises UserError for a class in the place of an object of the task, and for a method or function of it that cannot be called as it will be."""
+    for name, protocol in (("source", Source), ("held_out", Source), ("environment", Environment), ("verify", None), ("judge", None)):
+        value = getattr(task, name)
+        if isinstance(value, type):
+            raise UserError(f"task {task.name}: its {name} is the class {named(value)} itself; give an instance of it: {value.__name__}()")
+        if protocol is not None and value is not None and not _lacks(value, protocol):
+            check_methods(value, f"{name} of task {task.name}", protocol)
+    for function, due in ((task.verify, ("problem", "completion")), (task.judge, ("trajectory",))):
+        if function is not None:
+            _check_call(getattr(function, "call", function), f"task {task.name}: its verifier", *due)  # `call`: the function of a file
+
+
+def _check_call(function: Any, who: str, *due: str) -> None:
+    try:
+        inspect.signature(function).bind(*due)
+    except TypeError as error:
+        raise UserError(f"{who} {_called(function)} cannot be called: {error}; it must take ({', '.join(due)})") from None
+    except ValueError:  # a built-in function that tells nothing of itself
+        return
+
+
 def check_problems(task: Task) -> None:
     """Draws a first problem for training and one for evaluation. Raises UserError where there is none, or none that can be asked."""
     for source, use in ((task.source, "training"), (task.held_out, "evaluation")):
@@ -240,6 +265,8 @@ def _first(source: Source, task: Task, use: str) -> Problem:
         raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which lacks {missing[0]}; give it a source")
     if isinstance(source, type):
         raise UserError(f"task {task.name}: its source of problems for {use} is the class {named(source)} itself; give an instance of it: {source.__name__}()")
+    if source.size is not None and not isinstance(source.size, int):
+        raise UserError(f"task {task.name}: the size of {named(source)} is {shown(source.size)}; it must be a whole number, or None for a source without end")
     if source.size == 0:
         raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
     with asked(source, "draw"):

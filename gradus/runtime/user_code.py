@@ -153,8 +153,8 @@ def line_of(part: Any) -> str:
 def raised(error: BaseException, file: str | None = None) -> str:
     """An exception as one line of text, with the innermost line of `file`, else of any file."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [f for f in frames if f.filename == file] or frames
-    where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else ""
+    inside = [f for f in frames if f.filename == file] or (frames if file is None else [])
+    where = f" ({Path(inside[-1].filename).name}, line {inside[-1].lineno})" if inside else f" ({Path(file).name})" if file else ""
     try:
         text = without_addresses(" ".join(str(error).split()))[:300]
     except Exception:  # the user's exception class can raise in str()

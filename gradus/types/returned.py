@@ -90,11 +90,16 @@ def check_list(part: Any, method: str, value: Any, kind: type, due: str) -> None
 
 
 def check_drawn(source: Any, value: Any, indices: Sequence[int]) -> None:
-    """Raises UserError unless a source gave a Problem for each index."""
+    """Raises UserError unless a source gave a Problem for each index, with an id of its own."""
     due = "a list of Problem, one for each index that it is asked for"
     check_list(source, "draw", value, Problem, due)
     if len(value) != len(indices):
         raise wrong(source, "draw", f"{len(value)} problems for {len(indices)} indices", due)
+    known: dict[str, int] = {}
+    for problem, index in zip(value, indices, strict=True):
+        if known.setdefault(problem.id, index) != index:
+            got = f"problem {problem.id} for index {known[problem.id]} and for index {index}"
+            raise wrong(source, "draw", got, "a problem with an id of its own for each index; equal ids draw equal answers")
 
 
 def check_requests(part: Any, value: Any, source: Any, count: int, world: Any) -> None:

@@ -6,6 +6,8 @@ from tests import broken
 from tests.bad_input.row import Row
 from tests.broken import BATCHED
 
+DRAWN = "return [Problem(f'p{i}', 'mine', text='go') for i in indices]"
+
 CODE: list[Row] = [
     ("{train} --task t.py:task", "t.py, line 1: invalid syntax; fix the file", {"t.py": "def task(:\n"}),
     (
@@ -21,6 +23,17 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "task mine has no problems for training", {"t.py": broken.task("return []", size=0)}),
     ("{train} --task t.py:task", "task mine|its source gave []; it must give a Problem", {"t.py": broken.task("return []")}),
     ("{train} --task t.py:task", "Source.draw raised KeyError: 'x' (t.py, line 9); fix it", {"t.py": broken.task("raise KeyError('x')")}),
+    ("{train} --task t.py:task", "the class World (t.py, line 19) itself; give", {"t.py": broken.world().replace("=World()", "=World")}),
+    ("{train} --task t.py:task", "the class Source (t.py, line 5) itself; give", {"t.py": broken.task(DRAWN).replace("Source()", "Source")}),
+    ("{train} --task t.py:task", "Source.draw (t.py, line 8) returned 1 problems for 8", {"t.py": broken.task(f"{DRAWN}[:1]", size=8)}),
+    ("{train} --task t.py:task", "problem p for index 0 and for index 1|id of its own", {"t.py": broken.task(DRAWN.replace("f'p{i}'", "'p'"))}),
+    ("{train} --task t.py:task", "the size of Source (t.py, line 5) is a str ('4')", {"t.py": broken.task(DRAWN, size="'4'")}),
+    ("{train} --task t.py:task", "verifier <lambda> (t.py, line 12) cannot|(problem, completion)", {"t.py": broken.task(DRAWN, verify="lambda c: 1.0")}),
+    (
+        "{train} --task t.py:task",
+        "environment of task mine is World, whose start (t.py, line 20) cannot be called|(self, problem, key, world)",
+        {"t.py": broken.world().replace("(self, problem, key, world)", "(self, problem)")},
+    ),
     ("{train} --task t.py:task", "problem p has neither text nor messages", {"t.py": broken.task("return [Problem('p', 'mine')]")}),
     (
         "{train} --task t.py:tsk",

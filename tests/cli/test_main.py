@@ -94,6 +94,13 @@ def test_mistakes_are_told_in_a_sentence(
     assert not list(tmp_path.iterdir())
 
 
+def test_the_whole_traceback_is_there_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["show", "grop"]) == 2
+    monkeypatch.setenv("GRADUS_TRACEBACK", "1")
+    with pytest.raises(UserError, match="grop"):
+        main(["show", "grop"])
+
+
 def test_words_are_told_from_fields() -> None:
     parser = build_parser()[1]["train"]
     words = ["train", "--a.b", "1", "grpo", "--steps", "3", "--seed=4", "--c=-5", "--d", "-0.5", "--task", "x", "--task.path", "y"]

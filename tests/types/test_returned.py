@@ -90,7 +90,10 @@ def test_the_parts_of_a_user_are_found_at_any_depth() -> None:
 
 
 def test_a_source_gives_a_problem_for_each_index() -> None:
-    check_drawn(Mine(), [PROBLEM, PROBLEM], [4, 5])
+    other = replace(PROBLEM, id="q")
+    check_drawn(Mine(), [PROBLEM, other], [4, 5])
+    check_drawn(Mine(), [PROBLEM, PROBLEM], [4, 4])  # one index twice is one problem twice
+    assert "problem p for index 4 and for index 5" in refused(check_drawn, Mine(), [PROBLEM, PROBLEM], [4, 5])
     assert "1 problems for 2 indices" in refused(check_drawn, Mine(), [PROBLEM], [4, 5])
     assert "a list of 1 with a str ('p') in it" in refused(check_drawn, Mine(), ["p"], [4])
 
