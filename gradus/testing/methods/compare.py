@@ -41,8 +41,8 @@ def check_same_update(ours: Recipe, base: Recipe, **options: Any) -> None:
     """Both recipes move the policy to the same bits: ours with its difference switched off is its base.
 
     >>> from gradus import load_recipe
-    >>> grpo = load_recipe("grpo")
-    >>> check_same_update(load_recipe("dr_grpo").but(credit=grpo.credit, objective=grpo.objective, players=grpo.players), grpo)
+    >>> reinforce, rloo = load_recipe("reinforce"), load_recipe("rloo")
+    >>> check_same_update(rloo.but(credit=reinforce.credit), reinforce)
     """
     found, expected = (_policy(r, options) for r in (ours, base))
     moved = [name for name, value in found.items() if not torch.equal(value, expected[name])]
