@@ -1,4 +1,4 @@
-"""What is wrong with a method, found on a toy update: parts that raise, gradients that are missing, results that depend on the micro-batch."""
+"""The faults of a method, found on a toy update: parts that raise, missing gradients, results that depend on the micro-batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXACT = 1e-9  # share of the largest entry by which results in float64 may diffe
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with a method, or worth knowing: what and where, and what to do."""
+    """One fault of a method, or a note: `says` has the place, `remedy` the action for the user."""
 
     verdict: Literal["wrong", "warning", "note", "not checked"]
     says: str
@@ -43,10 +43,10 @@ class Fault:
 
 
 def diagnose(recipe: Recipe, task: Task | None = None) -> list[Fault]:
-    """The faults of a method, found in two steps on toy players at two micro-batch sizes; none where it is sound.
+    """The faults of a method, found in two steps on toy players at two micro-batch sizes; none for a sound method.
 
-    Args: task: None for the one of `toy_task`, and for episodes where that one does not suit it.
-    The reward is the task's verdict where the recipe's is a function of a file or a model, for these are made for other answers.
+    Args: task: None for that of `toy_task`, or for episodes if that task does not suit the recipe.
+    The reward is the task's verdict where the recipe's is a function of a file or a model, because these judge other answers.
 
     >>> from gradus import load_recipe
     >>> [fault.verdict for fault in diagnose(load_recipe("ppo"))]
@@ -114,7 +114,7 @@ def _trained(recipe: Recipe, step: Step, options: Mapping[str, Any]) -> Iterator
 
 
 def of_error(recipe: Recipe, error: BaseException) -> Fault:
-    """The fault of what a toy step raised: wrong if a user's part has to do with it, else the toy task does not suit the recipe.
+    """The fault for an exception of a toy step: wrong if a user's part is involved, else the toy task does not suit the recipe.
 
     A fault of Gradus is raised again.
     """
@@ -174,7 +174,7 @@ def of_step(run: Run, step: Step) -> Iterator[Fault]:
         yield Fault("not checked" if none_kept else "note", says, "try it on your own task: gradus train ... --steps 2")
     elif none_kept:
         says = f"{named(recipe.selection)} keeps no trajectory in any of several toy steps, so nothing is trained on"
-        yield Fault("warning", says, "check what it keeps and what it drops: keep returns (kept, dropped)")
+        yield Fault("warning", says, "check its condition, and the order of its result: keep returns (kept, dropped)")
     given = [t.advantages for g in step.credited for t in g.trajectories if t.advantages is not None and t.trained]
     if differ and given and not any(a.any() for a in given):
         says = f"{named(recipe.credit)} gives every action the advantage 0, though rewards within a group differ"
@@ -192,7 +192,7 @@ def _still(run: Run) -> bool:
 
 
 def of_objective(run: Run, name: str, step: Step) -> Iterator[Fault]:
-    """What is wrong with the terms of a player's objective."""
+    """The faults of the terms of a player's objective."""
     batch, rows, terms = with_signs(step.batches[name]), step.rows[name], run.players[name].spec.objective
     present = {at: term for at, term in terms.items() if term.source in batch.counts}
     if not present:
@@ -224,7 +224,7 @@ def of_term(where: str, term: Any, rows: Mapping[Any, Any], batch: Batch, later:
         yield Fault("note", f"{where}.coefficient is 0, so the term is measured and trains nothing", "leave it if that is meant")
     elif here.largest == 0 and there.largest == 0:
         says = f"{where}: the gradient of {culprits(term)} is zero at every action, so nothing is learned from it"
-        yield Fault("wrong", says, "check masks, a coefficient of 0, and a detach() around what should move")
+        yield Fault("wrong", says, "check masks, a coefficient of 0, and a detach() too much")
     elif term.separable:
         yield from of_pieces(where, term, rows, (batch, here), (later, there))
 

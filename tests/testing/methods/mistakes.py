@@ -1,4 +1,4 @@
-"""Parts that are wrong in one way each: what a person writes who has read half of the documents."""
+"""Parts with one typical mistake each."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class OneForAll:
 
 @dataclass(frozen=True)
 class Counting:
-    """Keeps what it has seen in itself, so that a resumed run does not know it."""
+    """Keeps its memory in a field, so a resumed run has lost it."""
 
     seen: list[int] = field(default_factory=list, compare=False)
     needs = ()
