@@ -29,7 +29,7 @@ SPREAD = 2.0  # nats by which log-probabilities lie apart from those at the star
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step:
-    """One step: its groups, the kept groups, the groups with advantages, and for each player its batch and the rows of its wants."""
+    """One step: its groups without failures, the kept groups, the groups with advantages, and for each player its batch and the rows of its wants."""
 
     groups: Sequence[Group]
     kept: Sequence[Group]
@@ -67,7 +67,8 @@ async def _step(run: Run) -> Step:
     requests = await world.more(recipe.setting.prompts)
     groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
     refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
-    kept, _ = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
+    groups = without_failures(groups)
+    kept, _ = await run.memory.call("selection", recipe.selection, "keep", groups, world.key)
     credited, batches = await credit(run, kept, world)
     rows: dict[str, Mapping[Want, Tensor]] = {}
     for name, batch in batches.items():
