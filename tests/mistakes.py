@@ -31,6 +31,7 @@ page is generated from the table that the tests run.
 def cell(row: Any) -> str:
     """The left column: what was typed, and what stands in the files; '' for what cannot be shown in a table."""
     typed = row[0].replace("{train}", "train ...").replace("{home}/", "")
+    typed = re.sub(r"(train p\.py:mine) --task problems\.jsonl.*", r"\1 ...", typed)
     parts = [code(f"gradus {typed}")]
     for name, content in (row[2] if len(row) == 3 else {}).items():
         if callable(content):

@@ -20,6 +20,7 @@ from gradus.lab.folder import RunFolder
 from gradus.workers.pool import stop_workers
 from tests import mistakes
 from tests.bad_input import SECTIONS, TRAIN, Row
+from tests.bad_input.own_parts import RIGHT
 from tests.broken import BATCHED, ROWS
 from tests.small_model import save_small_model
 
@@ -116,6 +117,14 @@ def test_bad_input(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFi
         after = {name: content for name, content in after.items() if name.split("/")[0] != "run"}
     assert after == before
     assert everything(home) == sound
+
+
+@pytest.mark.parametrize("row", RIGHT, ids=lambda row: row[0])
+def test_a_sound_part_trains(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(row, tmp_path, home)
+    monkeypatch.chdir(tmp_path)
+    code = main(shlex.split(row[0].format(train=TRAIN.format(home=home), home=home)))
+    assert code == 0, capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

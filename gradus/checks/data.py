@@ -12,10 +12,12 @@ import numpy as np
 
 from gradus.checks.findings import Finding, counted
 from gradus.recipe.compatibility import check_problems
+from gradus.runtime.user_code import asked
 from gradus.tasks.data.files import BadRow, Table, each_row
 from gradus.tasks.data.rows import Checked, check_rows
 from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Source, Task
+from gradus.types.returned import check_drawn
 
 
 def of_rows(tables: Sequence[Table], prompt: str | None, answer: str | None, allowed: float) -> Iterator[tuple[Finding, tuple[BadRow, ...]]]:
@@ -119,7 +121,11 @@ def some_problems(task: Task, most: int) -> list[Problem]:
 def _spread(source: Source, level: int | None, most: int) -> list[Problem]:
     count = most if source.size is None else min(most, source.size)
     end = count if source.size is None else source.size
-    return source.draw([i * end // count for i in range(count)], level, Key().fold("check"))
+    indices = [i * end // count for i in range(count)]
+    with asked(source, "draw"):
+        drawn = source.draw(indices, level, Key().fold("check"))
+    check_drawn(source, drawn, indices)
+    return drawn
 
 
 def files_of(spec: str, options: Mapping[str, str], named: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         sentence = told(error)
-        if sentence is None:
+        if sentence is None or os.environ.get("GRADUS_TRACEBACK"):
             raise
         from gradus.lab.live import printable
 

@@ -11,6 +11,7 @@ import numpy as np
 from gradus.credit.groups import GroupRelative
 from gradus.types import Group, UserError
 from gradus.types.parts import Credit, Credited, Signals
+from gradus.types.returned import check_credited
 from gradus.types.signals import Signal
 
 
@@ -37,7 +38,6 @@ class Clipped:
         return self.rule.needs
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return [
-            [Credited(bounded(c.advantages, limit=self.limit, scale=self.scale), c.returns) for c in row]
-            for row in self.rule.assign(groups, signals)
-        ]
+        rows = self.rule.assign(groups, signals)
+        check_credited(self.rule, rows, groups)
+        return [[Credited(bounded(c.advantages, limit=self.limit, scale=self.scale), c.returns) for c in row] for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -65,6 +66,7 @@ class GAE:
     lam: float = 0.95
     whitened: bool = True  # over all actions of the batch
     critic: str = "critic"
+    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
 
     def __post_init__(self) -> None:
         check_ranges(self, gamma="[0, 1]", lam="[0, 1]")
@@ -95,6 +97,7 @@ class LengthAdaptiveGAE:
     gamma: float = 1.0
     whitened: bool = True  # over all actions of the batch
     critic: str = "critic"
+    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
 
     def __post_init__(self) -> None:
         check_ranges(self, alpha="(0, inf)", gamma="[0, 1]")

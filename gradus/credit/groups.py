@@ -6,13 +6,13 @@ rewards measure the same problem; their own advantages enter no update. Only `Pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from gradus.types import Group
+from gradus.types import Frozen, Group
 from gradus.types.parts import Credited, Signals
 from gradus.types.signals import Signal
 
@@ -82,7 +82,7 @@ def probe_baseline(group: Group) -> np.ndarray:
 def spread(groups: Sequence[Group], advantages: Sequence[np.ndarray]) -> list[list[Credited]]:
     """One advantage per trajectory, repeated for each of its actions."""
     return [
-        [Credited(np.full(t.actions, a)) for t, a in zip(group.trajectories, row, strict=True)]
+        [Credited(np.full(t.actions, a, np.float64)) for t, a in zip(group.trajectories, row, strict=True)]
         for group, row in zip(groups, advantages, strict=True)
     ]
 
@@ -138,6 +138,7 @@ class ProbeBaseline:
     """The reward minus the mean reward of the group's probes: trajectories that are not trained on, such as a greedy one."""
 
     needs: ClassVar[tuple[Signal, ...]] = ()
+    asks: ClassVar[Mapping[str, str]] = Frozen({"probes": "--rollout WithGreedyBaseline"})
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [probe_baseline(g) for g in groups])

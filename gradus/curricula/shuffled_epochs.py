@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gradus.types import Key, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_drawn
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class ShuffledEpochs:
         first = state["drawn"]
         order = sweep_order(source.size, range(first, first + count), world.seed)
         problems = source.draw(order, world.task.level, world.seed.fold("problems"))
+        check_drawn(source, problems, order)
         return [Request(problem, count=self.group or world.group) for problem in problems], {"drawn": first + count}
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gradus.objectives.returned import check_rows
 from gradus.types import UserError
 from gradus.types.batch import Batch, Counts, segment_sum
 
@@ -16,6 +17,13 @@ class Average(Protocol):
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         """[A]; the term's loss is sum(coefficients * losses)."""
         ...
+
+
+def averaged(average: Average, losses: Tensor, batch: Batch, source: str) -> Tensor:
+    """The loss of a term from its losses [A]: sum(coefficients * losses). Raises UserError unless there is a coefficient for each action."""
+    coefficients = average.coefficients(batch, source)
+    check_rows(average, "coefficients", coefficients, batch.weight.shape, "action")
+    return (coefficients * losses).sum()
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ class MaskedImportance:
     """r = pi_old / pi_behaviour if within [1 / cap, cap], else 0: actions on which engine and update disagree more have no effect."""
 
     cap: float = 2.0
+    against: ClassVar[str] = "old"
 
     def __post_init__(self) -> None:
         check_ranges(self, cap="(1, inf)")

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from gradus.objectives.aggregation import Average, SequenceMean
+from gradus.objectives.aggregation import Average, SequenceMean, averaged
 from gradus.types.batch import Batch
 from gradus.types.signals import Prediction, Signal, Velocity, Want
 from gradus.types.tally import Tally, check_same_shape, tally
@@ -42,4 +42,4 @@ class TransitionKL:
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         reference = batch.signals[Prediction(player=self.player)]
         values = transition_kl(outputs[Velocity()], reference, batch.stream("gain"), batch.stream("spread"))
-        return self.coefficient * (self.average.coefficients(batch, self.source) * values).sum(), {"kl": tally(values)}
+        return self.coefficient * averaged(self.average, values, batch, self.source), {"kl": tally(values)}

@@ -13,7 +13,8 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from gradus.objectives.aggregation import Average, SequenceMean
+from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.returned import check_losses, check_rows
 from gradus.objectives.trust import Clip, Trust
 from gradus.types.batch import Batch
 from gradus.types.signals import MatchedVelocity, MatchingError, MatchingTime, MatchingVelocity, Signal, Want
@@ -24,6 +25,13 @@ class Likeness(Protocol):
     """The surrogate log-probability of a pair, up to a constant, from its error (with gradient) and its time."""
 
     def logprob(self, error: Tensor, time: Tensor) -> Tensor: ...
+
+
+def likened(likeness: Likeness, error: Tensor, time: Tensor) -> Tensor:
+    """[A, draws] of a likeness. Raises UserError for another shape, or a lost gradient."""
+    logprob = likeness.logprob(error, time)
+    check_rows(likeness, "logprob", logprob, error.shape, "pair", of=error)
+    return logprob
 
 
 @dataclass(frozen=True)
@@ -71,10 +79,11 @@ class MatchedPolicy:
         error, time = outputs[MatchingError(self.draws)], outputs[MatchingTime(self.draws)].detach()
         check_same_shape(error=error, time=time)
         old = batch.old.get(MatchingError(self.draws), error.detach())
-        log_ratio = self.likeness.logprob(error, time) - self.likeness.logprob(old, time)
-        judged = [self.trust.losses(column, batch.advantages, batch) for column in log_ratio.unbind(1)]
+        new, before = (likened(self.likeness, of, time) for of in (error, old))
+        log_ratio = new - before
+        judged = [check_losses(self.trust, self.trust.losses(column, batch.advantages, batch), column) for column in log_ratio.unbind(1)]
         losses = torch.stack([losses for losses, _ in judged], 1).mean(1) * batch.weight
-        loss = (self.average.coefficients(batch, self.source) * losses).sum()
+        loss = averaged(self.average, losses, batch, self.source)
         seen = {"ratio": tally(log_ratio.detach().exp()), "matching_error": tally(error)}
         return self.coefficient * loss, {**merge(*(metrics for _, metrics in judged)), **seen}
 
@@ -102,4 +111,4 @@ class VelocityGap:
         velocity, theirs = outputs[MatchingVelocity(self.draws)], batch.signals[MatchedVelocity(player=self.player, draws=self.draws)]
         check_same_shape(velocity=velocity, theirs=theirs)
         values = (velocity - theirs).square().mean((1, 2))
-        return self.coefficient * (self.average.coefficients(batch, self.source) * values).sum(), {f"gap/{self.player}": tally(values)}
+        return self.coefficient * averaged(self.average, values, batch, self.source), {f"gap/{self.player}": tally(values)}

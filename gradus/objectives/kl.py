@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from gradus.objectives.aggregation import Average, SequenceMean
+from gradus.objectives.aggregation import Average, SequenceMean, averaged
 from gradus.types.batch import Batch
 from gradus.types.signals import LogProb, LogProbs, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
@@ -52,5 +52,5 @@ class KL:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         values = kl_estimate(outputs[LogProb()], batch.signals[LogProbs(player=self.player)], estimator=self.estimator)
-        loss = (self.average.coefficients(batch, self.source) * values).sum()
+        loss = averaged(self.average, values, batch, self.source)
         return self.coefficient * loss, {"kl": tally(values)}

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradus.objectives.scores import LogRatio, Score
+from gradus.objectives.returned import check_rows
+from gradus.objectives.scores import LogRatio, Score, scored
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Signal, Want
@@ -109,9 +110,10 @@ class Preference:
         return self.score.needs
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        scores = self.score.scores(outputs[LogProb()], batch)
+        scores = scored(self.score, outputs[LogProb()], batch)
         better, worse = (scores.index_select(0, ids) for ids in pairs_of(batch))
         losses = self.link.losses(better, worse, self.beta)
+        check_rows(self.link, "losses", losses, better.shape, "pair", of=better)
         margin = self.beta * (better - worse)
         metrics = {"margin": tally(margin), "preferred": tally(margin.detach() > 0)}
         return self.coefficient * losses.sum() / batch.counts[self.source].groups, metrics

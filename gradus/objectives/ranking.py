@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from gradus.objectives.aggregation import Average, SequenceMean
+from gradus.objectives.aggregation import Average, SequenceMean, averaged
 from gradus.objectives.preference import members, preference_losses
-from gradus.objectives.scores import MeanLogProb, Score
+from gradus.objectives.scores import MeanLogProb, Score, scored
 from gradus.types.batch import Batch, Counts, segment_sum
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Signal, Value, Want
@@ -53,7 +53,7 @@ class Ranking:
         return self.score.needs
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        scores = self.score.scores(outputs[LogProb()], batch)
+        scores = scored(self.score, outputs[LogProb()], batch)
         ids = ordered_pairs(batch)[:2]
         better, worse = (scores.index_select(0, i) for i in ids)
         loss = ranking_losses(better, worse).sum() / batch.counts[self.source].groups
@@ -85,7 +85,7 @@ class ImitationOfBest:
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         best, rows = best_of(batch, self.source)
         losses = -outputs[LogProb()].index_select(0, rows) * best.weight
-        return self.coefficient * (self.average.coefficients(best, self.source) * losses).sum(), {"imitation": tally(losses)}
+        return self.coefficient * averaged(self.average, losses, best, self.source), {"imitation": tally(losses)}
 
 
 def last_values(values: Tensor, batch: Batch) -> Tensor:

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from gradus.objectives.returned import check_rows
 from gradus.types.batch import Batch, segment_sum
 from gradus.types.signals import LogProbs, Signal
 
@@ -19,6 +20,13 @@ class Score(Protocol):
     def scores(self, logprobs: Tensor, batch: Batch) -> Tensor:
         """[N] by trajectory id, with gradient through `logprobs` [A]; 0 for trajectories without actions in the batch."""
         ...
+
+
+def scored(score: Score, logprobs: Tensor, batch: Batch) -> Tensor:
+    """The scores [N]. Raises UserError for another shape, or a lost gradient."""
+    scores = score.scores(logprobs, batch)
+    check_rows(score, "scores", scores, (len(batch.trajectories),), "trajectory", of=logprobs)
+    return scores
 
 
 def trajectory_sums(values: Tensor, batch: Batch) -> Tensor:

@@ -12,10 +12,11 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor
 
-from gradus.objectives.aggregation import Average, SequenceMean, TokenMean
+from gradus.objectives.aggregation import Average, SequenceMean, TokenMean, averaged
 from gradus.objectives.ratios import Ratio, TokenRatio
+from gradus.objectives.returned import check_loss, check_losses, check_rows, check_unchanged, versions
 from gradus.objectives.trust import Clip, Trust
-from gradus.types import UserError
+from gradus.types import Frozen, UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import EntropyOf, LogProb, Signal, Value, Values, Want
@@ -63,6 +64,7 @@ class TruncatedImportance:
     """min(pi_old / pi_behaviour, cap): corrects for sampling by another engine or older weights than the start of the update."""
 
     cap: float = 2.0
+    against: ClassVar[str] = "old"  # a ratio against the behaviour holds this factor already
 
     def __post_init__(self) -> None:
         check_ranges(self, cap="(0, inf]")
@@ -92,11 +94,14 @@ class PolicyGradient:
         logprobs = outputs[LogProb()]
         old = logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs
         log_ratio = self.ratio.log_ratio(logprobs, old, batch)
-        losses, metrics = self.trust.losses(log_ratio, batch.advantages, batch)
+        check_rows(self.ratio, "log_ratio", log_ratio, batch.weight.shape, "action", of=logprobs)
+        losses, metrics = check_losses(self.trust, self.trust.losses(log_ratio, batch.advantages, batch), log_ratio)
         losses = losses * batch.weight
         if self.weight is not None:
-            losses = losses * self.weight.factors(old, batch)
-        loss = (self.average.coefficients(batch, self.source) * losses).sum()
+            factors = self.weight.factors(old, batch)
+            check_rows(self.weight, "factors", factors, batch.weight.shape, "action")
+            losses = losses * factors
+        loss = averaged(self.average, losses, batch, self.source)
         return self.coefficient * loss, {**metrics, "ratio": tally(log_ratio.detach().exp())}
 
 
@@ -113,7 +118,7 @@ class EntropyBonus:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         entropy = outputs[EntropyOf()]
-        return -self.coefficient * (self.average.coefficients(batch, self.source) * entropy).sum(), {"entropy": tally(entropy)}
+        return -self.coefficient * averaged(self.average, entropy, batch, self.source), {"entropy": tally(entropy)}
 
 
 def value_losses(values: Tensor, old_values: Tensor, returns: Tensor, *, clip: float | None) -> Tensor:
@@ -140,6 +145,7 @@ class ValueLoss:
     source: str = "policy"
     separable: ClassVar[bool] = True
     wants: ClassVar[tuple[Want, ...]] = (Value(),)
+    asks: ClassVar[Mapping[str, str]] = Frozen({"returns": "a credit rule that does, such as GAE"})
 
     def __post_init__(self) -> None:
         check_ranges(self, clip="(0, inf]")
@@ -153,7 +159,7 @@ class ValueLoss:
         if bool(batch.returns.isnan().any()):
             raise UserError(f"{self.player} learns values, but its credit rule gives no returns; set one that does, such as GAE")
         losses = value_losses(values, batch.signals[Values(player=self.player)], batch.returns, clip=self.clip)
-        loss = (self.average.coefficients(batch, self.source) * losses).sum()
+        loss = averaged(self.average, losses, batch, self.source)
         return self.coefficient * loss, {"value_error": tally((values.detach() - batch.returns).square())}
 
 
@@ -170,7 +176,7 @@ class Imitation:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         losses = -outputs[LogProb()] * batch.weight
-        return self.coefficient * (self.average.coefficients(batch, self.source) * losses).sum(), {"imitation": tally(losses)}
+        return self.coefficient * averaged(self.average, losses, batch, self.source), {"imitation": tally(losses)}
 
 
 def evaluate(terms: Mapping[str, Term], outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
@@ -183,7 +189,10 @@ def evaluate(terms: Mapping[str, Term], outputs: dict[Want, Tensor], batch: Batc
         mine, rows = batch.of(term.source)
         if not mine.actions:
             continue
-        loss, seen = term.loss(outputs if rows is None else {w: o.index_select(0, rows) for w, o in outputs.items()}, mine)
+        read = {w: outputs[w] if rows is None else outputs[w].index_select(0, rows) for w in term.wants}
+        before = versions(mine)
+        loss, seen = check_loss(term, term.loss(read, mine), list(read.values()))
+        check_unchanged(term, mine, before)
         total = total + loss
         metrics.append({**seen, f"loss/{name}": Tally(loss.detach().double(), 0)})
     return total, merge(*metrics)

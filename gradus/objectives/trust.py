@@ -9,6 +9,7 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from gradus.objectives.ratios import Probability
 from gradus.types import UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
@@ -57,6 +58,7 @@ class Clip:
     low: float = 0.2
     high: float = 0.2
     separable: ClassVar[bool] = True
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)  # its bounds lie around 1, the ratio of a policy that has not moved
 
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, inf]", high="[0, inf]")
@@ -76,6 +78,7 @@ class DualClip:
     high: float = 0.2
     ceiling: float = 3.0  # ratio above which the loss of an action with A < 0 is constant; above 1 + high
     separable: ClassVar[bool] = True
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
 
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, inf]", high="[0, inf]", ceiling="(1, inf]")
@@ -122,6 +125,7 @@ class Shaped:
 
     gamma: float = 0.1
     separable: ClassVar[bool] = True
+    ratios: ClassVar[tuple[type, ...]] = (Probability,)  # any other is 1 for likely and unlikely actions alike until the policy moves
 
     def __post_init__(self) -> None:
         check_ranges(self, gamma="(0, inf)")

@@ -14,8 +14,10 @@ from gradus.objectives.corrections import corrected
 from gradus.objectives.terms import Weight
 from gradus.recipe.core import Setting
 from gradus.runtime.memory import Record, fitting
+from gradus.runtime.user_code import asked
 from gradus.types import Context
 from gradus.types.players import Player
+from gradus.types.returned import shown, wrong
 from gradus.updates.diagnosis import Diagnosis
 from gradus.updates.optimizers import AdamW, rate
 
@@ -45,7 +47,7 @@ class Learner:
             self.parameters = [p for p in policy.network.parameters() if p.requires_grad]
             narrow = any(p.dtype in (torch.bfloat16, torch.float16) for p in self.parameters)
             self.masters = [torch.nn.Parameter(p.detach().float().clone()) for p in self.parameters] if narrow else self.parameters
-            self.optimizer = optimizer.build(self.masters)
+            self.optimizer = _built(optimizer, self.masters)
 
     @property
     def learns(self) -> bool:
@@ -159,3 +161,15 @@ class Learner:
             if self.masters is not self.parameters:
                 with torch.no_grad():
                     p.copy_(tensors[f"masters.{index}"])
+
+
+def _built(rule: Any, parameters: Sequence[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    """What a recipe's optimizer makes for these parameters. Raises UserError unless it is PyTorch's, of these parameters and no other."""
+    with asked(rule, "build"):
+        made = rule.build(parameters)
+    due = "a torch.optim.Optimizer of the parameters that it was given"
+    if not isinstance(made, torch.optim.Optimizer):
+        raise wrong(rule, "build", shown(made), due)
+    if {id(p) for group in made.param_groups for p in group["params"]} != {id(p) for p in parameters}:
+        raise wrong(rule, "build", f"{shown(made)} of other parameters", due)
+    return made

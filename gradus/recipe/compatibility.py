@@ -9,13 +9,18 @@ import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any
 
+from gradus.recipe.asks import check_asks, check_plays
 from gradus.recipe.core import Recipe
+from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, remembers
+from gradus.runtime.user_code import asked
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.frozen import value_fields
-from gradus.types.parts import Source, Task
+from gradus.types.parts import Optimizer, Source, Task
 from gradus.types.players import Player
+from gradus.types.returned import named, of_user
 from gradus.types.signals import (
     LogProb,
     LogProbs,
@@ -32,22 +37,6 @@ from gradus.types.signals import (
 )
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
-METHODS = {
-    "curriculum": "choose",
-    "rollout": "run",
-    "environment": "start",
-    "reward": "score",
-    "selection": "keep",
-    "credit": "assign",
-    "objective": "items",
-    "optimizer": "build",
-    "update": "apply",
-    "schedule": "at",
-    "search": "run",
-    "study": "measure",
-    "players": "items",
-}
-"""What the loop calls on the part at each seam."""
 REMEMBERING = re.compile(r"curriculum|rollout|selection|credit|search|players\.\w+\.credit")
 """The places whose parts are given what they remember."""
 
@@ -58,6 +47,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
         if getattr(recipe, seam) is None:
             raise UserError(f"recipe {recipe.key} has no {seam}; set one with --{seam} or start from a recipe that has it")
     check_parts(recipe)
+    check_plays(recipe, task)
     check_learning(recipe)
     check_right(recipe)
     check_correction(recipe)
@@ -80,6 +70,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
             )
         if players is not None:
             _offers(players, signal.player, _ability(signal), f"{reader} reads {type(signal).__name__} of")
+    check_asks(recipe)
     for name, player in (players or {}).items():
         for want in wants(player.spec.objective):
             _offers(players or {}, name, _ability(want), f"the objective of {name} wants {type(want).__name__} of")
@@ -89,13 +80,18 @@ def check_parts(recipe: Recipe) -> None:
     """Raises UserError for the first part, at any depth, that cannot do what its place asks for, and for a number that is NaN."""
     from gradus.objectives.terms import Term
 
-    for seam, method in METHODS.items():
-        part = getattr(recipe, seam)
-        if part is not None and not hasattr(part, method):
-            raise _misplaced(part, seam, method)
+    check_classes(recipe)
+    seams = {seam: part for seam in (*PROTOCOLS, "objective", "players") if (part := getattr(recipe, seam)) is not None}
+    for seam, part in seams.items():
+        method, protocol = PROTOCOLS.get(seam, ("items", None))
+        if lacks := _lacks(part, Optimizer) if protocol is Optimizer else None if hasattr(part, method) else method:
+            raise _misplaced(part, seam, lacks)
+    _check_inside(recipe, "")
+    for seam, (method, protocol) in PROTOCOLS.items():
+        if seam in seams:
+            check_methods(seams[seam], seam, protocol, method)
     if recipe.system is not None:
         raise UserError(f"system is {type(recipe.system).__name__}, but nothing reads it in this version; leave it out")
-    _check_inside(recipe, "")
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
             _check_place(term, Term, f"{owner}.{name}")
@@ -110,7 +106,7 @@ def _check_inside(node: Any, where: str) -> None:
         for name, value in node.items():
             _check_inside(value, f"{where}.{name}")
     elif is_dataclass(node) and not isinstance(node, type):
-        if _remembers(node) and not REMEMBERING.fullmatch(where):
+        if remembers(node) and not REMEMBERING.fullmatch(where):
             raise UserError(
                 f"{where} is {type(node).__name__}, which remembers something from step to step; only curriculum, rollout, selection, search "
                 "and credit themselves can, and no part inside another"
@@ -120,11 +116,6 @@ def _check_inside(node: Any, where: str) -> None:
             path = f"{where}.{field.name}".lstrip(".")
             _check_place(getattr(node, field.name), declared.get(field.name, Any), path)
             _check_inside(getattr(node, field.name), path)
-
-
-def _remembers(part: Any) -> bool:
-    """Whether a part has a state: a `start` that takes nothing (that of an environment takes a problem)."""
-    return hasattr(part, "start") and not inspect.signature(part.start).parameters
 
 
 def _check_place(value: Any, declared: Any, where: str) -> None:
@@ -139,6 +130,9 @@ def _check_place(value: Any, declared: Any, where: str) -> None:
         raise UserError(f"{where} is empty; set a {kinds[0].__name__} with --{where}")
     if all(lacking):
         raise _misplaced(value, where, str(lacking[0]))
+    fitting = kinds[lacking.index(None)]
+    if getattr(fitting, "_is_protocol", False):
+        check_methods(value, where, fitting)
 
 
 def _lacks(value: Any, kind: type) -> str | None:
@@ -150,12 +144,19 @@ def _lacks(value: Any, kind: type) -> str | None:
 
 
 def _misplaced(part: Any, where: str, lacks: str) -> UserError:
-    given = type(part).__name__ if is_dataclass(part) else getattr(part, "__name__", None) or repr(part)
+    given = named(part) if is_dataclass(part) and of_user(part) else type(part).__name__ if is_dataclass(part) else _called(part)
     if where == "reward" and callable(part) and not is_dataclass(part):
         return UserError(f"reward cannot be the function {given} itself; make a part of it: gradus.rewards.functions.reward_from({given})")
     return UserError(
         f"{where} cannot be {given}, which lacks {lacks}; set a part that fits with --{where} (gradus show lists those of a recipe)"
     )
+
+
+def _called(given: Any) -> str:
+    """A function, or another value that is no part, in words."""
+    code = getattr(given, "__code__", None)
+    place = f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code is not None else ""
+    return f"{getattr(given, '__name__', None) or repr(given)}{place}"
 
 
 def _declared(cls: type) -> dict[str, Any]:
@@ -237,9 +238,12 @@ def check_problems(task: Task) -> None:
 def _first(source: Source, task: Task, use: str) -> Problem:
     if missing := [name for name in ("size", "draw") if not hasattr(source, name)]:
         raise UserError(f"task {task.name}: its source of problems for {use} is {source!r:.60}, which lacks {missing[0]}; give it a source")
+    if isinstance(source, type):
+        raise UserError(f"task {task.name}: its source of problems for {use} is the class {named(source)} itself; give an instance of it: {source.__name__}()")
     if source.size == 0:
         raise UserError(f"task {task.name} has no problems for {use}; its source must give at least one")
-    found = source.draw([0], task.level, Key())
+    with asked(source, "draw"):
+        found = source.draw([0], task.level, Key())
     if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
         raise UserError(
             f"task {task.name}: asked for one problem for {use}, its source gave {found!r:.60}; it must give a Problem an index"

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gradus.runtime.user_code import load_object
+from gradus.runtime.user_code import load_module, load_object
 from gradus.types import UserError, unknown
 
 PAPERS = Path(__file__).parent.parent / "papers"
@@ -69,16 +69,37 @@ def recipe(name: str) -> Any:
     if name not in modules:
         raise unknown("recipe", name, modules, "List them with: gradus papers")
     module, _, attribute = modules[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    found = getattr(importlib.import_module(module), attribute)
+    if found.key != name:
+        raise UserError(f'the recipe "{name}" ({modules[name]}) has the key "{found.key}"; the two must be equal')
+    return found
 
 
 def _user_recipe(name: str) -> Any:
+    """The recipe of `file.py:name`. Raises UserError for anything else, and for a key that another recipe has."""
     from gradus.recipe.core import Recipe
 
     found = load_object(name, "recipe")
     if not isinstance(found, Recipe):
         raise UserError(f"{name} is of type {type(found).__name__}, not a Recipe; write it as RECIPE.derive(key, about, ...)")
+    check_key(found, name)
+    beside = vars(load_module(Path(name.rpartition(":")[0])))
+    for other, made in beside.items():
+        if isinstance(made, Recipe) and made.key == found.key and not _same(made, found):
+            raise UserError(f'{name} has the key "{found.key}", and so has {other} beside it; derive each under a key of its own')
     return found
+
+
+def check_key(made: Any, who: str) -> None:
+    """Raises UserError for a recipe that was derived under the key of another one. `who`: what the recipe is called in the sentence."""
+    if made.key in recipe_modules() and not _same(made, recipe(made.key)):
+        where = recipe_modules()[made.key]
+        raise UserError(f'{who} has the key "{made.key}", which is that of another recipe ({where}); derive it under a key of its own, such as my_{made.key}')
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two recipes were derived as one: what `but` changes of a recipe leaves its name."""
+    return (a.base, a.about, a.family) == (b.base, b.about, b.family)
 
 
 def task_maker(name: str) -> Any:

@@ -13,6 +13,7 @@ from gradus.recipe.old_paths import path_today
 from gradus.runtime.user_code import load_object
 from gradus.types import Frozen, UserError
 from gradus.types.frozen import value_fields
+from gradus.types.returned import named
 
 
 def to_json(value: Any) -> Any:
@@ -30,7 +31,7 @@ def to_json(value: Any) -> Any:
     if callable(value) and getattr(value, "__qualname__", "<").isidentifier():
         return {"function": _class_path(value)}
     raise UserError(
-        f"a {type(value).__name__} cannot be stored in a recipe; use numbers, text, parts (frozen dataclasses) or functions of a module or file"
+        f"a {named(value)} cannot be stored in a recipe; use numbers, text, parts (frozen dataclasses) or functions of a module or file"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Group, NotApplicable, Outcome, UserError, unknown
 from gradus.types.parts import Judgement, Reward, Signals, Task, World
+from gradus.types.returned import check_judgements
 from gradus.types.signals import Signal
 
 
@@ -154,6 +155,8 @@ def _steps(name: str, judgement: Judgement) -> list[tuple[int, int, str, float]]
 async def _scores(parts: Mapping[str, Reward], groups: Sequence[Group], signals: Signals, world: World) -> list[list[dict[str, Judgement]]]:
     """For every trajectory of every group, the judgements by part; all parts score concurrently."""
     judged = await asyncio.gather(*(part.score(groups, signals, world) for part in parts.values()))
+    for part, rows in zip(parts.values(), judged, strict=True):
+        check_judgements(part, rows, groups)
     return [[dict(zip(parts, row, strict=True)) for row in zip(*(rows[g] for rows in judged), strict=True)] for g, _ in enumerate(groups)]
 
 

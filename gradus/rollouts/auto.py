@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.types import Group, Request, UserError
-from gradus.types.parts import World
+from gradus.types.parts import Rollout, World
+from gradus.types.returned import check_groups
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,14 @@ class Auto:
         """Judged groups, one per request."""
         rollout = SingleTurn() if world.task.environment is None else Episodes(self.max_turns, self.history, self.timeout)
         return await rollout.run(requests, world)
+    gives: ClassVar[frozenset[str]] = frozenset({"turns"})  # where the task has an environment
+
+
+async def rolled(rollout: Rollout, requests: Sequence[Request], world: World) -> list[Group]:
+    """The groups of a rollout that stands inside another one. Raises UserError for anything but judged groups."""
+    groups = await rollout.run(requests, world)
+    check_groups(rollout, groups, requests, world)
+    return list(groups)
 
 
 def one_each(groups: Sequence[Group], requests: Sequence[Request], outer: Any) -> list[Group]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Group, Request
-from gradus.types.parts import Task, World
+from gradus.types.parts import Rollout, Task, World
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class BehaviourPolicy:
     """Sends every request to `player`. The learning player names it in `learns_from`. At test time the policy acts."""
 
     player: str = "generator"
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     @property
     def test(self) -> Any:
@@ -28,5 +29,4 @@ class BehaviourPolicy:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """The judged groups of `rollout`, sampled by `player`."""
-        groups: list[Group] = await self.rollout.run([replace(r, player=self.player) for r in requests], world)
-        return groups
+        return await rolled(self.rollout, [replace(r, player=self.player) for r in requests], world)

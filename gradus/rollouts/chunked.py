@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +28,7 @@ class Chunked:
     head: int = 100  # carried tokens from the start of the trace, which may hold a plan
     limit: int = 5  # most chunks of a trace
     at_test: int | None = None  # most chunks in evaluation; None: limit
+    plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
         if not 0 < self.carry < self.size:

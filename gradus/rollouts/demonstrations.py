@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening
 from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError, prompt_context
-from gradus.types.parts import Task, Turn, World
+from gradus.types.parts import Rollout, Task, Turn, World
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class DemonstratedPairs:
     Given answers have the source "expert", no log-probabilities, and the rewards 1 and 0 as the component "preferred".
     """
 
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
 
     @property
     def test(self) -> Any:
@@ -57,7 +57,7 @@ class DemonstratedPairs:
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One group per request, in order, then any further groups of `rollout`. Raises UserError if a pair is not two texts."""
         bare = [r for r in requests if not has_pair(r.problem)]
-        sampled = iter(await self.rollout.run(bare, world) if bare else ())
+        sampled = iter(await rolled(self.rollout, bare, world) if bare else ())
         asked = [pair(r, world) if has_pair(r.problem) else next(sampled) for r in requests]
         return [*asked, *sampled]
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.selection.filters import Mixed, without_failures
 from gradus.types import Group, Request, without_aside
-from gradus.types.parts import World
+from gradus.types.parts import Rollout, Selection, World
 from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_kept
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class DynamicSampling:
     those to be dropped; the recipe's selection drops them.
     """
 
-    rollout: Any = Auto()
-    until: Any = Mixed()  # a selection; the groups that it keeps count
+    rollout: Rollout = Auto()
+    until: Selection = Mixed()  # a selection; the groups that it keeps count
     rounds: int = 10  # most rounds of sampling, including the first
 
     def __post_init__(self) -> None:
@@ -34,11 +35,14 @@ class DynamicSampling:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """The judged groups of all rounds. Later rounds tag their problems "refill" and the round, so their random draws differ."""
-        groups: list[Group] = list(await self.rollout.run(requests, world))
+        groups = await rolled(self.rollout, requests, world)
         for index in range(1, self.rounds):
-            missing = len(requests) - len(self.until.keep(without_failures(without_aside(groups)), world.key)[0])
+            whole = without_failures(without_aside(groups))
+            kept = self.until.keep(whole, world.key)
+            check_kept(self.until, kept, whole, world.key)
+            missing = len(requests) - len(kept[0])
             asked = await world.more(missing) if missing > 0 else []
             if not asked:
                 break
-            groups += await self.rollout.run([replace(r, tags=(*r.tags, "refill", index)) for r in asked], world)
+            groups += await rolled(self.rollout, [replace(r, tags=(*r.tags, "refill", index)) for r in asked], world)
         return groups

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.rollouts.environment_calls import started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
@@ -48,6 +48,8 @@ class Episodes:
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
     history: int | None = None  # None: one context grows over the episode; k: every turn has its own context with the last k turns
     timeout: float = 300.0  # seconds for the environment per turn, and to start; beyond it the episode has failed
+    gives: ClassVar[frozenset[str]] = frozenset({"turns"})
+    plays: ClassVar[str] = "episodes"
 
     def __post_init__(self) -> None:
         if self.max_turns < 1:

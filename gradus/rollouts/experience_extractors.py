@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from gradus.rollouts.experience_library import Add, Delete, Edit, Modify, Replay, numbered, winners_and_losers
 from gradus.types import Group, Problem, Request, Trajectory, UserError
@@ -87,6 +88,7 @@ class Written:
             for problem, tags, text in prompts
         ]
         return [world.text(context.tokens[context.chosen], self.player).strip() for (context,) in await world.sample(requests)]
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
 
 
 def summary_prompt(trajectory: Trajectory) -> str:

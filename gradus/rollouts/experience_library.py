@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.prompts import before, prompt_of
 from gradus.types import Group, Request, Trajectory, UserError
-from gradus.types.parts import World
+from gradus.types.parts import Rollout, World
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Recalling:
     """
 
     extractor: Extractor
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
     words: int = 32  # most words per text; longer texts are cut
     most: int | None = None  # most texts, the oldest are removed first; None: no limit
     heading: str = "Experiences:"
@@ -72,8 +72,7 @@ class Recalling:
 
     async def _with(self, library: Sequence[str], requests: Sequence[Request], world: World) -> list[Group]:
         asked = [recalled(r, library, self.heading, world.task.system) for r in requests]
-        groups: list[Group] = await self.rollout.run(asked, world)
-        return groups
+        return await rolled(self.rollout, asked, world)
 
     async def learn(
         self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, list[str]]

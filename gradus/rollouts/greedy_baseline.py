@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
-from gradus.rollouts.auto import Auto, one_each
+from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.types import Group, Request
-from gradus.types.parts import World
+from gradus.types.parts import Rollout, World
 
 
 @dataclass(frozen=True)
 class WithGreedyBaseline:
     """Every group of `rollout` with one more trajectory at its end: sampled at temperature 0, judged like the others, never trained on."""
 
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
+    gives: ClassVar[frozenset[str]] = frozenset({"probes"})
 
     @property
     def test(self) -> Any:
@@ -24,7 +25,7 @@ class WithGreedyBaseline:
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One judged group per request, in order; all are sampled together. Raises UserError if `rollout` gives more or fewer groups."""
         asked = [*requests, *(greedy(r, world) for r in requests)]
-        judged = one_each(await self.rollout.run(asked, world), asked, self)
+        judged = one_each(await rolled(self.rollout, asked, world), asked, self)
         return [joined(group, probe) for group, probe in zip(judged[: len(requests)], judged[len(requests) :], strict=True)]
 
 

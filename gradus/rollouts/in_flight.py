@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class InFlight:
     """
 
     parts: int = 4  # steps to write an answer of the limit's length; 1: no answer stays in flight
+    plays: ClassVar[str] = "answers"
 
     def __post_init__(self) -> None:
         check_ranges(self, parts="[1, inf)")

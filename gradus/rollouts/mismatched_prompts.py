@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Context, Frozen, Group, Request, prompt_context
-from gradus.types.parts import Task, World
+from gradus.types.parts import Rollout, Task, World
 from gradus.types.signals import LogProb
 
 STREAM = "mismatched"
@@ -24,9 +24,11 @@ class MismatchedPrompts:
     overall shift. The last group takes the prompt of the first. A prompt too long for the model's context loses its beginning.
     """
 
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
     player: str = "policy"
     reference: str = "reference"
+    gives: ClassVar[frozenset[str]] = frozenset({"mismatched"})
+    names_players: ClassVar[tuple[str, ...]] = ("player", "reference",)
 
     @property
     def test(self) -> Any:
@@ -38,7 +40,7 @@ class MismatchedPrompts:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """The judged groups of `rollout`; every context with actions gets its stream."""
-        groups: list[Group] = await self.rollout.run(requests, world)
+        groups = await rolled(self.rollout, requests, world)
         own = [c for g in groups for t in g.trajectories for c in t.contexts if c.actions]
         limit = world.context_length(self.player)
         elsewhere = [

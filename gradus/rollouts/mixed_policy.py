@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradus.rollouts.auto import Auto, one_each
+from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.demonstrations import given, solved
 from gradus.rollouts.ids import group_name
 from gradus.types import Group, Request
-from gradus.types.parts import World
+from gradus.types.parts import Rollout, World
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class MixedPolicy:
     solution. At test time the policy acts alone.
     """
 
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
 
     @property
     def test(self) -> Any:
@@ -33,7 +33,7 @@ class MixedPolicy:
         experts = [written(r, world) for r in asked]
         if world.task.environment is None:
             experts = await world.judge([e.but(pool=()) for e in experts])
-        groups = one_each(await self.rollout.run(asked, world), asked, self)
+        groups = one_each(await rolled(self.rollout, asked, world), asked, self)
         return [
             g.but(trajectories=(*g.trajectories, *e.trajectories), pool=(*g.pool, *e.pool)) for g, e in zip(groups, experts, strict=True)
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.types import Context, Group, Request, Trajectory, UserError
@@ -13,6 +14,8 @@ from gradus.types.parts import World
 @dataclass(frozen=True)
 class SingleTurn:
     """Samples `request.count` completions of each problem's prompt, in one batch, and has them judged."""
+
+    plays: ClassVar[str] = "answers"
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One judged group per request, in order. Raises UserError if the task has an environment."""

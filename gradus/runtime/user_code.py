@@ -9,13 +9,15 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from gradus.types.errors import UserError, unknown
+from gradus.types.returned import place_of
 
 LIBRARIES = (str(Path(__file__).parent.parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 """The folders of code that no user wrote."""
@@ -92,6 +94,37 @@ def blamed(error: BaseException) -> str | None:
     return f"{inside[-1].filename}, line {inside[-1].lineno}: {type(error).__name__}{': ' + text if text else ''}; fix it and start again"
 
 
+@contextmanager
+def asked(part: Any, method: str) -> Iterator[None]:
+    """Around a call of a part. An exception of user code becomes a UserError: one sentence with class, method, file and line.
+
+    The bug of a built-in part stays what it is.
+    """
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        said = _said(error, part, method)
+        if said is None:
+            raise
+        raise UserError(said) from error
+
+
+def _said(error: BaseException, part: Any, method: str) -> str | None:
+    """The sentence for an exception of user code, or for arguments that a method does not take; None for any other exception."""
+    called = f"{type(part).__name__}.{method}"
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(code, line) for code, line in frames if not code.co_filename.startswith((*LIBRARIES, "<"))]
+    methods = [code.co_qualname for code, _ in own if "." in code.co_qualname and "<locals>" not in code.co_qualname]
+    called = next(iter(methods), called)
+    if type(error) is UserError and own:  # one of ours, about what user code has asked for
+        code, line = own[-1]
+        file = Path(code.co_filename).name
+        return None if file in str(error) else f"{error} (asked for by {called}: {file}, line {line})"
+    if isinstance(error, UserError) or (not own and f"{called}()" not in str(error)):
+        return None
+    return f"{called} raised {raised_in(error, part)}; fix it and start again"
+
+
 def raised_in(error: BaseException, part: Any = None) -> str:
     """The exception of a part as one line of text, with the innermost line outside Gradus and libraries.
 
@@ -113,11 +146,8 @@ def without_addresses(text: str) -> str:
 
 def line_of(part: Any) -> str:
     """File and line of a part's class in brackets, for the end of a sentence; '' if its source is missing."""
-    cls = part if isinstance(part, type) else type(part)
-    try:
-        return f" ({Path(inspect.getsourcefile(cls) or '').name}, line {inspect.getsourcelines(cls)[1]})"
-    except (OSError, TypeError):
-        return ""
+    place = place_of(part)
+    return f" ({place})" if place else ""
 
 
 def raised(error: BaseException, file: str | None = None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gradus.types.parts import Update
 from gradus.types.ranges import check_ranges
 
 
@@ -16,7 +17,7 @@ class Warmup:
     """
 
     steps: int = 50  # 0: never
-    update: Any = None  # None: the recipe's own
+    update: Update | None = None  # None: the recipe's own
 
     def __post_init__(self) -> None:
         check_ranges(self, steps="[0, inf)")
@@ -24,5 +25,6 @@ class Warmup:
     def at(self, step: int, recipe: Any) -> Any:
         if self.update is None or step >= self.steps:
             return recipe
-        inside = getattr(self.update, "update", self.update)
-        return recipe.but(update=self.update if inside is not None else replace(self.update, update=recipe.update))
+        around: Any = self.update
+        inside = getattr(around, "update", around)
+        return recipe.but(update=around if inside is not None else replace(around, update=recipe.update))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.tasks.data.final_answer import answered
 from gradus.types import Group, Problem, Request, Trajectory
-from gradus.types.parts import World
+from gradus.types.parts import Rollout, World
 from gradus.types.ranges import check_ranges
 
 
@@ -22,7 +21,7 @@ class BestOf:
     """
 
     count: int = 8
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")
@@ -45,7 +44,7 @@ class Majority:
     """
 
     count: int = 8
-    rollout: Any = Auto()
+    rollout: Rollout = Auto()
 
     def __post_init__(self) -> None:
         check_ranges(self, count="[1, inf)")
@@ -60,10 +59,10 @@ class Majority:
 
 
 async def keep_one(
-    choose: Callable[[Sequence[Trajectory]], Trajectory], count: int, rollout: Any, requests: Sequence[Request], world: World
+    choose: Callable[[Sequence[Trajectory]], Trajectory], count: int, rollout: Rollout, requests: Sequence[Request], world: World
 ) -> list[Group]:
     """Groups of `request.count` trajectories, each chosen among `count` samples of the rollout."""
-    groups = await rollout.run([replace(r, count=r.count * count, sample=r.sample * count) for r in requests], world)
+    groups = await rolled(rollout, [replace(r, count=r.count * count, sample=r.sample * count) for r in requests], world)
     sets = [[g.trajectories[i : i + count] for i in range(0, len(g.trajectories), count)] for g in groups]
     return [g.but(trajectories=tuple(choose(some) for some in each)) for g, each in zip(groups, sets, strict=True)]
 

@@ -12,6 +12,7 @@ from gradus.study.summary import mean
 from gradus.types import Group, Key, Request, UserError, without_aside
 from gradus.types.parts import Reward, Source
 from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_drawn
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,9 @@ def _refuse_silence(groups: Sequence[Group], refused: Callable[[], str]) -> None
 def held_out_requests(source: Source, problems: int, samples: int, level: int | None) -> list[Request]:
     """The first `problems` held-out problems, the same in every run."""
     count = problems if source.size is None else min(problems, source.size)
-    return [Request(p, count=samples, tags=("held out",)) for p in source.draw(list(range(count)), level, Key(0).fold("held out"))]
+    drawn = source.draw(list(range(count)), level, Key(0).fold("held out"))
+    check_drawn(source, drawn, range(count))
+    return [Request(p, count=samples, tags=("held out",)) for p in drawn]
 
 
 def accuracy(groups: Sequence[Group]) -> float | None:

@@ -10,10 +10,12 @@ from gradus.selection.filters import without_failures
 from gradus.training.boundaries import boundaries
 from gradus.training.recovery import updated, whole
 from gradus.training.rollout_mismatch import agree
-from gradus.types import Group, UserError
+from gradus.types import Group, Request, UserError
 from gradus.types.parts import Credited
+from gradus.types.returned import named
 
 if TYPE_CHECKING:
+    from gradus.recipe.core import Recipe
     from gradus.training.run import Run
     from gradus.training.world import RunWorld
     from gradus.types.batch import Batch
@@ -26,6 +28,7 @@ async def train(run: Run) -> None:
         started = time.perf_counter()
         requests = await world.more(recipe.setting.prompts)
         groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
+        refuse_nothing(requests, groups, recipe)
         refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
         await agree(run, groups, world)
         rolled = time.perf_counter()
@@ -69,13 +72,7 @@ def theirs(groups: Sequence[Group], player: str) -> list[Group]:
 
 
 def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) -> list[Group]:
-    """The groups with advantages and returns in their trajectories. Raises UserError if the rule returned another shape or type."""
-    given = [len(row) if all(isinstance(c, Credited) for c in row) else "no Credited" for row in credits]
-    if given != (due := [len(g.trajectories) for g in groups]):
-        raise UserError(
-            "the credit rule must return a list of Credited for every group, one for each trajectory (gradus.credit.groups.spread "
-            f"makes them from one number each); the groups have {due!s:.60} trajectories and it returned {given!s:.60}"
-        )
+    """The groups with advantages and returns in their trajectories."""
     return [
         g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns) for t, c in zip(g.trajectories, row, strict=True)))
         for g, row in zip(groups, credits, strict=True)
@@ -86,6 +83,13 @@ def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:
     """All groups of the step, with failed and dropped trajectories, and with the advantages of the credited ones."""
     known = {t.id: t for g in credited for t in g.trajectories}
     return [g.but(trajectories=tuple(known.get(t.id, t) for t in g.trajectories)) for g in groups]
+
+
+def refuse_nothing(requests: Sequence[Request], groups: Sequence[Group], recipe: Recipe) -> None:
+    """Raises UserError for a step without requests and without groups: every further step would pass without training."""
+    if not requests and not groups:
+        who = named(recipe.curriculum, "choose")
+        raise UserError(f"{who} has no more requests, so nothing is left to train on; give it more problems, or set fewer --steps")
 
 
 def refuse_failures(groups: Sequence[Group], share: float, refused: Callable[[], str] = str) -> None:

@@ -6,6 +6,9 @@ import copy
 import inspect
 from typing import Any
 
+from gradus.runtime.user_code import asked
+from gradus.types.returned import RETURNED, check_learned, check_state, remembers, without_state
+
 
 class Memory:
     """The state of every stateful part, by its place in the recipe. A part without `start` is called without a state."""
@@ -17,19 +20,24 @@ class Memory:
         """The part's state; made by its `start` on first use. A part replaced by another of its class keeps the state."""
         entry = self.states.get(place)
         if entry is None or entry["part"] != type(part).__name__:
-            entry = self.states[place] = {"part": type(part).__name__, "state": part.start()}
+            with asked(part, "start"):
+                state = part.start()
+            check_state(part, "start", state)
+            entry = self.states[place] = {"part": type(part).__name__, "state": state}
         return entry["state"]
 
     async def call(self, place: str, part: Any, method: str, *arguments: Any) -> Any:
-        """The method's result. A stateful part gets its state as last argument, and the last value that it returns is stored."""
-        function = getattr(part, method)
-        if not hasattr(part, "start"):
-            result = function(*arguments)
-            return await result if inspect.isawaitable(result) else result
-        result = function(*arguments, self.state(place, part))
-        *values, state = await result if inspect.isawaitable(result) else result
-        self.states[place]["state"] = state
-        return values[0] if len(values) == 1 else tuple(values)
+        """The method's value, checked; a stateful part gets its state last, and the state that it returns last is kept."""
+        remembered = remembers(part)
+        given = (*arguments, self.state(place, part)) if remembered else arguments
+        with asked(part, method):
+            value = getattr(part, method)(*given)
+            value = await value if inspect.isawaitable(value) else value
+        value, state = without_state(part, method, value) if remembered else (value, None)
+        RETURNED[method][0](part, value, *arguments)
+        if remembered:
+            self.states[place]["state"] = state
+        return value
 
     async def peek(self, place: str, part: Any, method: str, *arguments: Any) -> Any:
         """Like `call`, but changes of state are discarded: for evaluation, which reads the same state."""
@@ -43,6 +51,10 @@ class Memory:
         """Calls `learn` of every stateful part that has it, with the credited groups."""
         for place in ("curriculum", "rollout", "selection", "credit", "reward"):
             part = getattr(recipe, place)
-            if hasattr(part, "start") and hasattr(part, "learn"):
-                result = part.learn(groups, dropped, world, self.state(place, part))
-                self.states[place]["state"] = await result if inspect.isawaitable(result) else result
+            if remembers(part) and hasattr(part, "learn"):
+                state = self.state(place, part)
+                with asked(part, "learn"):
+                    learned = part.learn(groups, dropped, world, state)
+                    learned = await learned if inspect.isawaitable(learned) else learned
+                check_learned(part, learned, state)
+                self.states[place]["state"] = learned

@@ -126,6 +126,7 @@ def plan(
     """
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
+    registry.check_key(made, "the recipe")
     task = DEFAULT_TASKS[made.policy] if task is None else task
     if profile is not None and profile not in PROFILES:
         raise unknown("profile", profile, PROFILES, "Give it with --profile")

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from gradus.lab import bad
 from gradus.lab.checkpoints import Checkpoint
+from gradus.runtime.user_code import asked
 from gradus.training.health import watch
 from gradus.training.memory import Memory
 from gradus.types import Group, UserError
+from gradus.types.returned import check_numbers
 
 if TYPE_CHECKING:
     from gradus.recipe.core import Recipe
@@ -38,7 +40,7 @@ def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequ
     from gradus.updates.diagnosis import of_batch, of_samples, of_weights
 
     found = [d for d in (of_samples(groups), *(of_batch(name, batch) for name, batch in batches.items())) if d is not None]
-    metrics = {"skipped": 1.0} if found else dict(recipe.update.apply(run.players, batches, world.step, world.key))
+    metrics = {"skipped": 1.0} if found else _applied(run, recipe, batches, world)
     for player in run.players.values():
         found, player.bad = [*found, *player.bad], []
         for spike in player.spikes:
@@ -53,6 +55,14 @@ def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequ
     if any(batch.actions for batch in batches.values()):
         run.numbers = {**run.numbers, "streak": 0, "cause": "", "broken": False}
     return metrics
+
+
+def _applied(run: Run, recipe: Recipe, batches: Mapping[str, Batch], world: RunWorld) -> dict[str, float]:
+    """The recipe's update, and its metrics."""
+    with asked(recipe.update, "apply"):
+        metrics = recipe.update.apply(run.players, batches, world.step, world.key)
+    check_numbers(recipe.update, "apply", metrics)
+    return dict(metrics)
 
 
 def _note_spike(run: Run, step: int, spike: Mapping[str, Any]) -> None:

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 from gradus.lab.atomic_files import PARTIAL, room
 from gradus.lab.checkpoints import steps
 from gradus.lab.folder import RunFolder
+from gradus.recipe.asks import check_asks
+from gradus.recipe.compatibility import check_parts
 from gradus.recipe.core import Recipe, changes
 from gradus.recipe.old_paths import class_today
+from gradus.runtime.user_code import asked
 from gradus.study.summary import summarise
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
@@ -24,6 +27,7 @@ from gradus.training.watchdog import Watchdog
 from gradus.training.world import RunWorld
 from gradus.types import Group, Key, Request, Sampling, UserError
 from gradus.types.parts import Task
+from gradus.types.returned import check_numbers, named, shown, wrong
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,8 +120,10 @@ class Run:
         """Measures on held-out problems, counts their tokens and saves the best weights; whether the run should stop here."""
         recipe, study = self.recipe, self.recipe.study
         started = time.perf_counter()
-        world = self.world(recipe, "evaluate", study.reward)
-        measured = await study.measure(self, recipe, world)
+        world = self.world(recipe, "evaluate", getattr(study, "reward", None))
+        with asked(study, "measure"):
+            measured = await study.measure(self, recipe, world)
+        check_numbers(study, "measure", measured)
         self.stop.heed()
         self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
         score = measured.get("held_out/accuracy")
@@ -130,8 +136,9 @@ class Run:
             self.best["since"] += 1
         if self.view is not None:
             self.view.evaluated(self.step, measured, time.perf_counter() - started)
-        enough = study.target is not None and score is not None and score >= study.target
-        return enough or bool(study.patience and self.best.get("since", 0) >= study.patience)
+        target, patience = getattr(study, "target", None), getattr(study, "patience", 0)
+        enough = target is not None and score is not None and score >= target
+        return enough or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
         """Updates the moving averages and lagged copies of other players."""
@@ -237,13 +244,23 @@ READ_EVERY_STEP = re.compile(
 
 def scheduled(recipe: Recipe, step: int) -> Recipe:
     """The recipe of a step by its schedule. Raises UserError if the schedule changes a field that is read only at the start."""
-    found: Recipe = recipe.schedule.at(step, recipe)
-    for path in () if found is recipe else changes(recipe, found):
+    with asked(recipe.schedule, "at"):
+        found = recipe.schedule.at(step, recipe)
+    if not isinstance(found, Recipe):
+        raise wrong(recipe.schedule, "at", shown(found), "a Recipe, the one that it was given or recipe.but(...)")
+    if found is recipe:
+        return recipe
+    for path in changes(recipe, found):
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
                 f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
                 "reward, selection and update, and the fields prompts, group, max_tokens, temperature and max_failed of the setting"
             )
+    try:
+        check_parts(found)
+        check_asks(found)
+    except UserError as error:
+        raise UserError(f"{named(recipe.schedule, 'at')} returned a recipe that cannot run: {error}") from error
     return found
 
 

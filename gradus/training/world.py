@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradus.runtime.user_code import asked
 from gradus.types import Context, Failed, Group, Key, Message, Problem, Request, Sampling, Trajectory, UserError, prompt_context, unknown
 from gradus.types.parts import Judgement, Signals, Task
+from gradus.types.returned import check_judgements
 from gradus.types.signals import (
     Entropy,
     EntropyOf,
@@ -259,7 +261,10 @@ class RunWorld:
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""
-        judgements = await self.reward.score(groups, await self.signals(groups, getattr(self.reward, "needs", ())), self)
+        signals = await self.signals(groups, getattr(self.reward, "needs", ()))
+        with asked(self.reward, "score"):
+            judgements = await self.reward.score(groups, signals, self)
+        check_judgements(self.reward, judgements, groups)
         done = [tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)) for g, row in zip(groups, judgements, strict=True)]
         failed = [t for row in done for t in row if t.failed is not None]
         if failed and self._failed is not None:

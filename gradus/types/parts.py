@@ -289,6 +289,41 @@ class Credit(Protocol):
         ...
 
 
+class Update(Protocol):
+    def apply(self, players: Mapping[str, Any], batches: Mapping[str, Any], step: int, key: Key) -> dict[str, float]:
+        """Moves the players that have a batch. Returns the step's metrics."""
+        ...
+
+
+class Schedule(Protocol):
+    def at(self, step: int, recipe: Any) -> Any:
+        """The recipe of a step."""
+        ...
+
+
+class Study(Protocol):
+    """Evaluation while training. It may have a `reward` of its own, and `target` or `patience`, which end a run early."""
+
+    async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]: ...
+
+
+class Optimizer(Protocol):
+    """Makes PyTorch's optimizer. The learner sets its rate at every step, and clips the gradient, by these numbers."""
+
+    @property
+    def lr(self) -> float | None: ...
+    @property
+    def clip(self) -> float | None: ...
+    @property
+    def warmup(self) -> int | None: ...
+    @property
+    def decay(self) -> str: ...
+    @property
+    def final(self) -> float: ...
+
+    def build(self, parameters: Any) -> Any: ...
+
+
 RewardFunction = Callable[..., "Sequence[float | None] | Awaitable[Sequence[float | None]]"]
 """TRL's signature: prompts, completions, completion_ids, data columns as keywords, **kwargs."""
 
@@ -300,17 +335,21 @@ __all__ = [
     "Episode",
     "Judgement",
     "OfSeveral",
+    "Optimizer",
     "Reward",
     "RewardFunction",
     "Rollout",
+    "Schedule",
     "Search",
     "Selection",
     "Signals",
     "Source",
+    "Study",
     "Task",
     "Together",
     "Trajectory",
     "Turn",
+    "Update",
     "Verify",
     "World",
 ]

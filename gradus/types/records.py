@@ -69,6 +69,10 @@ class Failed:
 Outcome: TypeAlias = float | NotApplicable | Failed
 
 
+SOURCES = ("policy", "expert", "teacher", "replay", "partner")
+"""Where a trajectory may come from. A term of an objective reads those of one source."""
+
+
 class Ended(enum.Enum):
     """Why a trajectory ended."""
 
@@ -225,7 +229,7 @@ class Trajectory:
     ended: Ended = Ended.STOP
     advantages: np.ndarray | None = None  # float64 [A over all contexts, in order]
     returns: np.ndarray | None = None  # float64 [A]
-    source: str = "policy"  # policy, expert, teacher, replay, partner
+    source: str = "policy"  # one of SOURCES
     trained: bool = True
     weight: float = 1.0
     links: Mapping[str, Any] = field(default_factory=Frozen)  # episode; parent trajectory; role

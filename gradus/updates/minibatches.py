@@ -15,10 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradus.objectives.separability import refuse_coupled
 from gradus.objectives.terms import Term, evaluate, separable, wants_of
 from gradus.types import Key
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
+from gradus.types.returned import own_parts
 from gradus.types.signals import Want
 from gradus.types.tally import Tally, merge
 from gradus.updates.diagnosis import broken_losses, of_update
@@ -48,6 +50,7 @@ class Minibatches:
 
     def update(self, player: Any, batch: Batch, step: int, key: Key) -> dict[str, float]:
         terms = player.spec.objective
+        check_separable(player, batch, key)
         compared = tuple(w for w in wants_of(terms) if w.compared)
         if self.epochs * self.count > 1 and compared:
             old = player.fitting(batch.contexts, lambda tokens: forward(player.policy, batch, compared, tokens, key))
@@ -91,6 +94,16 @@ def minibatches(batch: Batch, count: int, unit: str, key: Key) -> list[Batch]:
     units = np.unique(owner)
     parts = np.array_split(units[key.permutation(len(units))], min(count, len(units)))
     return [batch.subset(np.flatnonzero(np.isin(owner, part)).tolist()) for part in parts]
+
+
+def check_separable(player: Any, batch: Batch, key: Key) -> None:
+    """Raises UserError where a term with a user's part declares itself separable and is not. Looked at on a few contexts before the first update."""
+    theirs = {name: term for name, term in player.spec.objective.items() if any(own_parts(term))}
+    if player.updates or not theirs:
+        return
+    some, _ = batch.slice(range(min(8, len(batch.contexts))))
+    rows = player.fitting(some.contexts, lambda tokens: forward(player.policy, some, wants_of(theirs), tokens, key))
+    refuse_coupled(theirs, rows, some)
 
 
 def forward(policy: Any, batch: Batch, wants: Sequence[Want], micro_tokens: int, key: Key) -> dict[Want, Tensor]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
+from gradus.types.parts import Update
+from gradus.types.returned import check_numbers
 from gradus.updates.minibatches import Minibatches
 
 
@@ -16,7 +18,8 @@ class OnlyPlayers:
     """Updates the players named here with `update` and no others."""
 
     players: tuple[str, ...] = ("policy",)
-    update: Any = Minibatches()  # None: the recipe's own, inside a schedule (`Warmup`)
+    update: Update | None = Minibatches()  # None: the recipe's own, inside a schedule (`Warmup`)
+    names_players: ClassVar[tuple[str, ...]] = ("players",)
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """The metrics of the updated players. Raises UserError for an unknown player, and if there is no update."""
@@ -26,5 +29,6 @@ class OnlyPlayers:
             if name not in players:
                 raise unknown("player", name, players, "OnlyPlayers moves it; name one of the recipe's")
         mine = {name: batch for name, batch in batches.items() if name in self.players}
-        moved: dict[str, float] = self.update.apply(players, mine, step, key)
-        return moved
+        metrics = self.update.apply(players, mine, step, key)
+        check_numbers(self.update, "apply", metrics)
+        return metrics

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
+from gradus.types.parts import Update
+from gradus.types.returned import check_numbers
 from gradus.updates.minibatches import Minibatches
 
 
@@ -17,9 +19,10 @@ from gradus.updates.minibatches import Minibatches
 class ResetWeights:
     """Resets `player` to the weights of the frozen player `of`, with an empty optimiser state, before every update with a batch for it."""
 
-    update: Any = Minibatches()
+    update: Update = Minibatches()
     player: str = "policy"
     of: str = "start"
+    names_players: ClassVar[tuple[str, ...]] = ("player", "of",)
 
     def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
         """The metrics of `update`. Raises UserError if a player is unknown, or the two networks have different weights."""
@@ -41,5 +44,6 @@ class ResetWeights:
                 with torch.no_grad():
                     for master, weight in zip(learner.masters, learner.parameters, strict=True):
                         master.copy_(weight)
-        metrics: dict[str, float] = self.update.apply(players, batches, step, key)
+        metrics = self.update.apply(players, batches, step, key)
+        check_numbers(self.update, "apply", metrics)
         return metrics

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,12 +17,14 @@ from torch import Tensor
 from gradus.objectives.terms import Term, evaluate, wants_of
 from gradus.types import Key, UserError, unknown
 from gradus.types.batch import Batch
+from gradus.types.parts import Update
 from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_numbers
 from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally
 from gradus.updates.diagnosis import broken_losses, of_update
 from gradus.updates.forward_backward import carry
-from gradus.updates.minibatches import Minibatches, forward, gradient
+from gradus.updates.minibatches import Minibatches, check_separable, forward, gradient
 
 
 def conjugate_gradient(product: Callable[[Tensor], Tensor], b: Tensor, *, iterations: int, tolerance: float = 1e-10) -> Tensor:
@@ -141,7 +143,8 @@ class TrustRegion:
     shrink: float = 0.5  # factor on the step after each rejection
     backtracks: int = 10  # most lengths tried
     player: str = "policy"
-    others: Any = Minibatches()  # updates every other player
+    others: Update = Minibatches()  # updates every other player
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     def __post_init__(self) -> None:
         check_ranges(self, max_kl="(0, inf)", damping="[0, inf)", shrink="(0, 1)", iterations="[1, inf)", backtracks="[1, inf)")
@@ -151,7 +154,8 @@ class TrustRegion:
         """Updates every player that has a batch. Returns its metrics, those of players other than the policy as `player/metric`."""
         if self.player not in players:
             raise unknown("player", self.player, players, "TrustRegion moves it; name one of the recipe's")
-        out: dict[str, float] = self.others.apply(players, {n: b for n, b in batches.items() if n != self.player}, step, key)
+        out = self.others.apply(players, {n: b for n, b in batches.items() if n != self.player}, step, key)
+        check_numbers(self.others, "apply", out)
         batch, player = batches.get(self.player), players[self.player]
         if batch is None or "policy" not in batch.counts or step % player.spec.every:
             return out
@@ -162,6 +166,7 @@ class TrustRegion:
         """One step of a player. Metrics: update_kl and gain of the step taken, update_length (its share of the longest step), skipped."""
         if any(torch.finfo(p.dtype).bits < 32 for p in player.parameters):
             raise UserError(f"TrustRegion needs the weights of {player.name} in float32 or float64; set --precision float32")
+        check_separable(player, batch, key)
         start = flat(player.parameters)
 
         def tried(tokens: int) -> tuple[dict[str, Tally], float, dict[str, float] | None]:

@@ -54,6 +54,9 @@ def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> N
 def _function(spec: str, options: Mapping[str, Any], path: str) -> tuple[Call, dict[str, Any]]:
     """The call of a reward function, and the first message: its required and accepted keywords."""
     function = load_object(spec, "reward function")
+    if hasattr(function, "score"):
+        file, _, name = spec.rpartition(":")
+        raise UserError(f"{spec} is a part and no reward function; give a recipe that has it: RECIPE.derive(key, about, reward={name}()) in {file}")
     if not callable(function):
         raise UserError(f"{spec} is of type {type(function).__name__}; it must be a function")
     later = _Later()

@@ -7,6 +7,7 @@ from tests.bad_input.data import DATA
 from tests.bad_input.models import MODELS
 from tests.bad_input.names import NAMES
 from tests.bad_input.numbers import NUMBERS
+from tests.bad_input.own_parts import OWN_PARTS
 from tests.bad_input.parts import PARTS
 from tests.bad_input.row import TRAIN, Row
 from tests.bad_input.runs import RUNS
@@ -20,5 +21,6 @@ SECTIONS: dict[str, list[Row]] = {
     "Models and devices": MODELS,
     "Data": DATA,
     "Your own code": CODE,
+    "Your own parts": OWN_PARTS,
     "Runs": RUNS,
 }

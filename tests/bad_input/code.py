@@ -20,7 +20,7 @@ CODE: list[Row] = [
     ("{train} --task t.py:task", "raised SystemExit: 3 (t.py, line 2)", {"t.py": "def task():\n    raise SystemExit(3)\n"}),
     ("{train} --task t.py:task", "task mine has no problems for training", {"t.py": broken.task("return []", size=0)}),
     ("{train} --task t.py:task", "task mine|its source gave []; it must give a Problem", {"t.py": broken.task("return []")}),
-    ("{train} --task t.py:task", "t.py, line 9: KeyError: 'x'; fix it", {"t.py": broken.task("raise KeyError('x')")}),
+    ("{train} --task t.py:task", "Source.draw raised KeyError: 'x' (t.py, line 9); fix it", {"t.py": broken.task("raise KeyError('x')")}),
     ("{train} --task t.py:task", "problem p has neither text nor messages", {"t.py": broken.task("return [Problem('p', 'mine')]")}),
     (
         "{train} --task t.py:tsk",
@@ -66,7 +66,7 @@ CODE: list[Row] = [
     ("{train} --reward r.py:score", "ended with exit code 3", {"r.py": BATCHED + "import os; os._exit(3)\n"}),
     (
         "{train} --objective.policy.trust p.py:Mine",
-        "p.py, line 11: ZeroDivisionError: integer division or modulo by zero; fix it",
+        "Mine.losses raised ZeroDivisionError: integer division or modulo by zero (p.py, line 11); fix it",
         {"p.py": broken.PART},
     ),
     ("eval {home}/run --reward r.py:scor", "did you mean score?", {"r.py": BATCHED + "pass\n"}),

@@ -148,6 +148,6 @@ def test_an_error_that_is_none_of_memory_is_not_tried_again(monkeypatch: pytest.
         raise RuntimeError("shapes differ")
 
     monkeypatch.setattr(BigramPolicy, "act", act)
-    with pytest.raises(RuntimeError, match="shapes differ"):
+    with pytest.raises(UserError, match="raised RuntimeError: shapes differ"):
         train_toy(grpo, steps=1)
     assert len(calls) == 1

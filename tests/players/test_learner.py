@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 
+import pytest
 import torch
 from torch import nn
 
 from gradus.players.learner import Learner
 from gradus.recipe.core import Setting
-from gradus.types import Frozen
+from gradus.types import Frozen, UserError
 from gradus.types.players import Player
 from gradus.updates.optimizers import AdamW
 
@@ -27,6 +28,31 @@ def moved(player: Learner, times: int) -> Learner:
             p.grad = torch.full_like(p, 0.1 * (step + player.updates + 1))
         player.move(step)
     return player
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda parameters: None, "returned None; it must return a torch.optim.Optimizer"),
+        (lambda parameters: torch.optim.SGD([nn.Parameter(torch.zeros(1))]), "of other parameters"),
+        (lambda parameters: torch.optim.SGD([*parameters, nn.Parameter(torch.zeros(1))]), "of other parameters"),
+    ],
+)
+def test_an_optimizer_of_other_parameters_is_refused(made, said):
+    class Mine(AdamW):
+        def build(self, parameters):
+            return made(parameters)
+
+    with pytest.raises(UserError, match=said):
+        Learner("policy", Player(objective=Frozen(a=1)), Held(), Mine(), Setting())
+
+
+def test_parameters_may_stand_in_several_groups_of_an_optimizer():
+    class Split(AdamW):
+        def build(self, parameters):
+            return torch.optim.SGD([{"params": [p]} for p in reversed(parameters)])
+
+    assert moved(Learner("policy", Player(objective=Frozen(a=1)), Held(), Split(), Setting()), 1).updates == 1
 
 
 def learner(**held) -> Learner:

@@ -83,7 +83,7 @@ def test_a_function_of_a_file_is_a_reward_where_a_reward_stands(tmp_path):
     check_parts(made)
     with pytest.raises(UserError, match=r"study.reward cannot be Clip, which lacks"):
         check_parts(override(made, "study.reward", "Clip"))
-    with pytest.raises(UserError, match=r"credit cannot be long, which lacks assign"):
+    with pytest.raises(UserError, match=r"credit cannot be long \(mine.py, line 1\), which lacks assign"):
         check_parts(override(made, "credit", f"{file}:long"))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from gradus.recipe import registry
 from gradus.recipe.serialise import from_json, to_json
-from gradus.training.plan import load_task
+from gradus.training.plan import load_task, plan
 from gradus.types import UserError
 
 RECIPE = """
@@ -78,6 +78,34 @@ def test_unknown_names_are_told_with_the_nearest():
         registry.recipe("gppo")
     with pytest.raises(UserError, match=r'unknown task "arithmetik" \(did you mean arithmetic\?\)'):
         registry.task_maker("arithmetik")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mine = grpo.derive('dapo', 'another')", r'mine.py:mine has the key "dapo", which is that of another recipe .*gradus.papers.bases.dapo'),
+        ("mine = grpo.derive('grpo', 'another')", r'has the key "grpo".* such as my_grpo'),
+        ("one = grpo.derive('mine', 'one')\nmine = grpo.derive('mine', 'two')", r'the key "mine", and so has one beside it'),
+    ],
+)
+def test_a_key_that_is_taken_is_refused(tmp_path, text, said):
+    (tmp_path / "mine.py").write_text(f"from gradus import load_recipe\n\ngrpo = load_recipe('grpo')\n{text}\n")
+    with pytest.raises(UserError, match=said):
+        registry.recipe(f"{tmp_path}/mine.py:mine")
+
+
+def test_what_but_changes_keeps_its_key(tmp_path):
+    """`but` sets fields, as options do; the recipe is the same under other numbers."""
+    text = "from gradus import load_recipe\n\nmine = load_recipe('grpo').but(credit__scale='none')\nnamed = mine.derive('named', '')\nmore = named.but()\n"
+    (tmp_path / "mine.py").write_text(text)
+    assert [registry.recipe(f"{tmp_path}/mine.py:{name}").key for name in ("mine", "named", "more")] == ["grpo", "named", "named"]
+
+
+def test_a_recipe_given_in_python_has_a_key_of_its_own():
+    grpo = registry.recipe("grpo")
+    assert plan(grpo.but(credit__scale="none"), "arithmetic").recipe.key == "grpo"
+    with pytest.raises(UserError, match='the recipe has the key "rloo", which is that of another recipe'):
+        plan(grpo.derive("rloo", "mine"), "arithmetic")
 
 
 def test_what_is_no_recipe_is_refused(tmp_path):

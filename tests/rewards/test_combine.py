@@ -33,7 +33,7 @@ class Unnamed(Combines):
 
 
 def one(reward):
-    return score(reward, [trajectory()])[0][0]
+    return score(reward, [trajectory(tokens=range(5))])[0][0]
 
 
 A, B, C = Constant(2.0, "a"), Constant(5.0, "b"), Constant(7.0, "c")

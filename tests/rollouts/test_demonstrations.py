@@ -90,7 +90,7 @@ def test_at_test_time_the_policy_acts():
 
 def test_a_pair_gives_the_better_answer_first_and_others_are_sampled():
     chat = [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "bad"}]
-    groups, policy = run(DemonstratedPairs(), [asked(chosen="good", rejected=chat), asked(count=2), asked(chosen="only one", count=1)])
+    groups, policy = run(DemonstratedPairs(), [asked(chosen="good", rejected=chat), asked(count=2), replace(asked(chosen="only one", count=1), tags=("b",))])
     assert [[t.completion for t in g.trajectories] for g in groups] == [["good", "bad"], ["sampled"] * 2, ["sampled"]]
     assert [[t.source for t in g.trajectories] for g in groups] == [["expert"] * 2, ["policy"] * 2, ["policy"]]
     assert [t.value for t in groups[0].trajectories] == [1.0, 0.0]

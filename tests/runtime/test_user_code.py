@@ -1,6 +1,9 @@
+import inspect
+
 import pytest
 
-from gradus.runtime.user_code import Located, blamed, load_object, raised, raised_in
+from gradus.credit.groups import GroupRelative
+from gradus.runtime.user_code import Located, asked, blamed, load_object, raised, raised_in
 from gradus.types import UserError
 
 
@@ -80,6 +83,66 @@ def test_an_error_is_blamed_on_the_innermost_line_of_a_users_file(tmp_path):
     with pytest.raises(KeyError) as caught:
         {}["x"]
     assert blamed(caught.value) is None
+
+
+PART = """
+class Mine:
+    def assign(self, call):
+        return helper(call)
+
+    def stop(self):
+        raise SystemExit(3)
+
+
+def helper(call):
+    return call({})
+"""
+
+
+def said(part, method, call):
+    with pytest.raises(UserError) as caught, asked(part, method):
+        call()
+    return str(caught.value)
+
+
+def test_an_exception_of_a_part_is_a_sentence_with_method_and_innermost_line(tmp_path):
+    mine = load_object(f"{write(tmp_path, PART)}:Mine", "part")()
+    assert said(mine, "assign", lambda: mine.assign(1)) == (
+        "Mine.assign raised TypeError: 'int' object is not callable (mine.py, line 11); fix it and start again"
+    )
+    assert said(mine, "stop", mine.stop) == "Mine.stop raised SystemExit: 3 (mine.py, line 7); fix it and start again"
+    assert said(mine, "assign", mine.assign).startswith("Mine.assign raised TypeError: Mine.assign() missing 1 required positional argument")
+
+
+def test_the_part_inside_a_built_in_one_is_named(tmp_path):
+    mine = load_object(f"{write(tmp_path, PART)}:Mine", "part")()
+    assert said(GroupRelative(), "assign", lambda: mine.assign(1)).startswith("Mine.assign raised TypeError")
+
+
+def test_a_sentence_of_ours_gets_the_line_that_asked_for_it(tmp_path):
+    mine = load_object(f"{write(tmp_path, PART)}:Mine", "part")()
+
+    def unknown(_):
+        return load_object("gone.py:x", "part")
+
+    assert "there is no file gone.py" in said(mine, "assign", lambda: mine.assign(unknown))
+
+    class Ours(UserError):
+        code = 7
+
+    def ours(_):
+        raise Ours("ended")
+
+    with pytest.raises(Ours, match=r"^ended$"), asked(mine, "assign"):
+        mine.assign(ours)
+
+
+def test_a_bug_of_a_built_in_part_stays_what_it_is():
+    ours = compile("with asked(part, 'assign'): 1 / 0", inspect.getsourcefile(GroupRelative), "exec")  # as if that file did it
+    with pytest.raises(ZeroDivisionError):
+        exec(ours, {"asked": asked, "part": GroupRelative()})
+    with pytest.raises(KeyboardInterrupt), asked(GroupRelative(), "assign"):
+        raise KeyboardInterrupt
 
 
 def test_a_function_that_another_process_can_find_is_called_as_it_is(tmp_path):

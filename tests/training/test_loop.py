@@ -13,10 +13,10 @@ import pytest
 from gradus.credit.groups import GroupRelative
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
-from gradus.testing.methods import toy_group, toy_run, toy_trajectory, train_toy
+from gradus.testing.methods import TOY, toy_group, toy_run, toy_trajectory, train_toy
 from gradus.training import loop
-from gradus.training.loop import credit, merged, refuse_failures, theirs, with_credit
-from gradus.types import Failed, Group, UserError
+from gradus.training.loop import credit, merged, refuse_failures, refuse_nothing, theirs, with_credit
+from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.parts import Credited
 from gradus.types.players import Player
 from gradus.types.signals import LogProbs, Values
@@ -62,11 +62,11 @@ def test_what_was_not_credited_stays_in_the_record():
     assert [[t.advantages is not None for t in g.trajectories] for g in whole] == [[True, False], [False, False]]
 
 
-@pytest.mark.parametrize("rows", [[[0.5, -0.5]], [[Credited(np.zeros(2))]], []])
-def test_what_is_no_credit_is_told(rows):
-    made = toy_group(1.0, 0.0)
-    with pytest.raises(UserError, match=r"the credit rule must return a list of Credited for every group, .*spread"):
-        with_credit([made], rows)
+def test_a_step_without_requests_and_without_groups_ends_the_run():
+    refuse_nothing([], [toy_group(1.0)], grpo)  # what was in flight comes back
+    refuse_nothing([Request(TOY.source.draw([0], None, Key())[0])], [], grpo)  # what was asked for may come later
+    with pytest.raises(UserError, match=r"^ShuffledEpochs.choose .* has no more requests, so nothing is left to train on"):
+        refuse_nothing([], [], grpo)
 
 
 def test_too_many_failures_stop_the_run_with_the_commonest_reason():

@@ -10,6 +10,7 @@ import torch
 from gradus import load_recipe
 from gradus.credit.groups import LeaveOneOut
 from gradus.lab.folder import RunFolder
+from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.selection.filters import Everything
@@ -86,6 +87,33 @@ def test_a_schedule_cannot_change_what_was_built_at_the_start(change):
     run = toy_run(reinforce.but(schedule=Changing(Frozen(change))))
     with pytest.raises(UserError, match=f"the schedule changes {next(iter(change)).replace('__', '.')} at step 1"):
         go(run)
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A study with nothing but its method."""
+
+    async def measure(self, run, recipe, world):
+        return {"held_out/accuracy": 0.5, "nothing": None}
+
+
+def test_a_study_needs_no_more_than_its_method():
+    run = toy_run(grpo, steps=2)
+    run.recipe = replace(run.recipe, study=Bare())
+    assert go(run).metrics[-1]["held_out/accuracy"] == 0.5
+
+
+def test_a_schedule_that_gives_no_recipe_or_a_broken_one_is_named():
+    with pytest.raises(UserError, match=r"Changing.at \(test_run.py, line \d+\) returned a recipe that cannot run: update cannot be Clip"):
+        go(toy_run(reinforce.but(schedule=Changing(Frozen(update=Clip())))))
+    with pytest.raises(UserError, match=r"Lost.at .* returned None; it must return a Recipe"):
+        go(toy_run(reinforce.but(schedule=Lost())))
+
+
+@dataclass(frozen=True)
+class Lost:
+    def at(self, step, recipe):
+        return None
 
 
 def test_it_stops_when_patience_is_at_its_end():

@@ -20,13 +20,14 @@ its own h; the mean is over the answers of the mini-batch that are of the term's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from gradus.objectives.scores import LogRatio, Score, trajectory_sums
+from gradus.objectives.scores import LogRatio, Score, scored, trajectory_sums
 from gradus.papers.bases.dpo import dpo
 from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.rollouts.mismatched_prompts import STREAM, MismatchedPrompts
@@ -62,6 +63,7 @@ class Prospect:
     source: str = "policy"
     separable: ClassVar[bool] = False  # couples the actions of a trajectory, and z0 all of them
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
+    asks: ClassVar[Mapping[str, str]] = Frozen({"mismatched": "--rollout MismatchedPrompts"})
 
     def __post_init__(self) -> None:
         check_ranges(self, beta="(0, inf)", desirable="[0, inf)", undesirable="[0, inf)")
@@ -72,7 +74,7 @@ class Prospect:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         ids = batch.trajectory.unique()
-        scores = self.score.scores(outputs[LogProb()], batch).index_select(0, ids)
+        scores = scored(self.score, outputs[LogProb()], batch).index_select(0, ids)
         if any(STREAM not in c.streams for c in batch.contexts):
             raise UserError(f'the drift is read from the stream "{STREAM}", which this rollout does not write; set --rollout MismatchedPrompts')
         drift = trajectory_sums(batch.stream(STREAM), batch).index_select(0, ids).mean().clamp(min=0)

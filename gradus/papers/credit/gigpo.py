@@ -25,7 +25,7 @@ all steps of the mini-batch if episodes differ in length; omega = 0 with `scale`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,7 +39,7 @@ from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
-from gradus.types import Group
+from gradus.types import Frozen, Group
 from gradus.types.parts import Credited, Signals
 from gradus.types.signals import Signal
 
@@ -64,6 +64,8 @@ class AnchorStates:
     gamma: float = 0.95  # a step
     scale: Scale = "none"  # F of both comparisons
     needs: ClassVar[tuple[Signal, ...]] = ()
+    asks: ClassVar[Mapping[str, str]] = Frozen({"turns": "--rollout Episodes"})
+    plays: ClassVar[str] = "episodes"
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return [self._group(group) for group in groups]

@@ -23,17 +23,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gradus.papers.bases.grpo import grpo
-from gradus.rollouts.auto import Auto
+from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.hints import Hint, hinted, ladder
 from gradus.types import Frozen, Group, Request, Trajectory, UserError
-from gradus.types.parts import World
+from gradus.types.parts import Rollout, World
 
 
 @dataclass(frozen=True)
 class Scaffold:
     """Replaces a wrong answer in groups without a right one by the right answer with the smallest sufficient hint."""
 
-    rollout: Any = Auto()  # gives one judged group per request
+    rollout: Rollout = Auto()  # gives one judged group per request
     exempt: float = 0.15  # share of training, from its start, without hints; 1: never any
     kinds: tuple[str, ...] = ("knowledge", "planning", "solution")  # from abstract to concrete
     form: str = "hint: {}"  # the line added below the prompt; {} is the hint
@@ -51,12 +51,12 @@ class Scaffold:
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One judged group per request, in order. Raises UserError if a hard problem has no hints."""
-        groups: list[Group] = list(await self.rollout.run(requests, world))
+        groups = await rolled(self.rollout, requests, world)
         if world.progress < self.exempt:
             return groups
         hard = [(i, ladder(r.problem, self.kinds)) for i, (r, g) in enumerate(zip(requests, groups, strict=True)) if g.accuracy == 0.0]
         asked = [hinted(requests[i], hint, self.form, world.task.system) for i, hints in hard for hint in hints]
-        answers = iter(await self.rollout.run(asked, world)) if asked else iter(())
+        answers = iter(await rolled(self.rollout, asked, world)) if asked else iter(())
         for i, hints in hard:
             tried = [(hint, next(answers)) for hint in hints]
             groups[i], found = repaired(groups[i], tried)

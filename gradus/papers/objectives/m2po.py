@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from gradus.objectives.aggregation import TokenMean
-from gradus.objectives.ratios import TokenRatio
+from gradus.objectives.ratios import Probability, SequenceRatio, TokenRatio
 from gradus.objectives.trust import Clip, surrogate
 from gradus.papers.bases.grpo import grpo
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
@@ -63,6 +63,7 @@ class SecondMoment:
 
     tau: float = 0.04  # nats squared
     separable: ClassVar[bool] = False  # the mask looks at every token of the mini-batch
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability, SequenceRatio)  # of a sequence's, a masked token keeps a gradient through the others
 
     def __post_init__(self) -> None:
         check_ranges(self, tau="(0, inf]")
@@ -88,6 +89,7 @@ class SecondMomentClip:
     low: float = 0.3
     high: float = 0.5
     separable: ClassVar[bool] = False
+    not_ratios: ClassVar[tuple[type, ...]] = (Probability,)
 
     def __post_init__(self) -> None:
         check_ranges(self, tau="(0, inf]", low="[0, 1]", high="[0, inf)")

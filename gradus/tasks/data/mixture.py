@@ -12,6 +12,7 @@ import numpy as np
 
 from gradus.types import NOT_APPLICABLE, Frozen, Key, Outcome, Problem, UserError
 from gradus.types.parts import Environment, Episode, Source, Task, Verify, World
+from gradus.types.returned import check_drawn
 
 
 def split_weights(spec: str) -> list[tuple[str, Fraction]]:
@@ -81,6 +82,7 @@ class Mixture:
             wanted = sorted({at for p, at in places if p == part})
             inner = [_again(at, source.size, key.fold("again", name)) for at in wanted]
             problems = source.draw(inner, task.level if level is None else level, key)
+            check_drawn(source, problems, inner)
             drawn |= {(part, at): _named(problem, name, task) for at, problem in zip(wanted, problems, strict=True)}
         return [drawn[place] for place in places]
 

@@ -19,6 +19,7 @@ from gradus.study.held_out import HeldOut
 from gradus.testing.methods import TOY, toy_run, train_toy
 from gradus.training.launch import go
 from gradus.training.state_format import join, split
+from gradus.types import UserError
 from gradus.types.signals import LogProb
 
 
@@ -84,7 +85,7 @@ def test_groups_of_equal_rewards_ask_no_extractor_and_change_nothing(reward):
 
 
 def test_mixed_groups_do():
-    with pytest.raises(AssertionError, match="asked about"):
+    with pytest.raises(UserError, match=r"Forbidden.edits raised AssertionError: asked about"):
         trained(training_free_grpo.but(rollout__extractor=Forbidden()), steps=2)
 
 

@@ -1,0 +1,60 @@
+"""Whether a term that declares itself separable is: a plain sum over actions gives each action the same slope, however the batch is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.terms import Term, evaluate
+from gradus.types import UserError
+from gradus.types.batch import Batch
+from gradus.types.returned import named, own_parts
+from gradus.types.signals import Want
+
+Rows = Mapping[Want, Tensor]
+
+
+def coupled(terms: Mapping[str, Term], rows: Rows, batch: Batch) -> list[str]:
+    """The names of the terms that declare `separable`, but whose slopes change when the batch is cut into its contexts.
+
+    `rows`: what the terms want, for the actions of the batch. Advantages and the rows at the start of the update are replaced by numbers that
+    differ from action to action, so that what is found does not hang on the data. A batch of one context shows nothing.
+    """
+    waves = torch.cos(torch.arange(batch.actions).to(batch.weight))
+    old = {w: row.detach() - 0.1 * waves.reshape(-1, *[1] * (row.dim() - 1)) for w, row in rows.items() if w.compared}
+    probe = replace(batch, advantages=waves, old=old)
+    return [name for name, term in terms.items() if term.separable and not _sums(term, rows, probe)]
+
+
+def _sums(term: Term, rows: Rows, batch: Batch) -> bool:
+    """Whether the slopes on the whole batch are those of its contexts one by one, to rounding."""
+    whole = _slopes(term, rows, batch)
+    for context in range(len(batch.contexts)):
+        piece, index = batch.slice([context])
+        alone = _slopes(term, {w: row[index] for w, row in rows.items()}, piece)
+        for want, slope in whole.items():
+            if not torch.allclose(slope[index], alone[want], rtol=1e-3, atol=1e-5 * float(slope.abs().max())):
+                return False
+    return True
+
+
+def _slopes(term: Term, rows: Rows, batch: Batch) -> dict[Want, Tensor]:
+    """The derivative of the term's loss by each row that it wants; zeros for one that it does not read."""
+    leaves = {w: rows[w].detach().clone().requires_grad_() for w in term.wants}
+    loss, _ = evaluate({"term": term}, leaves, batch)
+    if loss.requires_grad:
+        loss.backward()
+    return {w: torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for w, leaf in leaves.items()}
+
+
+def refuse_coupled(terms: Mapping[str, Term], rows: Rows, batch: Batch) -> None:
+    """Raises UserError for the first term that declares `separable` and is not: its gradient would depend on the size of micro-batches."""
+    for name in coupled(terms, rows, batch):
+        who = " or ".join(named(part) for part in own_parts(terms[name])) or named(terms[name])
+        raise UserError(
+            f"{who} declares separable = True, but the gradient of the term {name} depends on which answers stand in one micro-batch; "
+            "set separable = False, for it is no plain sum over actions"
+        )

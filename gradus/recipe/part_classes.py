@@ -1,0 +1,128 @@
+"""Whether each part of a recipe is made as its place asks, said before anything runs: an instance of a frozen dataclass with a name of its own,
+whose methods take what they are called with and whose declarations are of the right type."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from typing import Any
+
+from gradus.recipe.core import Recipe
+from gradus.recipe.overrides import part_modules
+from gradus.types import UserError
+from gradus.types.frozen import value_fields
+from gradus.types.parts import Credit, Curriculum, Environment, Optimizer, Reward, Rollout, Schedule, Selection, Study, Update
+from gradus.types.records import SOURCES
+from gradus.types.returned import named, of_user, shown
+from gradus.types.signals import Signal, Want
+
+PROTOCOLS: Mapping[str, tuple[str, type]] = {
+    "curriculum": ("choose", Curriculum),
+    "rollout": ("run", Rollout),
+    "environment": ("start", Environment),
+    "reward": ("score", Reward),
+    "selection": ("keep", Selection),
+    "credit": ("assign", Credit),
+    "optimizer": ("build", Optimizer),
+    "update": ("apply", Update),
+    "schedule": ("at", Schedule),
+    "search": ("run", Rollout),
+    "study": ("measure", Study),
+}
+"""By seam: the method that the loop calls, and the protocol that says how."""
+AWAITED = ("choose", "run", "keep", "assign", "learn")
+"""Methods that may be coroutines or not: what remembers is called by one that waits."""
+
+
+def remembers(part: Any) -> bool:
+    """Whether a part has a state: a `start` that takes nothing (that of an environment takes a problem)."""
+    return hasattr(part, "start") and not inspect.signature(part.start).parameters
+
+
+def check_classes(recipe: Recipe) -> None:
+    """Raises UserError for the first class in the place of a part, part that can change, wrong declaration, or name that is taken."""
+    known: dict[str, type] = {}
+    for where, value in everything(recipe, ""):
+        if isinstance(value, type):
+            raise UserError(f"{where} is the class {named(value)} itself; give an instance of it: {value.__name__}()")
+        if where in PROTOCOLS and of_user(value) and not is_dataclass(value) and hasattr(value, PROTOCOLS[where][0]):
+            raise UserError(f"{where} is {named(value)}, which is no dataclass; write @dataclass(frozen=True) above it")
+        if is_dataclass(value):
+            cls: Any = type(value)
+            if not cls.__dataclass_params__.frozen:
+                remedy = "write @dataclass(frozen=True) above it (what a part remembers is its state)"
+                raise UserError(f"{where} is {named(value)}, which can change while it runs; {remedy}")
+            _check_declarations(value, where)
+            if of_user(value):
+                _check_name(cls, known)
+
+
+def everything(node: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """Every value of a recipe at any depth, with its path: parts, classes and plain values; a part after what stands in it."""
+    inside: Iterable[tuple[Any, Any]] = ()
+    if isinstance(node, Mapping):
+        inside = node.items()
+    elif isinstance(node, tuple):
+        inside = enumerate(node)
+    elif is_dataclass(node) and not isinstance(node, type):
+        inside = ((f.name, getattr(node, f.name)) for f in value_fields(node))
+    for name, value in inside:
+        yield from everything(value, f"{where}.{name}".lstrip("."))
+    if where:
+        yield where, node
+
+
+def _check_declarations(part: Any, where: str) -> None:
+    """Raises UserError where what a part declares of itself is not of the type that is read."""
+    for name, kind in (("needs", Signal), ("wants", Want)):
+        declared = getattr(part, name, ())
+        if callable(declared):
+            raise UserError(f"{where} is {named(part, name)}, a method that nothing calls; write @property above it, or a tuple in its place")
+        several = isinstance(declared, (tuple, list))
+        if not several or not all(isinstance(d, kind) for d in declared):
+            odd = f"holds {shown(next(d for d in declared if not isinstance(d, kind)))}" if several else f"is {shown(declared)}"
+            raise UserError(f"{where} is {named(part)}, whose `{name}` {odd}; it must be a tuple of {kind.__name__} objects")
+    if not isinstance(separable := getattr(part, "separable", True), bool):
+        raise UserError(f"{where} is {named(part)}, whose `separable` is {shown(separable)}; it must be True, False, or a @property that says so")
+    if hasattr(part, "loss") and (source := getattr(part, "source", "policy")) not in SOURCES:
+        raise UserError(f"{where} is {named(part)}, which reads trajectories of the source {source!r:.40}; it must be one of {', '.join(SOURCES)}")
+
+
+def _check_name(cls: type, known: dict[str, type]) -> None:
+    """Raises UserError for a class of a user's with the name of a built-in part, or of another part of the recipe."""
+    if known.setdefault(cls.__name__, cls) is not cls:
+        raise UserError(f"two parts have the name {cls.__name__}: {named(known[cls.__name__])} and {named(cls)}; rename one, for a part is known by its name")
+    if cls.__name__ in part_modules():
+        built_in = f"{part_modules()[cls.__name__]}.{cls.__name__}"
+        raise UserError(f"{named(cls)} has the name of the built-in part {built_in}; rename it, for a part is known by its name")
+
+
+def check_methods(part: Any, where: str, protocol: type, *names: str) -> None:
+    """Raises UserError for a method of a user's part that cannot be called as the protocol says. `names`: the methods; none: all of the protocol."""
+    if not of_user(part):
+        return
+    methods = names or tuple(n for n, f in vars(protocol).items() if inspect.isfunction(f) and not n.startswith("_"))
+    for name in (*methods, *(("learn",) if remembers(part) and hasattr(part, "learn") else ())):
+        _check_method(part, name, where, Curriculum if name == "learn" else protocol)
+
+
+def _check_method(part: Any, name: str, where: str, protocol: type) -> None:
+    function, asked = getattr(part, name), getattr(protocol, name)
+    due = [p for p in inspect.signature(asked).parameters if p not in ("self", "state")]
+    due += ["state"] if remembers(part) or name == "learn" else []
+    who = f"{where} is {type(part).__name__}, whose {named(part, name).partition('.')[2]}"
+    if not callable(function):
+        raise UserError(f"{who} is {shown(function)}; it must be a method: def {name}(self, {', '.join(due)})")
+    try:
+        inspect.signature(function).bind(*due)
+    except TypeError as error:
+        raise UserError(f"{who} cannot be called: {error}; it must take ({', '.join(('self', *due))})") from None
+    except ValueError:  # a built-in function that tells nothing of itself
+        return
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise UserError(f"{who} yields its values one by one; it must return them together, in a list")
+    if inspect.iscoroutinefunction(asked) and not inspect.iscoroutinefunction(function):
+        raise UserError(f"{who} is no coroutine; write it as async def {name}")
+    if inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(asked) and name not in AWAITED:
+        raise UserError(f"{who} is a coroutine, which nothing awaits; write it as def {name}")

@@ -1,0 +1,304 @@
+"""What a part returns, checked where it is called. A wrong value is a UserError that names class, method, file and line, the value, and what is due.
+
+The functions only look: none copies an array, and none looks at the numbers of a tensor. Tensors are checked in `gradus.objectives.returned`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradus.types.errors import UserError, unknown
+from gradus.types.frozen import value_fields
+from gradus.types.parts import Credited, Judgement
+from gradus.types.records import SOURCES, Context, Failed, Group, NotApplicable, Problem, Request, Trajectory
+
+
+def place_of(part: Any, method: str = "") -> str:
+    """File and line of a part's method, else of its class, as "p.py, line 28"; '' if the source is not there."""
+    cls = part if isinstance(part, type) else type(part)
+    code = getattr(inspect.unwrap(vars(cls).get(method) or (lambda: None)), "__code__", None) if method in vars(cls) else None
+    if code is not None and not code.co_filename.startswith("<"):
+        return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
+    try:
+        return f"{Path(inspect.getsourcefile(cls) or '').name}, line {inspect.getsourcelines(cls)[1]}"
+    except (OSError, TypeError):
+        return ""
+
+
+def named(part: Any, method: str = "") -> str:
+    """A part's class and method with their place: "Mine.assign (p.py, line 28)"."""
+    cls = part if isinstance(part, type) else type(part)
+    place = place_of(part, method)
+    return f"{cls.__name__}{'.' if method else ''}{method}{f' ({place})' if place else ''}"
+
+
+def of_user(part: Any) -> bool:
+    """Whether the class of a part is none of the package's."""
+    return type(part).__module__.partition(".")[0] not in ("gradus", "builtins")
+
+
+def own_parts(part: Any) -> Iterator[Any]:
+    """The parts of a user's among a part and all that stands in it."""
+    if is_dataclass(part):
+        if of_user(part):
+            yield part
+        for field in value_fields(part):
+            yield from own_parts(getattr(part, field.name))
+
+
+def shown(value: Any) -> str:
+    """A value in a few words: its type, with the shape of an array, the length of a list, the text or number itself if it is short."""
+    kind = type(value).__name__
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if inspect.isawaitable(value) or inspect.isasyncgen(value):
+        return f"{_a(kind)} that nothing awaits"
+    if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, np.generic):
+        kind = getattr(value.dtype, "name", str(value.dtype).removeprefix("torch."))  # NumPy's has a name
+        return f"{_a(kind)} {'tensor' if hasattr(value, 'requires_grad') else 'array'} of shape {list(value.shape)}"
+    if isinstance(value, (list, tuple, Mapping)):
+        return f"{_a(kind)} of {len(value)}"
+    if isinstance(value, (bool, int, float, str)):
+        return f"{_a(kind)} ({value!r:.30})"
+    return _a(kind)
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def wrong(part: Any, method: str, got: str, due: str) -> UserError:
+    """The error for a value that is not what is due."""
+    return UserError(f"{named(part, method)} returned {got}; it must return {due}")
+
+
+def check_list(part: Any, method: str, value: Any, kind: type, due: str) -> None:
+    """Raises UserError for anything but a list or tuple of `kind`."""
+    if not isinstance(value, (list, tuple)):
+        raise wrong(part, method, shown(value), due)
+    for item in value:
+        if not isinstance(item, kind):
+            raise wrong(part, method, f"{shown(value)} with {shown(item)} in it", due)
+
+
+def check_drawn(source: Any, value: Any, indices: Sequence[int]) -> None:
+    """Raises UserError unless a source gave a Problem for each index."""
+    due = "a list of Problem, one for each index that it is asked for"
+    check_list(source, "draw", value, Problem, due)
+    if len(value) != len(indices):
+        raise wrong(source, "draw", f"{len(value)} problems for {len(indices)} indices", due)
+
+
+def check_requests(part: Any, value: Any, source: Any, count: int, world: Any) -> None:
+    """Raises UserError unless a curriculum gave requests that can be asked. None at all is right only where it remembers that there are no more."""
+    due = "a list of Request, as in [Request(problem, count=world.group) for problem in problems]"
+    check_list(part, "choose", value, Request, due)
+    if not value and count and not remembers(part):
+        raise wrong(part, "choose", f"no requests for {count} problems", due)
+    players = getattr(world, "players", None)
+    for request in value:
+        if not isinstance(request.problem, Problem):
+            raise wrong(part, "choose", f"a Request for {shown(request.problem)}", "requests for the problems that source.draw gives")
+        if not isinstance(request.count, int) or request.count < 1:
+            raise wrong(part, "choose", f"a Request with count {request.count!r}", "requests for 1 sample or more")
+        if players is not None and request.player not in players:
+            raise unknown("player", request.player, players, f"{named(part, 'choose')} asks it for samples; add it to players")
+
+
+def check_groups(part: Any, value: Any, requests: Sequence[Request], world: Any) -> None:
+    """Raises UserError unless a rollout gave judged groups of whole trajectories, each trajectory once.
+
+    No group at all is right only for a rollout that remembers what it has begun.
+    """
+    check_list(part, "run", value, Group, "a list of Group, as `await world.judge(groups)` gives it")
+    if requests and not value and not remembers(part):
+        raise wrong(part, "run", f"no groups for {len(requests)} requests", "one group or more")
+    players, keys, seen = getattr(world, "players", None), set[str](), set[str]()
+    for group in value:
+        if group.key in keys:
+            raise wrong(part, "run", f"two groups with the key {group.key}", "each group once, with a key of its own")
+        keys.add(group.key)
+        if not isinstance(group.trajectories, tuple) or not group.trajectories:
+            raise wrong(part, "run", f"group {group.key} with {shown(group.trajectories)} as trajectories", "groups with a tuple of 1 Trajectory or more")
+        for t in group.trajectories:
+            if not isinstance(t, Trajectory):
+                raise wrong(part, "run", f"group {group.key} with {shown(t)} among its trajectories", "groups of Trajectory")
+            if t.id in seen:
+                raise wrong(part, "run", f"trajectory {t.id} twice", "every trajectory once, with an id of its own; an equal id would count it twice")
+            seen.add(t.id)
+            if fault := _fault(t, players):
+                raise UserError(f"{named(part, 'run')} returned trajectory {t.id} {fault}")
+
+
+def _fault(t: Trajectory, players: Mapping[str, Any] | None) -> str | None:
+    """What is wrong with a trajectory, and what to do; None if nothing is."""
+    if t.reward is None:
+        return "without a reward; it must return judged groups: await world.judge(groups)"
+    if not _is_outcome(t.reward):
+        return f"with {shown(t.reward)} as its reward; it must be a float, a Failed or NOT_APPLICABLE"
+    if t.source not in SOURCES:
+        return f'with the source "{t.source}"; it must be one of {", ".join(SOURCES)}'
+    if players is not None and t.player not in players:
+        return f'of player "{t.player}", which the recipe does not have; it must be one of {", ".join(players)}'
+    if not _is_number(t.weight):
+        return f"with {shown(t.weight)} as its weight; it must be a number"
+    if not isinstance(t.contexts, tuple) or not all(isinstance(c, Context) for c in t.contexts):
+        return f"with {shown(t.contexts)} as its contexts; it must have a tuple of Context, as world.sample gives them"
+    return next((fault for c in t.contexts if (fault := _context_fault(c))), None)
+
+
+def _context_fault(c: Context) -> str | None:
+    if c.chosen.shape != c.tokens.shape or c.tokens.ndim != 1:
+        return f"with tokens of shape {list(c.tokens.shape)} and chosen of shape {list(c.chosen.shape)}; it must have one `chosen` a token"
+    rows = {"logprobs": c.logprobs, "versions": c.versions, **c.streams}
+    for name, row in rows.items():
+        if row is not None and len(row) != c.actions:
+            return f"with {len(row)} {name} for {c.actions} actions; it must have one for each chosen token"
+    if any(not 0 <= action < c.actions for action, _, _ in c.rewards):
+        return f"with a reward at an action that is not there; it must name actions from 0 to {c.actions - 1} of its context"
+    return None
+
+
+def check_judgements(part: Any, value: Any, groups: Sequence[Group]) -> None:
+    """Raises UserError unless a reward gave a Judgement for every trajectory of every group."""
+    due = "a list for every group with a Judgement for each of its trajectories"
+    _check_rows(part, "score", value, groups, Judgement, due)
+    for group, row in zip(groups, value, strict=True):
+        for t, judgement in zip(group.trajectories, row, strict=True):
+            if fault := _judgement_fault(judgement, t):
+                raise UserError(f"{named(part, 'score')} returned for trajectory {t.id} a Judgement with {fault}")
+
+
+def _judgement_fault(judgement: Judgement, t: Trajectory) -> str | None:
+    number = "it must be a float, a Failed or NOT_APPLICABLE"
+    if not _is_outcome(judgement.reward):
+        return f"{shown(judgement.reward)} as reward; {number}"
+    if not isinstance(judgement.components, Mapping):
+        return f"{shown(judgement.components)} as components; it must be a mapping of names to rewards"
+    for name, outcome in judgement.components.items():
+        if not _is_outcome(outcome):
+            return f"{shown(outcome)} as component {name}; {number}"
+    for step in judgement.steps:
+        if not isinstance(step, tuple) or len(step) != 4 or not _is_number(step[3]):
+            return f"{shown(step)} among its steps; it must be (context, action, component, value)"
+        if not (0 <= step[0] < len(t.contexts) and 0 <= step[1] < t.contexts[step[0]].actions):
+            return f"a step at action {step[1]} of context {step[0]}, which is not there; it must name an action from 0 on"
+    return None
+
+
+def check_kept(part: Any, value: Any, groups: Sequence[Group], key: Any) -> None:
+    """Raises UserError unless a selection gave the groups that it keeps, every trajectory once, and those that it drops."""
+    due = "two lists of Group: (kept, dropped)"
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise wrong(part, "keep", shown(value), due)
+    for groups_ in value:
+        check_list(part, "keep", groups_, Group, due)
+    kept = [t.id for g in value[0] for t in g.trajectories]
+    dropped = {t.id for g in value[1] for t in g.trajectories}
+    once = set(kept)
+    if len(once) != len(kept):
+        twice = next(name for name in kept if kept.count(name) > 1)
+        raise wrong(part, "keep", f"trajectory {twice} twice among the kept", "every trajectory once; twice would count it double")
+    if both := next((name for name in kept if name in dropped), None):
+        raise wrong(part, "keep", f"trajectory {both} as kept and as dropped", "every trajectory in one of the two lists")
+
+
+def check_credited(part: Any, value: Any, groups: Sequence[Group], signals: Any = None) -> None:
+    """Raises UserError unless a credit rule gave float arrays with a number for every action of every trajectory."""
+    due = "a list for every group with a Credited for each of its trajectories (gradus.credit.groups.spread makes them from a number each)"
+    _check_rows(part, "assign", value, groups, Credited, due)
+    for group, row in zip(groups, value, strict=True):
+        for t, credited in zip(group.trajectories, row, strict=True):
+            for name, array in (("advantages", credited.advantages), ("returns", credited.returns)):
+                if array is None and name == "returns":
+                    continue
+                if not (isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.shape == (t.actions,)):
+                    floats = f"a float array of shape [{t.actions}], one number per action: np.full(t.actions, 0.5)"
+                    raise wrong(part, "assign", f"{shown(array)} as {name} of trajectory {t.id}", floats)
+
+
+def _check_rows(part: Any, method: str, value: Any, groups: Sequence[Group], kind: type, due: str) -> None:
+    """Raises UserError unless the value is a list for every group with one of `kind` for each of its trajectories."""
+    if not isinstance(value, (list, tuple)):
+        raise wrong(part, method, shown(value), due)
+    if len(value) != len(groups):
+        raise wrong(part, method, f"a list of {len(value)} for {len(groups)} groups", due)
+    for group, row in zip(groups, value, strict=True):
+        check_list(part, method, row, kind, due)
+        if len(row) != len(group.trajectories):
+            raise wrong(part, method, f"{len(row)} of {kind.__name__} for {len(group.trajectories)} trajectories of group {group.key}", due)
+
+
+def check_numbers(part: Any, method: str, value: Any) -> None:
+    """Raises UserError unless the value maps names to numbers, or to None where there is none."""
+    due = "a mapping of names to numbers"
+    if not isinstance(value, Mapping):
+        raise wrong(part, method, shown(value), due)
+    for name, number in value.items():
+        if not isinstance(name, str) or not (number is None or _is_number(number)):
+            raise wrong(part, method, f"{shown(number)} under {name!r:.40}", f"{due}: float(...) makes one")
+
+
+def check_state(part: Any, method: str, state: Any, where: str = "state") -> None:
+    """Raises UserError for a state that cannot be stored: it is made of numbers, text, lists, mappings with text keys, arrays and tensors."""
+    if state is None or isinstance(state, (bool, int, float, str, np.generic)) or hasattr(state, "requires_grad"):
+        return
+    if isinstance(state, np.ndarray) and state.dtype.kind in "biuf":
+        return
+    if isinstance(state, Mapping):
+        for key, value in state.items():
+            if not isinstance(key, str):
+                raise wrong(part, method, f"a {where} with the key {key!r:.40}", "a state whose keys are text")
+            check_state(part, method, value, f"{where}.{key}")
+    elif isinstance(state, (list, tuple)):
+        for i, value in enumerate(state):
+            check_state(part, method, value, f"{where}.{i}")
+    else:
+        raise wrong(part, method, f"{shown(state)} as {where}", "a state of numbers, text, lists, mappings, arrays and tensors, which can be stored")
+
+
+def check_learned(part: Any, state: Any, before: Any) -> None:
+    """Raises UserError unless `learn` gave a state: None in the place of one means that its `return` was forgotten."""
+    if state is None and before is not None:
+        raise wrong(part, "learn", "None", "the state, changed or not")
+    check_state(part, "learn", state)
+
+
+def remembers(part: Any) -> bool:
+    """Whether a part has a state, for it says with `start` how that begins."""
+    return hasattr(part, "start")
+
+
+def without_state(part: Any, method: str, value: Any) -> tuple[Any, Any]:
+    """(what the method is asked for, its state) from the value of a part that remembers. Raises UserError where the state is missing."""
+    names = RETURNED[method][1]
+    if not isinstance(value, tuple) or len(value) != len(names) + 1:
+        raise wrong(part, method, shown(value), f"({', '.join((*names, 'state'))}), for the part has `start` and so remembers")
+    *values, state = value
+    check_state(part, method, state)
+    return (values[0] if len(values) == 1 else tuple(values)), state
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _is_outcome(value: Any) -> bool:
+    return _is_number(value) or isinstance(value, (Failed, NotApplicable))
+
+
+RETURNED: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
+    "choose": (check_requests, ("requests",)),
+    "run": (check_groups, ("groups",)),
+    "keep": (check_kept, ("kept", "dropped")),
+    "assign": (check_credited, ("credits",)),
+}
+"""By method of a seam: the check of its value, given the part, the value and what the method was called with; and what the value is made of."""
