@@ -20,7 +20,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 PAGES = ("parts.md", "python.md")
 MARKED = re.compile(r"(?<=^<!-- generated: )(\w+)([^>]*?)( -->\n)(?:.*?)(?=^<!-- end of generated -->$)", re.M | re.S)
 WIDE = 110  # characters of a signature on one line
-PLACES = {  # what a part of the place has: a method, and an argument of it
+PLACES = {  # place -> a method of its parts, and an argument of this method
     "curriculum": ("choose", "source"),
     "rollout": ("run", "requests"),
     "rollout.sampler": ("path", "self"),
@@ -193,7 +193,7 @@ def with_default(argument: ast.arg, default: ast.expr | None) -> str:
 def prose(thing: Any) -> str:
     """A docstring as Markdown: paragraphs as they are, indented formulas and examples as code."""
     doc = inspect.cleandoc((vars(thing).get("__doc__") if inspect.isclass(thing) else inspect.getdoc(thing)) or "")
-    if doc.startswith(f"{getattr(thing, '__name__', '')}("):  # what dataclass writes where there is no docstring
+    if doc.startswith(f"{getattr(thing, '__name__', '')}("):  # the text of `dataclass` for a class without docstring
         return ""
     blocks = [block.strip("\n") for block in re.split(r"\n\s*\n", doc)]
     return "\n\n".join(as_block(block) for block in blocks)
@@ -216,7 +216,7 @@ GENERATED = {"parts": lambda given: parts(), "entries": entries, "module": modul
 
 
 def filled(text: str) -> str:
-    """A page with what is generated between its marks."""
+    """A page with new text between its marks."""
     return MARKED.sub(lambda found: f"{found[1]}{found[2]}{found[3]}\n{GENERATED[found[1]](found[2])}\n\n", text)
 
 

@@ -1,4 +1,4 @@
-"""Every method of the catalogue keeps the contract of a method: two toy steps, in process. The tests beside this one ask what is a method's own."""
+"""Every method of the catalogue keeps the contract of a method: two toy steps, in process. The other tests of this folder are about one method each."""
 
 from __future__ import annotations
 

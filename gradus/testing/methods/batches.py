@@ -1,4 +1,4 @@
-"""The batches of one toy step, as the update gets them, and what a term of an objective makes of them: its loss, its gradient, its metrics."""
+"""The batches of one toy step as the update gets them, and the loss, gradient and metrics of a term of an objective on them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally, merge
 
 CUTS = (0, 1, 3, 6)  # contexts before each of the first pieces; one more piece holds the rest
-UNSETTLED = 0.05  # standard deviation of what is added to the weights
+UNSETTLED = 0.05  # standard deviation of the noise that is added to the weights
 SPREAD = 2.0  # nats by which log-probabilities lie apart from those at the start of the update
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step:
-    """What a step gave: its groups, those that were kept, those with advantages, and by player its batch with the rows that it is to move."""
+    """One step: its groups without failures, the kept groups, the groups with advantages, and for each player its batch and the rows of its wants."""
 
     groups: Sequence[Group]
     kept: Sequence[Group]
@@ -67,7 +67,8 @@ async def _step(run: Run) -> Step:
     requests = await world.more(recipe.setting.prompts)
     groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
     refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
-    kept, _ = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
+    groups = without_failures(groups)
+    kept, _ = await run.memory.call("selection", recipe.selection, "keep", groups, world.key)
     credited, batches = await credit(run, kept, world)
     rows: dict[str, Mapping[Want, Tensor]] = {}
     for name, batch in batches.items():
@@ -106,7 +107,7 @@ class Evaluated:
 
     @property
     def largest(self) -> float:
-        """The largest entry of the gradient, 0 where there is none."""
+        """The largest entry of the gradient, 0 without a gradient."""
         return max((float(g.abs().max()) for g in self.gradient.values() if g is not None and g.numel()), default=0.0)
 
     def apart(self, other: Evaluated) -> float:
@@ -123,7 +124,7 @@ def _filled(one: Tensor | None, other: Tensor | None) -> Tensor:
 
 
 def evaluated(term: Any, rows: Mapping[Want, Tensor], batch: Batch) -> Evaluated:
-    """The term on the whole batch. Raises whatever its parts raise."""
+    """The term on the whole batch. Errors of its parts pass through."""
     leaves = {want: rows[want].clone().requires_grad_() for want in term.wants}
     loss, metrics = evaluate({"term": term}, leaves, batch)
     if loss.requires_grad:

@@ -1,4 +1,4 @@
-"""What a test of a method asks of it: the same result for every micro-batch, its base where its difference is off, progress on the toy."""
+"""Checks for tests of methods: equal results for all micro-batch sizes, equality with the base without the difference, progress on the toy task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLERANCE = 1e-10  # by which a weight may differ between micro-batch sizes, in 
 
 
 def check_micro_batches(recipe: Recipe, **options: Any) -> None:
-    """Micro-batches of 1 and 7 contexts give what one of all gives, to 1e-10; so they do in two epochs of two mini-batches.
+    """Micro-batches of 1 and 7 contexts give the same weights as one of all, to 1e-10, also in two epochs of two mini-batches.
 
     Raises: AssertionError that names the weight. `options` are those of `toy_run`.
 
@@ -41,8 +41,8 @@ def check_same_update(ours: Recipe, base: Recipe, **options: Any) -> None:
     """Both recipes move the policy to the same bits: ours with its difference switched off is its base.
 
     >>> from gradus import load_recipe
-    >>> grpo = load_recipe("grpo")
-    >>> check_same_update(load_recipe("dr_grpo").but(credit=grpo.credit, objective=grpo.objective, players=grpo.players), grpo)
+    >>> reinforce, rloo = load_recipe("reinforce"), load_recipe("rloo")
+    >>> check_same_update(rloo.but(credit=reinforce.credit), reinforce)
     """
     found, expected = (_policy(r, options) for r in (ours, base))
     moved = [name for name, value in found.items() if not torch.equal(value, expected[name])]

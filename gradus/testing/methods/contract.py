@@ -45,7 +45,7 @@ class Method:
 
     @cached_property
     def before(self) -> Any:
-        """What its parts hold, as text, before it was trained."""
+        """The contents of its parts as text, before training."""
         return contents(self.recipe)
 
     @cached_property
@@ -58,9 +58,9 @@ class Method:
 def check_method(recipe: Recipe | str, *, task: Task | None = None, only: Iterable[str] | None = None, strict: bool = False) -> Report:
     """Tests that a method keeps its contract, in two toy steps. It takes a fifth of a second.
 
-    Args: recipe: a recipe, its key, or FILE.py:NAME; task: what it trains on, None for the one of `toy_task`; only: the rules to try
-    (`method_rules`); strict: raise.
-    Raises: UserError for an unknown recipe or rule; with `strict` ContractBroken, an AssertionError, where anything was found.
+    Args: recipe: a recipe, its key, or FILE.py:NAME; task: the task to train on, None for that of `toy_task`; only: the rules to try
+    (`method_rules`); strict: raise an error for a finding.
+    Raises: UserError for an unknown recipe or rule; with `strict` ContractBroken, an AssertionError, for any finding.
 
     >>> check_method("grpo").ok
     True
@@ -78,7 +78,7 @@ def method_rules() -> list[str]:
 def described(method: Method) -> Checked:
     """`about` is one sentence."""
     about = method.recipe.about
-    wrong = () if re.fullmatch(r"[A-Z0-9].*\.", about) else (f'its about is "{about}"; write one sentence that says what is new: derive(key, about, ...)',)
+    wrong = () if re.fullmatch(r"[A-Z0-9].*\.", about) else (f'its about is "{about}"; write one sentence that describes the change: derive(key, about, ...)',)
     return Checked("described", 1, wrong)
 
 
@@ -95,7 +95,7 @@ def referenced(method: Method) -> Checked:
 
 
 def fitting(method: Method) -> Checked:
-    """Its parts fit each other, and a task that brings what it requires."""
+    """Its parts fit each other, and a task that provides its requirements."""
     task = method.task or toy_task(method.recipe)
     try:
         check_fit(method.recipe, replace(task, provides=task.provides | method.recipe.requires))
@@ -138,7 +138,7 @@ def trained(method: Method) -> Checked:
     if len(run.metrics) != STEPS:
         found.append(f"{len(run.metrics)} of {STEPS} steps were recorded")
     if contents(method.recipe) != method.before:
-        found.append("a part has changed while it trained; what a part remembers is its state: give it start(), take the state last and return it")
+        found.append("a part has changed during training; the memory of a part is its state: give it start(), take the state last and return it")
     return Checked("trains", STEPS, tuple(found))
 
 
@@ -163,14 +163,14 @@ def goes_on(method: Method) -> Checked:
     options = method.options
     again = resumed(method.recipe, MemoryCheckpoint(stopped_after(method.recipe, 1, **options)), **options)
     apart = MemoryCheckpoint(method.whole).differences(MemoryCheckpoint(again))
-    found = [f"{', '.join(apart)} differ after it was resumed at step 1; keep all that a part remembers in its state"] if apart else []
+    found = [f"{', '.join(apart)} differ after a resume at step 1; keep the memory of every part in its state"] if apart else []
     if again.metrics != method.whole.metrics[1:]:
-        found.append("the metrics differ after it was resumed at step 1; draw from world.key, and keep all that a part remembers in its state")
+        found.append("the metrics differ after a resume at step 1; draw from world.key, and keep the memory of every part in its state")
     return Checked("resumes", 1, tuple(found))
 
 
 def _guarded(rule: str, look: Callable[[Method], Checked]) -> Callable[[Method], Checked]:
-    """The rule, for which what the method's parts raise is a finding."""
+    """The rule; an exception of the method's parts becomes a finding."""
 
     def looked(method: Method) -> Checked:
         try:

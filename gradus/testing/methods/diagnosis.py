@@ -1,11 +1,11 @@
-"""What is wrong with a method, found on a toy update: parts that raise, gradients that are missing, results that depend on the micro-batch."""
+"""The faults of a method, found on a toy update: parts that raise, missing gradients, results that depend on the micro-batch."""
 
 from __future__ import annotations
 
 import math
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,16 +17,17 @@ from gradus.recipe.core import Recipe
 from gradus.rewards.functions import Function
 from gradus.rewards.reward_model import RewardModel
 from gradus.rewards.verified import Verified
-from gradus.runtime.user_code import LIBRARIES, line_of, raised_in
+from gradus.runtime.user_code import LIBRARIES, raised_in
 from gradus.testing.methods.batches import Evaluated, Step, evaluated, in_pieces, moved, toy_step, unsettle, with_signs
 from gradus.testing.methods.runs import toy_run, train_toy, weights_after
-from gradus.testing.methods.tasks import TOY_EPISODES, toy_task
+from gradus.testing.methods.tasks import parts_of, toy_task
 from gradus.training.run import Run
 from gradus.types import UserError
 from gradus.types.batch import Batch
-from gradus.types.frozen import value_fields
 from gradus.types.guards import Agreement, Guard
 from gradus.types.parts import Task
+from gradus.types.returned import named as placed
+from gradus.types.returned import of_user
 
 METHODS = ("losses", "loss", "coefficients", "log_ratio", "factors", "scores", "logprob", "assign", "keep", "apply", "at", "score", "run", "choose")
 FURTHER = 6  # steps where two have moved no player
@@ -35,7 +36,7 @@ EXACT = 1e-9  # share of the largest entry by which results in float64 may diffe
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong with a method, or worth knowing: what and where, and what to do."""
+    """One fault of a method, or a note: `says` has the place, `remedy` the action for the user."""
 
     verdict: Literal["wrong", "warning", "note", "not checked"]
     says: str
@@ -43,10 +44,10 @@ class Fault:
 
 
 def diagnose(recipe: Recipe, task: Task | None = None) -> list[Fault]:
-    """The faults of a method, found in two steps on toy players at two micro-batch sizes; none where it is sound.
+    """The faults of a method, found in two steps on toy players at two micro-batch sizes; none for a sound method.
 
-    Args: task: None for the one of `toy_task`, and for episodes where that one does not suit it.
-    The reward is the task's verdict where the recipe's is a function of a file or a model, for these are made for other answers.
+    Args: task: None for that of `toy_task`.
+    The reward is the task's verdict where the recipe's is a function of a file or a model, because these judge other answers.
 
     >>> from gradus import load_recipe
     >>> [fault.verdict for fault in diagnose(load_recipe("ppo"))]
@@ -55,11 +56,7 @@ def diagnose(recipe: Recipe, task: Task | None = None) -> list[Fault]:
     recipe = on_toys(recipe)
     if recipe.environment is not None and task is None:
         return [Fault("not checked", f"the environment {type(recipe.environment).__name__} has problems of its own, which no toy task brings")]
-    found = _faults(recipe, task or toy_task(recipe))
-    if task is None and recipe.policy == "lm" and any(f.verdict == "not checked" for f in found):
-        episodes = _faults(recipe, TOY_EPISODES)  # a credit rule of the package may need turns
-        return episodes if _sound(episodes) else found
-    return found
+    return _faults(recipe, task or toy_task(recipe))
 
 
 def _sound(found: Sequence[Fault]) -> bool:
@@ -71,17 +68,6 @@ def on_toys(recipe: Recipe) -> Recipe:
     foreign = any(isinstance(part, Function | RewardModel) for part in parts_of(recipe.reward))
     plain = {f"setting__{name}": value for name, value in (("temperature", None), ("max_tokens", None), ("guard", Guard()), ("agreement", Agreement()))}
     return recipe.but(**plain, **({"reward": Verified()} if foreign else {}))
-
-
-def parts_of(part: Any) -> Iterator[Any]:
-    """A part and all parts within it."""
-    if isinstance(part, Mapping):
-        for value in part.values():
-            yield from parts_of(value)
-    elif is_dataclass(part) and not isinstance(part, type):
-        yield part
-        for field in value_fields(part):
-            yield from parts_of(getattr(part, field.name))
 
 
 def _faults(recipe: Recipe, task: Task) -> list[Fault]:
@@ -114,7 +100,7 @@ def _trained(recipe: Recipe, step: Step, options: Mapping[str, Any]) -> Iterator
 
 
 def of_error(recipe: Recipe, error: BaseException) -> Fault:
-    """The fault of what a toy step raised: wrong if a user's part has to do with it, else the toy task does not suit the recipe.
+    """The fault for an exception of a toy step: wrong if a user's part is involved, else the toy task does not suit the recipe.
 
     A fault of Gradus is raised again.
     """
@@ -135,18 +121,9 @@ def of_error(recipe: Recipe, error: BaseException) -> Fault:
     return Fault("wrong", f"a toy update raised {raised_in(error)}; {near}", "compare the shapes with those of the part's protocol (docs/python.md)")
 
 
-def of_user(part: Any) -> bool:
-    """Whether the class of a part is none of the package's."""
-    return type(part).__module__.partition(".")[0] != "gradus"
-
-
 def named(part: Any) -> str:
     """A part's class and method with file and line: "Gate.losses (gate.py, line 12)"."""
-    cls = type(part)
-    method = next((m for m in METHODS if callable(vars(cls).get(m))), None)
-    code = getattr(vars(cls).get(method or ""), "__code__", None)
-    place = f" ({Path(code.co_filename).name}, line {code.co_firstlineno})" if code is not None else line_of(part)
-    return f"{cls.__name__}{f'.{method}' if method else ''}{place}"
+    return placed(part, next((method for method in METHODS if callable(vars(type(part)).get(method))), ""))
 
 
 def culprits(term: Any) -> str:
@@ -174,7 +151,7 @@ def of_step(run: Run, step: Step) -> Iterator[Fault]:
         yield Fault("not checked" if none_kept else "note", says, "try it on your own task: gradus train ... --steps 2")
     elif none_kept:
         says = f"{named(recipe.selection)} keeps no trajectory in any of several toy steps, so nothing is trained on"
-        yield Fault("warning", says, "check what it keeps and what it drops: keep returns (kept, dropped)")
+        yield Fault("warning", says, "check its condition, and the order of its result: keep returns (kept, dropped)")
     given = [t.advantages for g in step.credited for t in g.trajectories if t.advantages is not None and t.trained]
     if differ and given and not any(a.any() for a in given):
         says = f"{named(recipe.credit)} gives every action the advantage 0, though rewards within a group differ"
@@ -192,7 +169,7 @@ def _still(run: Run) -> bool:
 
 
 def of_objective(run: Run, name: str, step: Step) -> Iterator[Fault]:
-    """What is wrong with the terms of a player's objective."""
+    """The faults of the terms of a player's objective."""
     batch, rows, terms = with_signs(step.batches[name]), step.rows[name], run.players[name].spec.objective
     present = {at: term for at, term in terms.items() if term.source in batch.counts}
     if not present:
@@ -224,7 +201,7 @@ def of_term(where: str, term: Any, rows: Mapping[Any, Any], batch: Batch, later:
         yield Fault("note", f"{where}.coefficient is 0, so the term is measured and trains nothing", "leave it if that is meant")
     elif here.largest == 0 and there.largest == 0:
         says = f"{where}: the gradient of {culprits(term)} is zero at every action, so nothing is learned from it"
-        yield Fault("wrong", says, "check masks, a coefficient of 0, and a detach() around what should move")
+        yield Fault("wrong", says, "check masks, a coefficient of 0, and a detach() too much")
     elif term.separable:
         yield from of_pieces(where, term, rows, (batch, here), (later, there))
 

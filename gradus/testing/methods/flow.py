@@ -32,7 +32,7 @@ def toy_flow(dtype: torch.dtype = torch.float64) -> ToyFlow:
 
 
 def flow_ask(how: Drawing | None, name: str = "p", sample: int = 0, condition: tuple[float, ...] = (1.0, 0.0)) -> Ask:
-    """What `ToyFlow.act` takes: one sample of a problem with this condition. Its draws depend on name and sample alone.
+    """A request for `ToyFlow.act`: one sample of a problem with this condition. Its draws depend on name and sample alone.
 
     >>> from gradus.types.samplers import Drawing, Ode
     >>> (context,) = toy_flow().act([flow_ask(Drawing(Ode(4)))])

@@ -54,7 +54,7 @@ class BigramPolicy:
         return np.array([1 + (ord(c) % (VOCABULARY - 1)) for c in text], dtype=np.int32)
 
     def follow(self, observation: Any) -> np.ndarray:
-        """int32 tokens of what an environment answers."""
+        """int32 tokens of an environment's answer."""
         return self.tokens(observation)
 
     def completion_tokens(self, text: str) -> np.ndarray:

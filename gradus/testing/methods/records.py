@@ -1,4 +1,4 @@
-"""Trajectories, groups and batches written by hand, and what a credit rule or an objective makes of them."""
+"""Trajectories, groups and batches written by hand, and the results of a credit rule or an objective on them."""
 
 from __future__ import annotations
 

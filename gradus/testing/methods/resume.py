@@ -1,4 +1,4 @@
-"""What a run keeps of itself, in memory: whether a method goes on to the same numbers when it is resumed."""
+"""Checkpoints in memory, and the check that a resumed run gives the same numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gradus.training.state_format import join, split
 
 
 def stored_state(state: Any) -> Any:
-    """The state of a part as it comes back from a checkpoint. Raises TypeError for what cannot be stored.
+    """The state of a part as it comes back from a checkpoint. Raises TypeError for a state that cannot be stored.
 
     >>> stored_state({"drawn": 3, "seen": ("a", "b")})
     {'drawn': 3, 'seen': ['a', 'b']}
@@ -28,7 +28,7 @@ def stored_state(state: Any) -> Any:
 
 
 class MemoryCheckpoint:
-    """What a run would write at its boundary, kept in memory; `Run.restore` takes it."""
+    """A checkpoint of a run in memory; `Run.restore` takes it."""
 
     def __init__(self, run: Run) -> None:
         documents, files = run.documents()
@@ -86,7 +86,7 @@ def resumed(recipe: Recipe, checkpoint: MemoryCheckpoint, **options: Any) -> Run
 def check_resumes(recipe: Recipe, *, steps: int = 2, after: int = 1, **options: Any) -> None:
     """A run that is stopped after some steps and resumed has the metrics, weights and states of one that was not stopped.
 
-    Raises: AssertionError that names what differs. `options` are those of `toy_run`.
+    Raises: AssertionError that names the differences. `options` are those of `toy_run`.
 
     >>> from gradus import load_recipe
     >>> check_resumes(load_recipe("grpo"), steps=3, after=2)

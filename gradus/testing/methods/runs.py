@@ -78,7 +78,7 @@ def steps_of(recipe: Recipe, **options: Any) -> list[tuple[Mapping[str, Any], Se
 
 @dataclass(frozen=True)
 class PlainDescent(AdamW):
-    """w <- w - lr g, without momentum, clipping or decay: what a step changes is the gradient itself."""
+    """w <- w - lr g, without momentum, clipping or decay: the change of a step is the gradient itself."""
 
     def build(self, parameters: Any) -> torch.optim.Optimizer:
         return torch.optim.SGD(parameters, lr=0.0)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from gradus.recipe.core import Recipe
-from gradus.rollouts.episodes import Episodes
 from gradus.types import Frozen, Key, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Task, Turn, World
@@ -91,7 +90,7 @@ TOY_EPISODES = replace(
 
 
 def toy_task(recipe: Recipe) -> Task:
-    """The toy task that a recipe trains on: points in the plane for a flow, episodes or pairs where it needs them, else single answers.
+    """The toy task that a recipe trains on: points in the plane for a flow, episodes for parts that play them, else single answers.
 
     >>> from gradus import load_recipe
     >>> [toy_task(load_recipe(key)).name for key in ("grpo", "flow_grpo")]
@@ -103,14 +102,17 @@ def toy_task(recipe: Recipe) -> Task:
         return flow_2d()
     if recipe.environment is not None:
         return replace(TOY_EPISODES, environment=recipe.environment)
-    if _holds(recipe.rollout, Episodes):
+    if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
         return TOY_EPISODES
     return TOY_PAIRS if {"chosen", "rejected"} & recipe.requires else TOY
 
 
-def _holds(part: Any, kind: type) -> bool:
-    """Whether a part is of a class, or a part within it."""
-    if isinstance(part, kind):
-        return True
-    fields = value_fields(part) if hasattr(part, "__dataclass_fields__") else ()
-    return any(_holds(getattr(part, f.name), kind) for f in fields)
+def parts_of(part: Any) -> Iterator[Any]:
+    """A part and all parts within it."""
+    if isinstance(part, Mapping):
+        for value in part.values():
+            yield from parts_of(value)
+    elif is_dataclass(part) and not isinstance(part, type):
+        yield part
+        for field in value_fields(part):
+            yield from parts_of(getattr(part, field.name))

@@ -1,4 +1,4 @@
-"""Parts that are wrong in one way each: what a person writes who has read half of the documents."""
+"""Parts with one typical mistake each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from gradus.credit.groups import spread
+from gradus.types import Failed
 from gradus.types.parts import Judgement
 from gradus.types.tally import tally
 
@@ -109,7 +110,7 @@ class OneForAll:
 
 @dataclass(frozen=True)
 class Counting:
-    """Keeps what it has seen in itself, so that a resumed run does not know it."""
+    """Keeps its memory in a field, so a resumed run has lost it."""
 
     seen: list[int] = field(default_factory=list, compare=False)
     needs = ()
@@ -131,6 +132,19 @@ class Flat:
 
     async def score(self, groups: Any, signals: Any, world: Any) -> Any:
         return [[Judgement(1.0) for _ in g.trajectories] for g in groups]
+
+
+@dataclass(frozen=True)
+class SometimesFailed:
+    """A sound reward that cannot judge short answers."""
+
+    needs = ()
+
+    async def score(self, groups: Any, signals: Any, world: Any) -> Any:
+        return [[self._judged(t) for t in g.trajectories] for g in groups]
+
+    def _judged(self, trajectory: Any) -> Judgement:
+        return Judgement(Failed("too short") if trajectory.actions < 2 else float("b" in trajectory.completion))
 
 
 @dataclass(frozen=True)

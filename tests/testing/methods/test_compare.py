@@ -1,4 +1,4 @@
-"""The checks that tests of methods use find what they are for."""
+"""Each check for tests of methods finds its mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of a method: each way to break it is found by the rule that is there for it."""
+"""The contract of a method: each way to break it is found by its rule."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_sound_method_of_ones_own_keeps_it() -> None:
 
 def test_each_rule_finds_what_it_is_for() -> None:
     assert broken(PLAIN.derive("same", "nothing is new")) == {
-        "described": 'its about is "nothing is new"; write one sentence that says what is new: derive(key, about, ...)',
+        "described": 'its about is "nothing is new"; write one sentence that describes the change: derive(key, about, ...)',
         "changes": "it is dr_grpo in all its parts; change one with derive(key, about, PATH=VALUE)",
     }
     assert list(broken(PLAIN.derive("x", "X.", credit=None), only=["fits"])) == ["fits"]
@@ -42,8 +42,8 @@ def test_each_rule_finds_what_it_is_for() -> None:
 
 def test_a_part_that_keeps_what_it_saw_is_found() -> None:
     found = broken(PLAIN.derive("x", "X.", credit=m.Counting()), only=["trains", "resumes"])
-    assert "a part has changed while it trained" in found["trains"]
-    assert "differ after it was resumed at step 1" in found["resumes"]
+    assert "a part has changed during training" in found["trains"]
+    assert "differ after a resume at step 1" in found["resumes"]
 
 
 def test_a_reference_is_asked_of_the_catalogue_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,10 @@ def test_a_reward_that_toy_answers_do_not_tell_apart_is_a_note() -> None:
     assert found.verdict == "not checked"
 
 
+def test_a_reward_that_fails_now_and_then_is_no_fault() -> None:
+    assert diagnose(PLAIN.but(reward=m.SometimesFailed(), **{TRUST: Unclipped()})) == []
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
