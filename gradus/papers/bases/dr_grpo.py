@@ -10,6 +10,7 @@ constant group and a group of one get advantage zero. A batch is cut into 8 mini
 Reference: Liu et al., Understanding R1-Zero-Like Training: A Critical Perspective, arXiv:2503.20783, section 3.2 and listing 1; L is there
 the limit on new tokens, 3,000 in its experiments (`--objective.policy.average.length` sets another; its formula has no L at all, which is
 `--objective.policy.average SequenceSum`). The 8 mini-batches per batch are those of the released scripts: 1,024 answers, 128 per update.
+Ours: an answer that is cut at the limit keeps its reward; the released code pays it 0, as `Verified() * Finished()` does.
 """
 
 from gradus.credit.groups import GroupRelative

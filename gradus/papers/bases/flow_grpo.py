@@ -18,7 +18,8 @@ released code, which averages log pi and KL over the 65,536 dimensions of an ima
 sums over the dimensions. Its eps is 1e-4: a drift of each dimension that moves such a mean by 1e-4 moves a sum over two dimensions by about
 0.04 (x / sqrt(65,536) against x sqrt(2)), which is eps here, for the small built-in generator. s at t = 1, where the formula is infinite,
 uses 1 - t of the next step, as the release does. Ours: even steps without a shift, and all T steps are trained (the release leaves the last
-one out, and takes the deviation over the whole batch); the rate is that of the small built-in generator.
+one out); the rate is that of the small built-in generator. The release also takes the deviation over the whole batch, adds 1e-4 to it, holds
+advantages within -5 and 5, and leaves samples with advantage zero out of the mean; here, as in the paper, it does none of these.
 """
 
 from gradus.objectives.flow_kl import TransitionKL

@@ -9,7 +9,7 @@ are let go.
 An answer is desirable if its reward is above `above` (one half). Both answers of a given pair count, one of each kind; for other problems the
 policy samples, and every sample counts, also in groups of equal rewards. Both kinds share one mean; given and sampled answers have one each,
 and these add up. If one kind is rare its lambda should be raised so that lambda_D n_D / (lambda_U n_U) stays between 1 and 4/3
-(`--objective.sampled.desirable`).
+(TRL's advice; `--objective.sampled.desirable`).
 
 Reference: Ethayarajh et al., KTO: Model Alignment as Prospect Theoretic Optimization, arXiv:2402.01306, eq. 8, z0 from mismatched pairs of the
 batch as in section 4.1; beta 0.1, and both lambdas 1 as in the released code and TRL 1.16. The paper learns from given answers. Ours: answers

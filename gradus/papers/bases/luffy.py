@@ -12,7 +12,8 @@ second; a mini-batch holds whole answers, and the solution need not stand in tha
 Reference: Yan et al., Learning to Reason under Off-Policy Guidance, arXiv:2504.14945, section 3 (mixed-policy GRPO with Z; shaping, eq. 6 and
 7, gamma 0.1); as in its experiments the advantage is not divided by the deviation, there is no KL term, the entropy bonus is 0.01, and 128
 problems make two updates of 64. Ours: Z counts the mini-batch, not each group; the entropy is that of the policy's own tokens. The released
-scripts differ from the paper: no clip of the own tokens (`--objective.policy.trust Unclipped`), one constant in place of Z, and an entropy
+code and scripts differ from the paper: mean R is that of the own answers alone, so a right solution among wrong answers has advantage 1 and
+they have 0 (here 7/8 and -1/8); no clip of the own tokens (`--objective.policy.trust Unclipped`); one constant in place of Z; and an entropy
 bonus of 0.001 that counts the solution's tokens too.
 """
 

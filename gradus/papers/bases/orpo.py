@@ -11,7 +11,7 @@ Reference: Hong et al., ORPO: Monolithic Preference Optimization without Referen
 Mistral model. The paper has given pairs and several epochs over them. Ours: the likelihood is that of the answer, as in the formula, and every
 better answer counts alike. The released code and TRL 1.16 also imitate the tokens of the prompt, and average over all tokens of the batch
 (here, over the answers' tokens: `--objective.imitation_given.average TokenMean`). The end token counts in both
-parts; in the released code it is the padding token, so the likelihood leaves it out.
+parts. In the released code it is the padding token, so the likelihood leaves it out, and the odds count one padding token after it.
 """
 
 from gradus.objectives.preference import Preference

@@ -10,8 +10,10 @@ is cut into 8 mini-batches: with one, rho is 1 and the clip never binds.
 The variant with a baseline (k > 1 samples per problem) subtracts the group's mean from the reward before it normalises over the batch, and
 moves the KL into the loss, as k2: `--credit RewardToGo --credit.baseline group --objective.kl KL --objective.kl.estimator k2`.
 
-Reference: Hu et al., REINFORCE++: Stabilizing Critic-Free Policy Optimization with Global Normalization, arXiv:2501.03262 (version 9). Ours:
-the population's deviation and no epsilon. The coefficient 0.01 and the 8 mini-batches (1,024 answers, 128 per update) are the released code's.
+Reference: Hu et al., REINFORCE++: Stabilizing Critic-Free Policy Optimization with Global Normalization, arXiv:2501.03262 (version 9). The
+deviation is the population's, as in the released code, which has a floor of 1e-4 for it. The coefficient 0.01 and the 8 mini-batches (1,024
+answers, 128 per update) are that code's defaults; its script of the variant has one update per batch and the coefficient 1e-5
+(`--objective.kl.coefficient`; the command above leaves 0.04).
 """
 
 from gradus.credit.kl_penalty import KLPenalty

@@ -82,6 +82,7 @@ class SecondMomentClip:
     """PPO's clip with bounds exp(-T) and exp(T); never tighter than 1 - low and 1 + high.
 
     T is the largest |delta| of a harmful token at which capping all delta^2 at T^2 keeps their mean below tau; the token at T is clipped too.
+    The mean is that of the mini-batch; the released code takes it, and T, in every micro-batch.
     The floors are the defaults of the released function, which its trainer calls without them (low 0, high 0).
     """
 

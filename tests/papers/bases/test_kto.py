@@ -24,6 +24,7 @@ from gradus.testing.methods import (
     check_learns,
     check_micro_batches,
     check_same_update,
+    loss_and_gradient,
     steps_of,
     toy_batch,
     toy_group,
@@ -84,6 +85,14 @@ def test_the_loss_equals_plain_loops():
             h = sum(next(left) - r for r in reference[t.id])
             total += (1.3 * (1 - sigmoid(0.4 * (h - drift))) if t.value > 0.5 else 0.7 * (1 - sigmoid(0.4 * (drift - h)))) / 4
     assert loss.item() == pytest.approx(total, abs=1e-12)
+
+
+def test_given_answers_have_the_loss_of_sampled_ones():
+    sampled = with_drift(toy_group(1, 0, lengths=[2, 3]), [[2, 2], [0, 1, 1]])
+    given = sampled.but(trajectories=tuple(t.but(source="expert") for t in sampled.trajectories))
+    reference, rows = {"g/0": [-2.0, -1], "g/1": [-1.0, -3, -1]}, [-1.0, -1, -2, -2, -1]
+    ours, theirs = (loss_and_gradient(kto.objective, [g], rows, reference=reference) for g in (given, sampled))
+    assert ours[:2] == theirs[:2]
 
 
 def test_the_first_step_is_a_policy_gradient_with_rewards_of_plus_and_minus_one():

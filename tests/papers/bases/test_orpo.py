@@ -46,6 +46,13 @@ def test_the_loss_equals_plain_loops():
     assert loss_and_gradient(orpo.objective, groups, logprobs)[0] == pytest.approx(total, abs=1e-12)
 
 
+def test_given_pairs_have_the_loss_of_sampled_ones():
+    sampled = [toy_group(1, 0, lengths=[2, 4], key="a"), toy_group(0.25, 0.5, lengths=[3, 1], key="b")]
+    given = [g.but(trajectories=tuple(t.but(source="expert") for t in g.trajectories)) for g in sampled]
+    rows = -np.random.default_rng(7).uniform(0.1, 2, 10)
+    assert loss_and_gradient(orpo.objective, given, rows)[:2] == loss_and_gradient(orpo.objective, sampled, rows)[:2]
+
+
 @pytest.mark.parametrize("rows", [[0.0, 0.0], [-1e-12, -60.0], [-60.0, 0.0]])
 def test_sure_answers_have_a_finite_loss_and_gradient(rows):
     loss, slopes, _ = loss_and_gradient(orpo.objective, [toy_group(1, 0, lengths=[1, 1])], rows)
