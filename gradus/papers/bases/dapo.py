@@ -11,9 +11,10 @@ trains on fewer groups.
 
 Reference: Yu et al. (ByteDance Seed), DAPO: An Open-Source LLM Reinforcement Learning System at Scale, arXiv:2503.14476, eq. 7 (reward), 8, 9,
 11 (mixed groups), 13 (overlong); section 4.1: 16 answers to each of 512 problems, in 16 mini-batches of 512 answers; 20,480 tokens with a
-cache of 4,096. Ours: the limit of ten rounds; a round asks for exactly the missing groups (the released code samples whole
-batches and throws the surplus away); the mean is over the tokens of the mini-batch (eq. 8 has the mean of each group); mini-batches mix the
-answers of all groups.
+cache of 4,096. The limit of ten rounds is that of the released script, which then ends the run. Ours: a round asks for exactly
+the missing groups (the released code samples whole batches and throws the surplus away); the mean is over the tokens of the mini-batch (eq. 8
+has the mean of each group); mini-batches mix the answers of all groups. The released script also holds the loss at ratio 10 if A < 0, which
+the paper does not have: `--objective.policy.trust "DualClip(low=0.2, high=0.28, ceiling=10)"`.
 """
 
 from gradus.objectives.aggregation import TokenMean

@@ -13,8 +13,8 @@ the share of the hard problems first solved with this kind.
 Reference: Zhang et al., Scaf-GRPO: Scaffolded Group Relative Policy Optimization for Enhancing LLM Reasoning, arXiv:2510.19807, with its
 exemption of 15 %, three kinds and four parts; four updates per batch as in the released script (256 problems, 64 per update), so that the
 clip binds. All levels are sampled at once, as in the released code, where climbing would stop at l* (every sample has its own key, so l* and
-its answer are the same). That code exempts the first 50 steps and averages over all tokens. Ours: the words "hint:" before the text; "wrong"
-means less than full marks from the task's verifier.
+its answer are the same). That code exempts the first 50 steps, averages over all tokens and holds the loss at ratio 3 if A < 0. Ours:
+the words "hint:" before the text; "wrong" means less than full marks from the task's verifier.
 """
 
 from __future__ import annotations

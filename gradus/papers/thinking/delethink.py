@@ -16,7 +16,8 @@ objective of Delethink; C = 8192, m = C / 2, h = 100, I = 5, the defaults of `Ch
 and trainer; bounds 0.2 and 0.26 and two updates per batch as in the released configuration (with one, rho is 1 and the clip never acts).
 Ours: C = 48, m = 24, h = 0, I = 8, the scale of the built-in model and of the task running_sum (`--rollout Chunked` sets the paper's); the
 deviation of the base; a mini-batch holds whole traces (the release mixes chunks); an explicit 0 for a trace that never ended. The release
-verifies the last chunk with the tokens carried into it, whether it ended or not, and samples at temperature 0.6 (`--temperature 0.6`).
+verifies the last chunk with the tokens carried into it, whether it ended or not, holds the loss at ratio 3 if A < 0,
+and samples at temperature 0.6 (`--temperature 0.6`).
 """
 
 from gradus.objectives.terms import TruncatedImportance

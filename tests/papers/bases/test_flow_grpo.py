@@ -146,6 +146,12 @@ def test_few_steps_in_training_and_many_at_test():
     assert flow_grpo.rollout.test.sampler == Ode(40)
 
 
+def test_the_bound_is_that_of_the_release_at_two_dimensions():
+    # a drift x in each of n dimensions moves their mean by about x / sqrt(n) and the sum over two by x sqrt(2): 1e-4 * 256 * 1.414 = .0362
+    trust = flow_grpo.objective["policy"].trust
+    assert trust.low == trust.high == pytest.approx(1e-4 * math.sqrt(64 * 64 * 16) * math.sqrt(2), rel=0.15)
+
+
 def test_two_updates_of_a_batch_and_the_clip_acts():
     seen = []
     recipe = flow_grpo.but(setting__steps=12, setting__prompts=8, setting__warmup=0, study=None)
