@@ -12,8 +12,8 @@ moves the KL into the loss, as k2: `--credit RewardToGo --credit.baseline group 
 
 Reference: Hu et al., REINFORCE++: Stabilizing Critic-Free Policy Optimization with Global Normalization, arXiv:2501.03262 (version 9). The
 deviation is the population's, as in the released code, which has a floor of 1e-4 for it. The coefficient 0.01 and the 8 mini-batches (1,024
-answers, 128 per update) are that code's defaults; its script of the variant has one update per batch and the coefficient 1e-5
-(`--objective.kl.coefficient`; the command above leaves 0.04).
+answers, 128 per update) are that code's defaults; its script of the variant has one update per batch and a KL of 1e-5, averaged
+over all tokens (`--objective.kl.coefficient 1e-5 --objective.kl.average TokenMean`; the command above leaves 0.04 and the mean of each answer).
 """
 
 from gradus.credit.kl_penalty import KLPenalty
