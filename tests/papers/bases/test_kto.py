@@ -91,7 +91,7 @@ def test_given_answers_have_the_loss_of_sampled_ones():
     sampled = with_drift(toy_group(1, 0, lengths=[2, 3]), [[2, 2], [0, 1, 1]])
     given = sampled.but(trajectories=tuple(t.but(source="expert") for t in sampled.trajectories))
     reference, rows = {"g/0": [-2.0, -1], "g/1": [-1.0, -3, -1]}, [-1.0, -1, -2, -2, -1]
-    ours, theirs = (loss_and_gradient(kto.objective, [g], rows, reference=reference) for g in (given, sampled))
+    ours, theirs = (loss_and_gradient(kto.objective, [g], rows, signals={REFERENCE: reference}) for g in (given, sampled))
     assert ours[:2] == theirs[:2]
 
 
