@@ -16,7 +16,7 @@ from gradus.objectives.trust import Unclipped, clipped_surrogate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip, harmful, m2po, second_moment_cap, within_second_moment
 from gradus.rollouts.auto import Auto
-from gradus.testing.methods import toy_group, train_toy, weights_after
+from gradus.testing.methods import loss_and_gradient, toy_group, train_toy, weights_after
 from gradus.types.batch import make_batch
 from gradus.types.players import Lagged, Player
 from gradus.types.signals import LogProb
@@ -40,6 +40,7 @@ def test_the_largest_go_until_the_mean_fits():
     assert within_second_moment(numbers(0.01, 0.25, 0.09, 0.01), tau=0.04).tolist() == [True, False, True, True]
     assert within_second_moment(numbers(0.01, 0.02), tau=0.04).tolist() == [True, True]
     assert within_second_moment(numbers(0.05, 0.09), tau=0.04).tolist() == [False, False]
+    assert within_second_moment(numbers(0.25, 0.25, 0.75), tau=0.25).tolist() == [True, True, False]  # a mean of tau is within
     assert within_second_moment(numbers(), tau=0.04).tolist() == []
 
 
@@ -59,6 +60,12 @@ def test_masked_tokens_by_hand():
     assert_close(logprobs.grad, numbers(*(-math.exp(d) * a / 6 if i in kept else 0.0 for i, (d, a) in enumerate(zip(deltas, pushes)))))
     assert metrics["masked_share"].mean == pytest.approx(1 / 6)
     assert metrics["second_moment"].mean == pytest.approx(0.09)
+
+
+def test_every_token_counts_alike():
+    loss, slopes, _ = loss_and_gradient(m2po.objective, [toy_group(1, 0, lengths=[1, 3])], [0.0] * 4, advantages=[1.0, -1.0])
+    assert loss == 0.5  # ratio 1: (-1 + 3) / 4; by answer it would be 0
+    assert slopes == [-0.25, 0.25, 0.25, 0.25]
 
 
 @settings(max_examples=50, deadline=None)

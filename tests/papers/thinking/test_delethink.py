@@ -134,6 +134,8 @@ def test_its_task_needs_resets_and_can_be_solved_through_them():
     task = task_maker("running_sum")()
     (problem,) = task.source.draw([0], 20, Key(0))
     solution = problem.meta["solution"]
+    assert delethink.rollout == Chunked(size=48, carry=24, head=0, limit=8)
+    assert delethink.rollout.budget == 48 + 7 * 24
     assert 48 < len(solution) <= delethink.rollout.budget
 
     def speak(ask):
