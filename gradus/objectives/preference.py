@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradus.objectives.returned import check_rows
 from gradus.objectives.scores import LogRatio, Score, scored
+from gradus.types import UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Signal, Want
@@ -76,13 +77,15 @@ def members(batch: Batch) -> Iterator[list[int]]:
 
 
 def pairs_of(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Ids [P] of the better and the worse trajectory of every group. Raises ValueError if a group is not two trajectories with different rewards."""
+    """Ids [P] of the better and the worse trajectory of every group. Raises UserError if a group is not two trajectories with different rewards."""
     better, worse = [], []
     for ids in members(batch):
         pair = sorted(ids, key=lambda i: batch.trajectories[i].value)
         if len(pair) != 2 or batch.trajectories[pair[0]].value == batch.trajectories[pair[1]].value:
-            raise ValueError(
-                f"a preference compares two trajectories with different rewards, but a group has {len(pair)}; select BestAndWorst"
+            rewards = ", ".join(f"{batch.trajectories[i].value:g}" for i in pair[:4])
+            raise UserError(
+                f"a preference compares two trajectories with different rewards, but a group has {len(pair)} (rewards {rewards}); "
+                "set --selection BestAndWorst"
             )
         worse.append(pair[0])
         better.append(pair[1])

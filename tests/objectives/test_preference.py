@@ -46,5 +46,5 @@ def test_swapping_better_and_worse_turns_the_gradient_round():
 
 @pytest.mark.parametrize("rewards", [(1,), (1, 1), (1, 0, 0.5)])
 def test_what_is_no_pair_is_refused(rewards):
-    with pytest.raises(ValueError, match="a preference compares two"):
+    with pytest.raises(UserError, match="a preference compares two"):
         pairs_of(toy_batch(toy_group(*rewards)))

@@ -68,7 +68,7 @@ def test_the_loss_equals_plain_loops():
 def test_a_group_that_is_no_pair_is_refused():
     for bad in (toy_group(1, 0, 1), toy_group(1, 1)):
         batch = pair_batch(bad, reference={t.id: np.zeros(2) for t in bad.trajectories})
-        with pytest.raises(ValueError, match="select BestAndWorst"):
+        with pytest.raises(ValueError, match="--selection BestAndWorst"):
             evaluate(dpo.objective, {LogProb(): torch.zeros(batch.actions, dtype=torch.float64)}, batch)
 
 
