@@ -149,6 +149,8 @@ def _misplaced(part: Any, where: str, lacks: str) -> UserError:
     given = named(part) if is_dataclass(part) and of_user(part) else type(part).__name__ if is_dataclass(part) else _called(part)
     if where == "reward" and callable(part) and not is_dataclass(part):
         return UserError(f"reward cannot be the function {given} itself; make a part of it: gradus.rewards.functions.reward_from({given})")
+    if of_user(part) and is_dataclass(part):
+        return UserError(f"{where} cannot be {given}, which lacks {lacks}; add it to the class (docs/how/method.md lists what each part has)")
     return UserError(
         f"{where} cannot be {given}, which lacks {lacks}; set a part that fits with --{where} (gradus show lists those of a recipe)"
     )

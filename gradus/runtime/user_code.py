@@ -11,7 +11,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -122,7 +122,9 @@ def _said(error: BaseException, part: Any, method: str) -> str | None:
         return None if file in str(error) else f"{error} (asked for by {called}: {file}, line {line})"
     if isinstance(error, UserError) or (not own and f"{called}()" not in str(error)):
         return None
-    return f"{called} raised {raised_in(error, part)}; fix it and start again"
+    missing = error.args[0] if isinstance(error, KeyError) and error.args else None
+    remedy = f"declare it on the class: needs = ({missing!r},)" if is_dataclass(missing) else "fix it and start again"
+    return f"{called} raised {raised_in(error, part)}; {remedy}"
 
 
 def raised_in(error: BaseException, part: Any = None) -> str:

@@ -144,6 +144,11 @@ class RunWorld:
                 raise unknown("player", request.player, self.players, "A part of the recipe asks it for a sample; add it to players")
             parent = self.prompt(request)
             at = len(parent.sequence) if request.at is None else request.at
+            if at < (first := _first_choice(parent)):
+                raise UserError(
+                    f"problem {request.problem.id} is to be continued after {at} tokens, but its prompt alone has {first}; count from the start of "
+                    "the prompt: context.parent[1] + k keeps k tokens of a sampled answer"
+                )
             version = self.players[request.player].updates
             for i in range(request.sample, request.sample + request.count):
                 key = self.key.fold("sample", request.player, request.problem.id, *request.tags, i)
@@ -286,6 +291,16 @@ class RunWorld:
 
     def context_length(self, player: str = "policy") -> int:
         return self.players[player].policy.context_length
+
+
+def _first_choice(context: Context) -> int:
+    """The tokens before the first action of a context and its parents; 0 for a context without actions."""
+    chosen: list[int] = []
+    line: Context | None = context
+    while line is not None:
+        chosen += line.action_positions[:1].tolist()
+        line = line.parent[0] if line.parent is not None else None
+    return min(chosen, default=0)
 
 
 def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:

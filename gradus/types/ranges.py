@@ -19,7 +19,7 @@ def declared_range(cls: type, name: str) -> str | None:
 def check_ranges(part: Any, **ranges: str) -> None:
     """Raises UserError for the first field of `part` outside its interval: `check_ranges(self, clip="(0, inf)", betas="[0, 1)")`.
 
-    Every number of a tuple must lie in the interval. None is always allowed, NaN never.
+    Every number of a tuple must lie in the interval. None is always allowed, NaN never. A field declared as `int` takes whole numbers only.
     """
     _DECLARED.setdefault(type(part), {}).update(ranges)
     for name, interval in ranges.items():
@@ -27,6 +27,14 @@ def check_ranges(part: Any, **ranges: str) -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not within(number, interval):
                 raise UserError(f"{type(part).__name__}.{name} is {value}; it must {_wanted(number, interval)}")
+            if isinstance(number, float) and _declared_type(type(part), name) in ("int", "int | None"):
+                raise UserError(f"{type(part).__name__}.{name} is {value}; it must be a whole number, such as {math.floor(number)}")
+
+
+def _declared_type(cls: type, name: str) -> str:
+    """The type of a field as its class writes it."""
+    written = next((vars(owner)["__annotations__"][name] for owner in cls.__mro__ if name in vars(owner).get("__annotations__", {})), "")
+    return written if isinstance(written, str) else getattr(written, "__name__", "")
 
 
 def within(number: Any, interval: str) -> bool:

@@ -49,5 +49,5 @@ def test_the_command_finds_a_wrong_separable(tmp_path: Path, capsys: pytest.Capt
     told = json.loads(capsys.readouterr().out)
     (found,) = [f for f in told["findings"] if f["check"] == "method"]
     assert found["verdict"] == "wrong"
-    assert "Centred.losses (centred.py, line 11) depends on the micro-batch, though PolicyGradient.separable is True" in found["says"]
+    assert "Centred.losses (centred.py, line 11) depends on the micro-batch, though it declares separable = True" in found["says"]
     assert [f["check"] for f in told["findings"] if f["verdict"] == "wrong"] == ["method"]  # all else is looked at, and sound

@@ -5,6 +5,7 @@ import pytest
 from gradus.credit.groups import GroupRelative
 from gradus.runtime.user_code import Located, asked, blamed, load_object, raised, raised_in
 from gradus.types import UserError
+from gradus.types.signals import Entropy
 
 
 def write(folder, text, name="mine.py"):
@@ -149,3 +150,19 @@ def test_a_function_that_another_process_can_find_is_called_as_it_is(tmp_path):
     found = Located(lambda a, b: (a, b), f"{tmp_path}/mine.py:f", '{"top": 3}')
     assert found(1, 2) == (1, 2)
     assert (found.spec, found.options) == (f"{tmp_path}/mine.py:f", '{"top": 3}')
+
+
+READER = """
+class Mine:
+    def assign(self, signals):
+        return signals[self.needed]
+"""
+
+
+def test_a_signal_that_a_part_does_not_declare_is_named_with_its_declaration(tmp_path):
+    mine = load_object(f"{write(tmp_path, READER)}:Mine", "part")()
+    mine.needed = Entropy()
+    assert said(mine, "assign", lambda: mine.assign({})) == (
+        "Mine.assign raised KeyError: Entropy(player='policy', fresh=False) (mine.py, line 4); "
+        "declare it on the class: needs = (Entropy(player='policy', fresh=False),)"
+    )

@@ -73,6 +73,27 @@ def test_fork_goes_on_from_a_token():
     assert len({tuple(c.tokens) for c in children}) > 1
 
 
+def test_a_fork_within_the_prompt_is_refused():
+    made = world()
+
+    async def forked():
+        asked = Request(Problem("a", "toy", text="abc"), sampling=Sampling(max_tokens=9))
+        context = (await made.sample([asked]))[0][0]
+        assert context.parent is not None
+        child = (await made.fork(context, context.parent[1] + 1, 1, tags=("x",), problem=asked.problem))[0]
+        return context, child, [made.fork(c, at, 1, tags=("y",), problem=asked.problem) for c, at in ((context, 0), (child, 0))]
+
+    async def all_of():
+        context, child, within = await forked()
+        start = len(context.prefix)
+        assert len(child.prefix) == start + 1
+        for fork in within:
+            with pytest.raises(UserError, match=rf"continued after 0 tokens, but its prompt alone has {start}; .*context.parent\[1\] \+ k"):
+                await fork
+
+    asyncio.run(all_of())
+
+
 def test_the_same_problem_twice_in_a_step_has_draws_and_ids_of_its_own():
     class Few(type(TOY.source)):
         size = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
@@ -45,3 +46,18 @@ def test_what_is_said_of_the_rest(value: object, interval: str, sentence: str) -
 
 def test_none_and_numbers_in_range_pass() -> None:
     check_ranges(SimpleNamespace(a=None, b=(0.9, 0.999), c=3), a="(0, inf)", b="[0, 1)", c="[3, 3]")
+
+
+@dataclass(frozen=True)
+class Counted:
+    count: int = 1
+    most: int | None = None
+    share: float = 1.0
+
+
+def test_a_field_of_whole_numbers_takes_no_fraction() -> None:
+    check_ranges(Counted(2, 3, 0.5), count="[1, inf)", most="[1, inf)", share="[0, 1]")
+    check_ranges(Counted(2, None, 1), count="[1, inf)", most="[1, inf)", share="[0, 1]")
+    for part, name in ((Counted(count=8 / 3), "count is 2.66"), (Counted(most=2.0), "most is 2.0")):  # type: ignore[arg-type]
+        with pytest.raises(UserError, match=rf"Counted\.{name}.*; it must be a whole number, such as 2"):
+            check_ranges(part, count="[1, inf)", most="[1, inf)", share="[0, 1]")

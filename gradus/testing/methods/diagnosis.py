@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gradus.objectives.trust import Unclipped
-from gradus.recipe.compatibility import check_fit
+from gradus.recipe.asks import check_asks
+from gradus.recipe.compatibility import check_fit, check_parts
 from gradus.recipe.core import Recipe
 from gradus.rewards.functions import Function
 from gradus.rewards.reward_model import RewardModel
@@ -73,6 +74,12 @@ def on_toys(recipe: Recipe) -> Recipe:
 def _faults(recipe: Recipe, task: Task) -> list[Fault]:
     options: dict[str, Any] = {"task": task, **({} if task.environment is None else {"prompts": 2})}
     try:
+        check_parts(recipe)
+        check_asks(recipe)
+    except UserError as error:
+        says, _, remedy = str(error).partition("; ")
+        return [Fault("wrong", says, remedy)]
+    try:
         check_fit(recipe, task)
     except UserError as error:
         return [Fault("not checked", f"the method does not run on the toy task: {error}")]
@@ -108,9 +115,8 @@ def of_error(recipe: Recipe, error: BaseException) -> Fault:
     own = [(code, line) for code, line in frames if not code.co_filename.startswith((*LIBRARIES, "<"))]
     theirs = [part for part in parts_of(recipe) if of_user(part)]
     if isinstance(error, UserError):
-        says, _, remedy = str(error).rpartition("; ")
-        named_one = own or any(type(part).__name__ in str(error) for part in theirs)
-        return Fault("wrong" if named_one else "not checked", says or remedy, remedy if says else "")
+        says, _, remedy = str(error).partition("; ")
+        return Fault("wrong" if own or theirs else "not checked", says, remedy)
     if own:
         code, line = own[-1]
         text = raised_in(error).rpartition(" (")[0]
@@ -213,7 +219,7 @@ def of_pieces(where: str, term: Any, rows: Mapping[Any, Any], *tried: tuple[Batc
         share = pieces.apart(whole) / max(whole.largest, 1e-300)
         if not share <= EXACT:
             differs = f"differs by {share:.2g} of its largest entry" if math.isfinite(share) else "is not finite"
-            says = f"{where}: {culprits(term)} depends on the micro-batch, though {type(term).__name__}.separable is True: cut, its gradient {differs}"
+            says = f"{where}: {culprits(term)} depends on the micro-batch, though it declares separable = True: cut, its gradient {differs}"
             remedy = "divide by batch.counts, batch.in_trajectory or batch.in_group, which a cut leaves as they are; else set separable = False"
             yield Fault("wrong", says, remedy)
             return

@@ -32,7 +32,7 @@ def line_of(cls: type, method: str) -> str:
 @pytest.mark.parametrize(
     ("changes", "where", "says", "remedy"),
     [
-        ({TRUST: m.Whitened()}, (m.Whitened, "losses"), "depends on the micro-batch, though PolicyGradient.separable is True", "batch.counts"),
+        ({TRUST: m.Whitened()}, (m.Whitened, "losses"), "depends on the micro-batch, though it declares separable = True", "batch.counts"),
         (
             {"objective__policy__average": m.MeanOfThePiece()},
             (m.MeanOfThePiece, "coefficients"),
@@ -151,3 +151,34 @@ def test_a_rule_that_needs_turns_is_tried_on_episodes() -> None:
 
 def test_a_reward_function_of_a_file_is_left_to_the_check_of_rewards(tmp_path: Path) -> None:
     assert diagnose(PLAIN.but(reward=Function(path=str(tmp_path / "absent.py:score")), **{TRUST: Unclipped()})) == []
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A schedule of a field that is read only at the start."""
+
+    def at(self, step: int, recipe: Recipe) -> Recipe:
+        return recipe.but(setting__learning_rate=1e-3)
+
+
+@dataclass(frozen=True)
+class Thirds:
+    """A schedule with a number of samples that is no whole number."""
+
+    def at(self, step: int, recipe: Recipe) -> Recipe:
+        return recipe.but(setting__group=8 / 3)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "says"),
+    [(Rate(), "the schedule changes setting.learning_rate at step 0"), (Thirds(), "Setting.group is 2.66")],
+)
+def test_what_training_refuses_is_wrong(schedule: Any, says: str) -> None:
+    (fault,) = diagnose(PLAIN.but(schedule=schedule))
+    assert fault.verdict == "wrong"
+    assert says in fault.says
+
+
+def test_a_class_in_place_of_a_part_is_wrong() -> None:
+    (fault,) = diagnose(PLAIN.but(schedule=Rate))
+    assert (fault.verdict, "schedule is the class Rate" in fault.says) == ("wrong", True)
