@@ -1,4 +1,4 @@
-"""Whether a method is sound: one toy update with its objective, credit, selection and update, at two micro-batch sizes. It takes a fifth of a second."""
+"""Whether a method is sound: one toy update with its objective, credit, selection and update, at two micro-batch sizes. It takes about a second."""
 
 from __future__ import annotations
 
