@@ -142,7 +142,15 @@ def _lacks(value: Any, kind: type) -> str | None:
     if not getattr(kind, "_is_protocol", False):
         return None if isinstance(value, kind) else kind.__name__
     asked = [n for c in kind.__mro__ if getattr(c, "_is_protocol", False) for n in (*inspect.get_annotations(c), *vars(c))]
-    return next((name for name in asked if not name.startswith("_") and not hasattr(value, name)), None)
+    return next((name for name in asked if not name.startswith("_") and not _has(value, name)), None)
+
+
+def _has(value: Any, name: str) -> bool:
+    """Whether a value has an attribute; a property is not computed for that, because it may read files."""
+    return inspect.getattr_static(value, name, _ABSENT) is not _ABSENT or hasattr(value, name)
+
+
+_ABSENT = object()
 
 
 def _misplaced(part: Any, where: str, lacks: str) -> UserError:

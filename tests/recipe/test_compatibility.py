@@ -25,6 +25,7 @@ from gradus.rollouts.dynamic_sampling import DynamicSampling
 from gradus.rollouts.experience_extractors import Contrast
 from gradus.rollouts.experience_library import Recalling
 from gradus.testing.methods import TOY
+from gradus.training.plan import load_task
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.players import Copy, Head, Player
 
@@ -162,3 +163,8 @@ def test_a_source_without_problems(source: Any, sentence: str) -> None:
     with pytest.raises(UserError) as caught:
         check_problems(replace(TOY, held_out=source))
     assert str(caught.value).startswith(sentence)
+
+
+def test_a_source_is_not_read_to_see_what_it_is():
+    task = load_task("gsm8k", {"held_out": "gone.jsonl"})  # its training file is not named: an evaluation does without
+    check_fit(grpo.but(players__reference=None, objective__kl=None), task)
