@@ -11,13 +11,14 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from gradus.types.errors import UserError, unknown
 from gradus.types.returned import place_of
+from gradus.types.signals import Signal, Want
 
 LIBRARIES = (str(Path(__file__).parent.parent), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 """The folders of code that no user wrote."""
@@ -123,7 +124,8 @@ def _said(error: BaseException, part: Any, method: str) -> str | None:
     if isinstance(error, UserError) or (not own and f"{called}()" not in str(error)):
         return None
     missing = error.args[0] if isinstance(error, KeyError) and error.args else None
-    remedy = f"declare it on the class: needs = ({missing!r},)" if is_dataclass(missing) else "fix it and start again"
+    read = "needs" if isinstance(missing, Signal) else "wants" if isinstance(missing, Want) else None
+    remedy = "fix it and start again" if read is None else f"add it to the class: {read} = ({missing!r},)"
     return f"{called} raised {raised_in(error, part)}; {remedy}"
 
 

@@ -164,5 +164,5 @@ def test_a_signal_that_a_part_does_not_declare_is_named_with_its_declaration(tmp
     mine.needed = Entropy()
     assert said(mine, "assign", lambda: mine.assign({})) == (
         "Mine.assign raised KeyError: Entropy(player='policy', fresh=False) (mine.py, line 4); "
-        "declare it on the class: needs = (Entropy(player='policy', fresh=False),)"
+        "add it to the class: needs = (Entropy(player='policy', fresh=False),)"
     )
