@@ -23,6 +23,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     nightly = config.getoption("--nightly")
-    left = [item for item in items if (item.get_closest_marker("nightly") is None) == nightly]
-    items[:] = [item for item in items if item not in set(left)]
-    config.hook.pytest_deselected(items=left)
+    chosen = [item for item in items if (item.get_closest_marker("nightly") is not None) == nightly]
+    config.hook.pytest_deselected(items=[item for item in items if (item.get_closest_marker("nightly") is not None) != nightly])
+    items[:] = chosen
