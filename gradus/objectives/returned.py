@@ -72,7 +72,7 @@ def versions(batch: Batch) -> tuple[int, ...]:
 
 
 def check_unchanged(term: Any, batch: Batch, before: tuple[int, ...]) -> None:
-    """Raises UserError where a term, or a part inside it, has changed its batch in place: every later reader would get other numbers."""
+    """Raises UserError if a term, or a part inside it, changed its batch in place: later terms would read other numbers."""
     if versions(batch) != before:
         theirs = [named(part) for part in own_parts(term)]
         raise UserError(

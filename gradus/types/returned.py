@@ -103,7 +103,7 @@ def check_drawn(source: Any, value: Any, indices: Sequence[int]) -> None:
 
 
 def check_requests(part: Any, value: Any, source: Any, count: int, world: Any) -> None:
-    """Raises UserError unless a curriculum gave requests that can be asked. None at all is right only where it remembers that there are no more."""
+    """Raises UserError unless a curriculum gave requests that can be asked. An empty list is right only for a curriculum with a state."""
     due = "a list of Request, as in [Request(problem, count=world.group) for problem in problems]"
     check_list(part, "choose", value, Request, due)
     if not value and count and not remembers(part):
@@ -243,7 +243,7 @@ def _check_rows(part: Any, method: str, value: Any, groups: Sequence[Group], kin
 
 
 def check_numbers(part: Any, method: str, value: Any) -> None:
-    """Raises UserError unless the value maps names to numbers, or to None where there is none."""
+    """Raises UserError unless the value maps names to numbers, or to None for a missing number."""
     due = "a mapping of names to numbers"
     if not isinstance(value, Mapping):
         raise wrong(part, method, shown(value), due)
@@ -283,7 +283,7 @@ def remembers(part: Any) -> bool:
 
 
 def without_state(part: Any, method: str, value: Any) -> tuple[Any, Any]:
-    """(what the method is asked for, its state) from the value of a part that remembers. Raises UserError where the state is missing."""
+    """Splits the value of a stateful part into (result, state). Raises UserError if the state is missing."""
     names = RETURNED[method][1]
     if not isinstance(value, tuple) or len(value) != len(names) + 1:
         raise wrong(part, method, shown(value), f"({', '.join((*names, 'state'))}), for the part has `start` and so remembers")
