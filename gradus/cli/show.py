@@ -10,6 +10,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from gradus.recipe import index
+from gradus.tasks.packages import PACKAGES
 
 
 def papers(family: str | None = None, search: str | None = None, *, as_json: bool = False) -> str:
@@ -34,6 +35,7 @@ def tasks(*, as_json: bool = False) -> str:
     rows = index.read()["tasks"]
     if as_json:
         return json.dumps(rows, indent=1)
+    rows += [{"name": f"{name}:NAME", "about": about} for name, about in PACKAGES.items()]
     others = "a task can also be a file of problems (.jsonl, .parquet, .csv), file.py:task, a data set owner/name, or a mixture a:3,b:1"
     return f"{listing([(row['name'], row['about']) for row in rows], ('task', 'description'))}\n\n{others}"
 

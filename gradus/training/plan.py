@@ -13,6 +13,7 @@ from gradus.recipe import registry
 from gradus.recipe.core import PROFILES, Recipe, get, put
 from gradus.recipe.overrides import annotation, declared, read
 from gradus.recipe.serialise import from_json, to_json
+from gradus.tasks import packages
 from gradus.types import UserError, unknown
 from gradus.types.parts import Task
 
@@ -57,15 +58,17 @@ _FIELDS = {"source.path": "path", "held_out.path": "held_out"}
 
 
 class _Makers(Mapping[str, Callable[..., Task]]):
-    """Task makers by name, imported on use."""
+    """Task makers by name, imported on use. `package:NAME` is a name, too, but iteration gives only the tasks of this library."""
 
     def __getitem__(self, name: str) -> Callable[..., Task]:
+        if packages.named(name):
+            return packages.maker(name)
         if name not in registry.task_modules():
             raise KeyError(name)
         return registry.task_maker(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in registry.task_modules()
+        return name in registry.task_modules() or (isinstance(name, str) and packages.named(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(registry.task_modules())
