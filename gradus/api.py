@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,7 @@ from gradus.training.launch import go, prepare, proceed
 from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
-from gradus.types import Key, UserError, unknown
+from gradus.types import Key, UserError, command, unknown
 from gradus.types.parts import Task
 
 
@@ -49,8 +50,8 @@ def start(
     made = task or load_task(planned.task, dict(planned.task_options))
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
     if folder is not None:
-        model = Path(planned.model) if planned.model and Path(planned.model).is_dir() else None
-        data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if Path(p).is_file()]
+        model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
+        data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if os.path.isfile(p)]
         code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
         named = getattr(planned.recipe.reward, "path", "").rpartition(":")[0]
         code = [file for file in (*code, Path(named)) if file.is_file()]
@@ -201,7 +202,7 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
         if at_least is not None:
             raise UserError("--at-least is for answers, exported --as sft or --as preference; rollouts are exported whole")
         if not rollouts.stored(opened.path / ROLLOUTS):
-            raise UserError(f"{run} has no rollouts yet; go on with it: gradus resume {run}")
+            raise UserError(f"{run} has no rollouts yet; go on with it: {command('resume', run)}")
         training_data.write_tables(target, (step_table(step, groups) for step, groups in steps))
         return target
     training_data.with_suffix(target, (".jsonl", ".parquet"))
@@ -300,7 +301,7 @@ def _of_run(
     model = folder.model("final") or folder.model("best")
     found = checkpoints.at(model.parent) if model is not None else folder.latest()[0]
     if found is None:
-        raise UserError(f"run {path} has no whole checkpoint, so it holds no model; go on with it: gradus resume {path}")
+        raise UserError(f"run {path} has no whole checkpoint, so it holds no model; go on with it: {command('resume', path)}")
     run.restore(found)
     return run, own
 

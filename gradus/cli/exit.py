@@ -12,18 +12,23 @@ from typing import Any
 
 def carry_out(training: Callable[[], Any], folder: str) -> int:
     """Trains, writes the report, prints the result and the next commands. Returns the exit code."""
+    try:
+        return _carried_out(training, folder)
+    except KeyboardInterrupt:  # a second one, while the result or the report is written
+        print(f"\nstopped at once; {state_of(folder)}", file=sys.stderr)
+        return 130
+
+
+def _carried_out(training: Callable[[], Any], folder: str) -> int:
     from gradus.lab.folder import is_run
 
     try:
         run = training()
     except (KeyboardInterrupt, SystemExit) as stopped:
-        code = 130 if isinstance(stopped, KeyboardInterrupt) else int(stopped.code or 0)
-        if not is_run(Path(folder)):
-            print(f"\nstopped before there was a run: nothing was written to {folder}; start it again with the same command", file=sys.stderr)
-            return code
-        print(f"\nstopped; {kept(folder)}", file=sys.stderr)
-        report_of(folder)
-        return code
+        print(f"\nstopped; {state_of(folder)}", file=sys.stderr)
+        if is_run(Path(folder)):
+            report_of(folder)
+        return 130 if isinstance(stopped, KeyboardInterrupt) else int(stopped.code or 0)
     except BrokenPipeError:  # the reader of the output has closed the pipe before the end of the run
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"the reader of the output closed the pipe, so the run stopped; {kept(folder)}", file=sys.stderr)
@@ -58,13 +63,23 @@ def report_of(folder: str) -> str:
         return f"none, because {error}"
 
 
+def state_of(folder: str) -> str:
+    """A sentence about a stopped run: that there is none yet, or its last saved step; with the next command."""
+    from gradus.lab.folder import is_run
+
+    if not is_run(Path(folder)):
+        return f"there is no run yet, and nothing was written to {folder}; start it again with the same command"
+    return kept(folder)
+
+
 def kept(folder: str) -> str:
     """A sentence about the saved part of a stopped run, with the command that resumes it."""
     from gradus.lab.checkpoints import latest
+    from gradus.types import command
 
     found, _ = latest(Path(folder))
     where = f"saved up to step {found.step}" if found is not None else "nothing is saved yet, so it starts again from step 0"
-    return f"{where}; go on with: gradus resume {folder}"
+    return f"{where}; go on with: {command('resume', folder)}"
 
 
 def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
@@ -95,4 +110,8 @@ def without_reward(metrics: Sequence[dict[str, Any]], folder: str) -> list[str]:
 
 
 def next_words(folder: str) -> list[str]:
-    return [f"run: {folder}", f"next: gradus eval {folder} --pass-at 1,4,16", f"      gradus export {folder} {folder.rstrip('/')}-model"]
+    """The lines that name the run and the next commands."""
+    from gradus.types import command
+
+    exported = command("export", folder, f"{folder.rstrip('/')}-model")
+    return [f"run: {folder}", f"next: {command('eval', folder, '--pass-at', '1,4,16')}", f"      {exported}"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gradus.cli.exit import carry_out, stopped_early
-from gradus.cli.parser import COMMANDS, OTHER_WORDS, WITH_FIELDS, beside, build_parser, planned_of, split_fields, split_task
+from gradus.cli.parser import COMMANDS, OTHER_WORDS, WITH_FIELDS, beside, build_parser, planned_of, refuse_repeats, split_fields, split_task
 
 REFUSED = {
     errno.ENOSPC: "free some space",
@@ -22,8 +22,14 @@ REFUSED = {
     errno.EACCES: "check the permissions, or name another place",
     errno.EPERM: "check the permissions, or name another place",
     errno.EROFS: "name another place",
+    errno.ENAMETOOLONG: "give a shorter name",
+    errno.ELOOP: "the links lead in a circle; name another place",
+    errno.ENOTDIR: "a file stands where a folder belongs; name another place",
+    errno.EISDIR: "a folder stands where a file belongs; name another place",
 }
 """Errors of the operating system, each with its remedy."""
+
+LONGEST_NAME = 100  # characters of a run's folder that is named after recipe and task
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +63,9 @@ def told(error: Exception) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.errno in REFUSED:
-        place = f" at {error.filename}" if error.filename else ""
+        name = str(error.filename or "")
+        shown = name if len(name) <= 120 else f"{name[:60]}... ({len(name)} characters)"
+        place = f" at {shown}" if name else ""
         return f"the system refused{place}: {error.strerror}; {REFUSED[error.errno]}"
     return blamed(error)
 
@@ -83,6 +91,7 @@ def run(words: list[str]) -> int:
     fields: list[tuple[str, str]] = []
     if words and words[0] in WITH_FIELDS:
         words, fields = split_fields(words, commands[words[0]])
+    refuse_repeats(words, commands.get(words[0], parser) if words else parser)
     options = parser.understood(words, commands)
     if options.command is None:
         parser.print_help()
@@ -140,7 +149,7 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.lab.live import Live
     from gradus.lab.provenance import changed, versions
     from gradus.training.resume import read_fields
-    from gradus.types import UserError
+    from gradus.types import UserError, command
 
     opened = RunFolder.open(options.folder)
     planned = api.plan_of(opened)
@@ -154,13 +163,13 @@ def resume(options: argparse.Namespace) -> int:
     given = {name: getattr(options, name) for name in ("log", "processes", "device")}
     given |= read_fields(planned.recipe, options.fields, options.beside)
     if options.steps is None and done >= planned.recipe.setting.steps:
-        view.message(f"all {done} steps are done already; for more: gradus resume {options.folder} --steps {2 * done}")
+        view.message(f"all {done} steps are done already; for more: {command('resume', options.folder, '--steps', 2 * done)}")
     return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, until=stop, **given), options.folder)
 
 
 def free_folder(recipe: str, task: str) -> str:
     """runs/<recipe>-<task>, with a number if that folder exists."""
-    name = re.sub(r"[^\w.+-]+", "-", f"{recipe.rpartition(':')[2]}-{Path(task).stem}").strip("-")
+    name = re.sub(r"[^\w.+-]+", "-", f"{recipe.rpartition(':')[2]}-{Path(task).stem}").strip("-")[:LONGEST_NAME]
     number = 1
     while os.path.exists(folder := f"runs/{name}" + (f"-{number}" if number > 1 else "")):
         number += 1

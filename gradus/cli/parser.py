@@ -283,8 +283,22 @@ def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[
                 from gradus.types.errors import UserError
 
                 raise UserError(f"{name} has no value; write {name} VALUE")
+        if name[2:] in dict(fields):
+            from gradus.types.errors import UserError
+
+            raise UserError(f"{name} is given twice, as {dict(fields)[name[2:]]} and as {value}; give it once")
         fields.append((name[2:], value))
     return known, fields
+
+
+def refuse_repeats(words: Sequence[str], parser: Parser) -> None:
+    """Raises UserError for an option that is given twice, because only the last value would count. An option that adds up may repeat."""
+    once = {n: a.option_strings[0] for a in parser._actions if not isinstance(a, argparse._AppendAction) for n in a.option_strings}
+    given = [once[name] for name in (word.partition("=")[0] for word in words) if name in once]
+    if twice := next((name for name in given if given.count(name) > 1), None):
+        from gradus.types.errors import UserError
+
+        raise UserError(f"{twice} is given {given.count(twice)} times; give it once")
 
 
 def beside(parser: Parser) -> list[str]:
@@ -306,6 +320,10 @@ def planned_of(options: argparse.Namespace, log: str | None = None) -> Any:
     from gradus.training.plan import plan
 
     given, task_options = split_task(options.fields)
+    if options.steps is not None and (path := next((path for path, _ in given if path in ("steps", "setting.steps")), None)):
+        from gradus.types.errors import UserError
+
+        raise UserError(f"--steps and --{path} are one field; give it once")
     planned = plan(
         options.recipe,
         options.task,

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from gradus.types import UserError
+from gradus.types import UserError, command
 
 PARTIAL = ".partial-"  # prefix of unfinished files; readers ignore these names
 BROKEN = "broken-"  # prefix of files that were found broken and set aside
@@ -103,7 +103,7 @@ def room(folder: Path, what: str) -> Iterator[None]:
         what_is_wrong, remedy = REMEDIES[number]
         raise UserError(
             f"{what_is_wrong} in {folder} while writing {what}; everything written before is intact: "
-            f"{remedy}, then resume: gradus resume {folder}"
+            f"{remedy}, then resume: {command('resume', folder)}"
         ) from error
 
 

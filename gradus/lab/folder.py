@@ -17,7 +17,7 @@ from gradus.lab import checkpoints, rollouts
 from gradus.lab.atomic_files import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.lab.checkpoints import Checkpoint
 from gradus.lab.provenance import now
-from gradus.types import Group, Trajectory, UserError
+from gradus.types import Group, Trajectory, UserError, command
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -277,7 +277,7 @@ def is_run(path: Path) -> bool:
 def refuse_taken(path: Path) -> None:
     """Raises UserError if the folder of a new run is a run already or holds files."""
     if is_run(path):
-        raise UserError(f"{path} already holds a run: resume it with gradus resume {path}, or name another folder with --run")
+        raise UserError(f"{path} already holds a run: resume it with {command('resume', path)}, or name another folder with --run")
     if path.is_dir() and any(not inside.name.startswith(PARTIAL) for inside in path.iterdir()):
         raise UserError(f"{path} holds files but no run: name another folder with --run")
 

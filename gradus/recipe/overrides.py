@@ -65,10 +65,14 @@ ELSEWHERE = {
 def override_all(recipe: Recipe, given: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Recipe:
     """The recipe with every (path, text) applied, in order.
 
-    A refused value is tried again after the others, because fields may fit only together.
+    A refused value is tried again after the others, because fields may fit only together. Raises UserError for a field given twice.
     `more`: other option names, as suggestions for a misspelt path.
     """
     waiting = list(given)
+    whole = [full_path(recipe, path) for path, _ in waiting]
+    if twice := next((path for path in whole if whole.count(path) > 1), None):
+        words = " and ".join(f"--{path} {text}" for path, text in waiting if full_path(recipe, path) == twice)
+        raise UserError(f"{words} set one field; give it once")
     while waiting:
         refused: list[tuple[str, str]] = []
         first: UserError | None = None

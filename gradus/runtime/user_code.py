@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import importlib.machinery
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import sysconfig
@@ -42,7 +45,7 @@ def split_spec(spec: str, kind: str) -> tuple[Path, str]:
     if not file.endswith(".py") or not name.isidentifier():
         raise UserError(f'{kind} "{spec}" is not of the form FILE.py:NAME; write the file, a colon and the name of the {kind} in it')
     path = Path(file)
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f'{kind} "{spec}": there is no file {path}; check the path (it is taken from {Path.cwd()})')
     return path, name
 
@@ -72,6 +75,7 @@ def load_module(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module during the import
+    refuse_shadowed(path)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last, so that the user's files shadow nothing
     try:
@@ -83,6 +87,33 @@ def load_module(path: Path) -> ModuleType:
         del sys.modules[name]
         raise UserError(f"{path} cannot be imported: {raised(error, str(path))}; fix it and start again") from error
     return module
+
+
+def refuse_shadowed(path: Path) -> None:
+    """Raises UserError if the file imports a neighbour whose name an installed package has, because Python would import the package.
+
+    A neighbour with the name of a module of the standard library is passed over: the library's module is meant.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError):  # the import reports it
+        return
+    imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+    for node in imports:
+        full = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""] if not node.level else []
+        for name in {each.partition(".")[0] for each in full} - sys.stdlib_module_names:
+            beside = next((p for p in (path.parent / f"{name}.py", path.parent / name / "__init__.py") if p.exists()), None)
+            elsewhere = None if beside is None else importlib.machinery.PathFinder.find_spec(name, _without(path.parent))
+            if beside is not None and elsewhere is not None and elsewhere.origin is not None:
+                raise UserError(
+                    f"{path}, line {node.lineno}: import {name} would find the installed package at {elsewhere.origin}, not {beside}; "
+                    f"rename {beside.relative_to(path.parent).parts[0]}"
+                )
+
+
+def _without(folder: Path) -> list[str]:
+    """The places in which Python looks for modules, without a folder."""
+    return [place for place in sys.path if Path(place or ".").resolve() != folder]
 
 
 def blamed(error: BaseException) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from gradus.recipe.core import PROFILES, Recipe, get, put
 from gradus.recipe.overrides import annotation, declared, read
 from gradus.recipe.serialise import from_json, to_json
 from gradus.tasks import packages
-from gradus.types import UserError, unknown
+from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
 
 
@@ -33,7 +34,7 @@ class Plan:
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
-        is_path = self.task not in registry.task_modules() and Path(self.task).exists()
+        is_path = self.task not in registry.task_modules() and os.path.exists(self.task)
         task = str(Path(self.task).resolve()) if is_path else _absolute(self.task)
         return {
             "recipe": to_json(self.recipe),
@@ -153,13 +154,13 @@ def check_seed(seed: int) -> None:
 def _is_path(name: str, value: str) -> bool:
     """Whether the value of a task's option is an existing file or folder. A plain word counts only if the option takes a path."""
     asked = name.rpartition(".")[2] in ("path", "held_out")
-    return (asked or "/" in value or "." in value) and Path(value).exists()
+    return (asked or "/" in value or "." in value) and os.path.exists(value)
 
 
 def _absolute(spec: str) -> str:
     """FILE.py:NAME with the absolute path, so that a run can be resumed from any folder; other text unchanged."""
     file, colon, name = spec.rpartition(":")
-    return f"{Path(file).resolve()}{colon}{name}" if colon and Path(file).is_file() else spec
+    return f"{Path(file).resolve()}{colon}{name}" if colon and os.path.isfile(file) else spec
 
 
 def plan_of(folder: RunFolder) -> Plan:
@@ -188,7 +189,7 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
             return str(found)
     checkpoint, _ = opened.latest()
     if checkpoint is None:
-        raise UserError(f"run {path} has no checkpoint yet, so it holds no model; continue it with: gradus resume {path}")
+        raise UserError(f"run {path} has no checkpoint yet, so it holds no model; continue it with: {command('resume', path)}")
     return str(checkpoint.path / "model")
 
 
@@ -200,7 +201,7 @@ def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
     """
     from gradus.rewards.functions import reward_from
 
-    if not (isinstance(reward, str) and Path(reward).is_dir()):
+    if not (isinstance(reward, str) and os.path.isdir(reward)):
         return recipe.but(reward=reward_from(reward))
     from gradus.policies.heads import FILE
     from gradus.rewards.reward_model import RewardModel

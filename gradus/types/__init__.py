@@ -1,6 +1,6 @@
 """Records, signals and wants, protocols of the parts, keyed draws. Imports no other folder of gradus, and no torch."""
 
-from gradus.types.errors import UserError, nearest, unknown
+from gradus.types.errors import UserError, command, nearest, unknown
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key, mix, uniforms
 from gradus.types.records import (
@@ -38,6 +38,7 @@ __all__ = [
     "Sampling",
     "Trajectory",
     "UserError",
+    "command",
     "mix",
     "nearest",
     "prompt_context",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 
 
@@ -23,3 +24,12 @@ def unknown(kind: str, name: str, known: Iterable[str], where: str = "") -> User
     known = list(known)
     listing = f"; known: {', '.join(sorted(known))}" if 0 < len(known) <= 24 else ""
     return UserError(f'unknown {kind} "{name}"{nearest(name, known)}{listing}{". " + where if where else ""}')
+
+
+def command(*words: object) -> str:
+    """A command of this library as a person types it: `gradus` and the words, quoted for a shell.
+
+    >>> command("resume", "runs/my run")
+    "gradus resume 'runs/my run'"
+    """
+    return shlex.join(["gradus", *map(str, words)])

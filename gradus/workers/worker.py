@@ -32,7 +32,6 @@ def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> N
     path = ""
     try:
         path = str(split_spec(spec, kind)[0].resolve())
-        sys.path.insert(0, os.path.dirname(path))  # first, as if the file were run
         call, hello = {"reward function": _function, "task": _verifier}[kind](spec, options, path)
     except UserError as error:
         _send(answers, {"error": str(error)})

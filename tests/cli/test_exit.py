@@ -19,7 +19,7 @@ def test_who_stops_before_there_is_a_run_is_told_that_there_is_none(
         raise raised
 
     assert carry_out(stopped, str(tmp_path / "run")) == code
-    said = f"stopped before there was a run: nothing was written to {tmp_path / 'run'}; start it again with the same command"
+    said = f"stopped; there is no run yet, and nothing was written to {tmp_path / 'run'}; start it again with the same command"
     assert capsys.readouterr().err.strip() == said
     RunFolder.create(tmp_path / "run", {}, {})
     assert carry_out(stopped, str(tmp_path / "run")) == code
@@ -33,6 +33,17 @@ def test_answers_without_a_reward_are_counted_with_the_file_that_says_why() -> N
     assert without_reward([{"failed": 0}, {}], "runs/a") == []
     assert came_of_it([{"reward": None, "failed": 3}]) == "done: no answer was given a reward"
     assert came_of_it([]) == "done: no step was taken"
+
+
+def test_a_second_interrupt_tells_the_truth(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    RunFolder.create(tmp_path / "my run", {}, {})
+    monkeypatch.setattr("gradus.cli.exit.report_of", stopped)  # the report is being written when Ctrl-C comes again
+    assert carry_out(stopped, str(tmp_path / "my run")) == 130
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last == f"stopped at once; nothing is saved yet, so it starts again from step 0; go on with: gradus resume '{tmp_path / 'my run'}'"
 
 
 @pytest.mark.parametrize(

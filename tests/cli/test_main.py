@@ -263,6 +263,36 @@ def test_ctrl_c_says_what_is_kept(trained: Path, capsys: pytest.CaptureFixture[s
     assert f"stopped; saved up to step 2; go on with: gradus resume {trained / 'run'}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["train", "grpo", "--steps", "3", "--steps=4"], "--steps is given 2 times; give it once"),
+        (["train", "grpo", "--learning_rate", "1", "--learning_rate", "2"], "--learning_rate is given twice, as 1 and as 2; give it once"),
+        (["train", "grpo", "--prompts", "1", "--setting.prompts", "2"], "--prompts 1 and --setting.prompts 2 set one field; give it once"),
+        (["train", "grpo", "--steps", "1", "--setting.steps", "2"], "--steps and --setting.steps are one field; give it once"),
+        (["eval", "tiny", "--task.level", "1", "--task.level", "2"], "--task.level is given twice, as 1 and as 2; give it once"),
+        (["papers", "--search", "a", "--search", "b"], "--search is given 2 times; give it once"),
+    ],
+)
+def test_an_option_given_twice_is_refused(words: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = said(capsys, *words)
+    assert (code, err.strip()) == (2, f"gradus: {told}")
+
+
+@pytest.mark.parametrize(
+    "words", [["train", "grpo", "--steps", "0", "--run"], ["train", "grpo", "--task"], ["train", "grpo", "--model"], ["resume"], ["eval"]]
+)
+def test_a_name_that_is_too_long_is_a_sentence(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = said(capsys, *words, "a" * 300)
+    assert code == 2
+    assert len(err) < 250 or "unknown task" in err
+    assert "Traceback" not in err
+
+
+def test_the_folder_of_a_long_mixture_has_a_name_that_fits() -> None:
+    assert len(free_folder("grpo", ",".join(f"task_{i}:1" for i in range(50)))) <= len("runs/") + 100
+
+
 def test_ctrl_c_before_anything_began(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     def stopped(*arguments: object, **more: object) -> None:
         raise KeyboardInterrupt
@@ -271,7 +301,7 @@ def test_ctrl_c_before_anything_began(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr("gradus.api.start", stopped)
     code, _, err = said(capsys, "train", "grpo")
     assert code == 130
-    assert "stopped before there was a run: nothing was written to runs/grpo-arithmetic; start it again with the same command" in err
+    assert "stopped; there is no run yet, and nothing was written to runs/grpo-arithmetic; start it again with the same command" in err
     assert not list(tmp_path.iterdir())
 
 

@@ -24,6 +24,22 @@ def test_an_object_is_loaded_once_and_may_import_its_neighbours(tmp_path):
     assert load_object(f"{path}:A", "part") is load_object(f"{path}:A", "part")
 
 
+def test_a_neighbour_with_the_name_of_a_library_module_shadows_nothing(tmp_path):
+    write(tmp_path, "wrong = True\n", "string.py")
+    (tmp_path / "wandb").mkdir()  # a folder of data
+    path = write(tmp_path, "import string\nfound = string.digits\n")
+    assert load_object(f"{path}:found", "part") == "0123456789"
+
+
+@pytest.mark.parametrize("name", ["numpy.py", "numpy/__init__.py"])
+def test_a_neighbour_with_the_name_of_an_installed_package_must_be_renamed(tmp_path, name):
+    (tmp_path / "numpy").mkdir()
+    write(tmp_path, "mine = 1\n", name)
+    path = write(tmp_path, "x = 1\nfrom numpy import mine\n")
+    with pytest.raises(UserError, match=rf"mine.py, line 2: import numpy would find the installed package.*rename {name.split('/')[0]}"):
+        load_object(f"{path}:mine", "part")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -51,6 +51,13 @@ def test_one_line_a_call_and_nothing_else_on_the_pipe(tmp_path):
     assert prints == "on import\nin a call\nin a call\n"
 
 
+def test_a_neighbour_shadows_no_library_module(tmp_path):
+    (tmp_path / "string.py").write_text("raise RuntimeError('the neighbour was imported')")
+    (tmp_path / "mine.py").write_text("import string\ndef f(completions):\n    return [1.0 if c in string.digits else 0.0 for c in completions]\n")
+    call = {"completions": ["7", "a"], "trainer_state": {}}
+    assert talk(tmp_path, f"{tmp_path}/mine.py:f", call)[0][1] == {"outcomes": [1.0, 0.0]}
+
+
 def test_outcomes_as_json(tmp_path):
     (tmp_path / "mine.py").write_text("def f(completions):\n    return [1, None, float('nan'), 0.1]\n")
     call = {"completions": ["a", "b", "c", "d"], "trainer_state": {}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +63,7 @@ def is_data(spec: str, named: Collection[str]) -> bool:
     """Whether `spec` names a file of problems, a saved folder or a data set. Raises UserError for a bad weight in a mixture."""
     if spec in named or _PYTHON.fullmatch(spec):
         return False
-    if Path(spec).exists() or (_FILE.fullmatch(spec) and "," not in spec):
+    if os.path.exists(spec) or (_FILE.fullmatch(spec) and "," not in spec):
         return True
     return not split_weights(spec) and bool(_DATASET.fullmatch(spec))
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gradus.types import UserError
-from gradus.types.parts import Task
+if TYPE_CHECKING:
+    from gradus.types.parts import Task
 
 PACKAGES: dict[str, str] = {}
 """Prefix of a task's name -> one line for `gradus tasks`. The prefix is also the name of the module, of the package and of the extra."""
@@ -34,6 +34,8 @@ def imported(package: str, extra: str | None = None) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError as error:
+        from gradus.types import UserError
+
         extra = extra or package
         if isinstance(error, ModuleNotFoundError) and error.name == package.partition(".")[0]:
             raise UserError(f'tasks of {extra} need the package {package}: pip install "gradus[{extra}]"') from None
