@@ -28,6 +28,7 @@ from gradus.sandbox import missing
 from gradus.testing import methods
 from gradus.types import UserError
 from scripts import reference_pages
+from tests.options import replaced
 from tests.small_model import save_small_model
 
 ROOT = Path(__file__).parent.parent
@@ -91,7 +92,7 @@ def test_what_is_told_works(page: str, tmp_path: Path, monkeypatch: pytest.Monke
             run_python(block.text, tmp_path)
         for words in block.commands:
             monkeypatch.setattr("sys.stdin", io.StringIO("12+30\n/quit\n"))
-            code = main([*words, *SHORT.get(words[0], "").split()])
+            code = main(replaced([*words, *SHORT.get(words[0], "").split()]))
             told = capsys.readouterr()
             assert code == 0, f"{page}: gradus {' '.join(words)}: {told.err}"
             assert told.out, f"{page}: gradus {' '.join(words)} says nothing"

@@ -33,6 +33,7 @@ from gradus.types.signals import LogProb
 from gradus.types.tally import Tally
 from gradus.updates.minibatches import Minibatches
 from gradus.workers.pool import stop_workers
+from tests.options import replaced
 from tests.small_model import save_small_model
 
 pytestmark = pytest.mark.alone
@@ -61,7 +62,7 @@ def _no_workers_are_left() -> Iterator[None]:
 def words(home: Path, run: Path, reward: Path, *more: str) -> list[str]:
     fields = "--steps 3 --prompts 2 --group 4 --max_tokens 6 --save_every 1 --keep 9 --study.problems 2 --learning_rate 1e-2"
     given = ["--task", home / "problems.jsonl", "--model", home / "model", "--run", run, "--reward", f"{reward}:score"]
-    return ["train", "grpo", *map(str, given), *shlex.split(fields), *more]
+    return replaced(["train", "grpo", *map(str, given), *shlex.split(fields), *more])
 
 
 def train(home: Path, run: Path, *more: str, reward: Path) -> int:
@@ -74,6 +75,22 @@ def same(run: Path, other: Path) -> None:
     names = ["metrics.jsonl", *(f"rollouts/{p.name}" for p in sorted((other / "rollouts").iterdir()))]
     for name in [*names, f"{last}/player-policy.safetensors", f"{last}/state.json", f"{last}/model/model.safetensors"]:
         assert (run / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def test_a_checkpoint_of_another_run_is_neither_believed_nor_deleted(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, other = tmp_path / "run", tmp_path / "other"
+    assert train(home, other, "--seed", "1", reward=home / "good.py") == 0
+    shutil.copytree(home / "whole", run)  # the links `best` and `final` become folders
+    for name in ("step-000002", "step-000003"):
+        shutil.rmtree(run / "checkpoints" / name)
+    shutil.copytree(other / "checkpoints" / "step-000003", run / "checkpoints" / "step-000003")
+    capsys.readouterr()
+    assert main(["resume", str(run)]) == 0
+    told = capsys.readouterr()
+    assert "checkpoint step-000003 belongs to another run; going on from step-000001" in told.out + told.err
+    assert (run / "checkpoints" / "broken-step-000003").is_dir()
+    assert (run / "final").is_symlink()
+    same(run, home / "whole")
 
 
 # rewards

@@ -74,10 +74,10 @@ def state_of(folder: str) -> str:
 
 def kept(folder: str) -> str:
     """A sentence about the saved part of a stopped run, with the command that resumes it."""
-    from gradus.lab.checkpoints import latest
+    from gradus.lab.folder import RunFolder
     from gradus.types import command
 
-    found, _ = latest(Path(folder))
+    found, _ = RunFolder.open(folder).latest()
     where = f"saved up to step {found.step}" if found is not None else "nothing is saved yet, so it starts again from step 0"
     return f"{where}; go on with: {command('resume', folder)}"
 

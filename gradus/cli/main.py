@@ -144,7 +144,6 @@ def resume(options: argparse.Namespace) -> int:
     stop = Stop(options.until)
 
     from gradus import api
-    from gradus.lab.checkpoints import steps
     from gradus.lab.folder import RunFolder
     from gradus.lab.live import Live
     from gradus.lab.provenance import changed, versions
@@ -153,7 +152,7 @@ def resume(options: argparse.Namespace) -> int:
 
     opened = RunFolder.open(options.folder)
     planned = api.plan_of(opened)
-    done = max(steps(Path(options.folder)), default=0)
+    done = opened.done()
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give {done} or more")
     title = f"{planned.recipe.key} on {planned.task}"

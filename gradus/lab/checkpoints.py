@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 FOLDER = "checkpoints"
 MANIFEST = "manifest.json"
+SEAL = "sha256"  # field of the manifest: the hash of its other fields
 _NAME = re.compile(r"step-(\d{6,})")
 
 
@@ -64,11 +65,12 @@ def save(
     protected: Collection[int] = (),
     planned: bool = True,
     beside: Mapping[str, str] | None = None,
+    origin: str | None = None,
 ) -> Path:
     """Writes a checkpoint of the run `folder`, then deletes all others but the newest `keep` planned ones and the `protected` steps.
 
     Args: tensors, documents, copies: path inside the checkpoint -> tensors, JSON value, file or folder to copy; beside: name -> SHA-256 of
-    the run's files as they are now, for the manifest.
+    the run's files as they are now, for the manifest; origin: the run's, see `gradus.lab.folder.origin_of`.
     A save that fails changes nothing.
     Raises: UserError for an error of the disk.
     """
@@ -83,7 +85,7 @@ def save(
             sync(folder)
         remove(partial)
         try:
-            _fill(partial, {"step": step, "planned": planned, "beside": dict(beside or {})}, tensors, documents, _files(copies or {}))
+            _fill(partial, {"step": step, "planned": planned, "origin": origin, "beside": dict(beside or {})}, tensors, documents, _files(copies or {}))
             _commit(partial, target)
         except BaseException:
             with suppress(OSError):  # the first error is raised; the next save deletes the rest
@@ -123,7 +125,14 @@ def _fill(
     for inner in (path for path in partial.rglob("*") if path.is_dir()):
         sync(inner)
     partial.mkdir(exist_ok=True)
-    write(partial / MANIFEST, encode({**about, "files": manifest}))
+    whole = {**about, "files": manifest}
+    write(partial / MANIFEST, encode({**whole, SEAL: _seal(whole)}))
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    """SHA-256 of a manifest without its seal."""
+    rest = {name: value for name, value in manifest.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -174,11 +183,26 @@ def beside(path: Path) -> Mapping[str, str]:
     return dict(json.loads((path / MANIFEST).read_bytes()).get("beside", {}))
 
 
-def latest(folder: Path, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
-    """The newest whole checkpoint of a run, and a sentence about newer broken ones ('' if there is none). Broken files raise no error."""
+def foreign(path: Path, origin: str | None) -> bool:
+    """Whether a checkpoint was made by a run of another origin, by its manifest; false if either origin is not known."""
+    try:
+        made = json.loads((path / MANIFEST).read_bytes()).get("origin")
+    except (OSError, ValueError, AttributeError):
+        return False
+    return origin is not None and made not in (None, origin)
+
+
+def latest(folder: Path, *, only_planned: bool = False, origin: str | None = None) -> tuple[Checkpoint | None, str]:
+    """The newest whole checkpoint of a run of this origin, and a sentence about newer broken or foreign ones ('' if there is none).
+
+    Broken files raise no error.
+    """
     passed: list[str] = []
     for step, path in reversed(steps(folder).items()):
         if only_planned and not planned(path):
+            continue
+        if foreign(path, origin):
+            passed.append(f"checkpoint {path.name} belongs to another run")
             continue
         fault = broken(path)
         if fault is None:
@@ -204,6 +228,10 @@ def broken(path: Path) -> str | None:
         manifest = json.loads((path / MANIFEST).read_bytes())
         if path.name != f"step-{manifest['step']:06d}":
             return f"its manifest is that of step {manifest['step']}"
+        if manifest.get(SEAL, _seal(manifest)) != _seal(manifest):
+            return f"{MANIFEST} has changed since it was written"
+        if not manifest["files"]:
+            return f"{MANIFEST} lists no file"
         for name, facts in manifest["files"].items():
             file = path / name
             if not file.is_file():
@@ -220,6 +248,15 @@ def broken(path: Path) -> str | None:
     except (ValueError, KeyError, TypeError, AttributeError):
         return f"{MANIFEST} is not a manifest"
     return None
+
+
+def copied(path: Path, name: str) -> dict[str, str]:
+    """Path inside the copied folder `name` -> SHA-256, from the manifest of a checkpoint; empty if the manifest cannot be read."""
+    try:
+        files = json.loads((path / MANIFEST).read_bytes())["files"]
+        return {file.removeprefix(f"{name}/"): facts["sha256"] for file, facts in files.items() if file.startswith(f"{name}/")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def prune(folder: Path, keep: int, protected: Collection[int] = ()) -> None:

@@ -27,6 +27,7 @@ FACTS = "facts.jsonl"  # decisions that depend on the clock or on memory
 QUARANTINE = "quarantine.jsonl"  # trajectories without a reward
 SPIKES = "spikes.jsonl"  # gradients far above the others
 SEAL = "sha256"  # field of recipe.json: the hash of its other fields
+ORIGIN = "origin"  # field of recipe.json: see `origin_of`
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class RunFolder:
         refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write(path / RECIPE, encode(_sealed(recipe)))  # a folder with this file is a run
+            write(path / RECIPE, encode(_sealed({**recipe, ORIGIN: origin_of(recipe)})))  # a folder with this file is a run
             write(path / PROVENANCE, encode(provenance))
             sync(path.resolve().parent)
         except OSError as error:
@@ -163,8 +164,9 @@ class RunFolder:
             for path in self.path.glob(PARTIAL + "*"):
                 remove(path)
             for number, path in checkpoints.steps(self.path).items():
-                if number > step and checkpoints.broken(path) is not None:
-                    told.append(f"the broken {path.name} is kept as {aside(path)}; delete it if you do not need it")
+                kind = "foreign" if checkpoints.foreign(path, self.origin()) else "broken" if checkpoints.broken(path) is not None else None
+                if number > step and kind is not None:
+                    told.append(f"the {kind} {path.name} is kept as {aside(path)}; delete it if you do not need it")
                 elif number > step:
                     checkpoints.discard(path)
         return told
@@ -210,31 +212,48 @@ class RunFolder:
         models = [model for model in (self.model("best"), self.model("final")) if model is not None]
         protected = {n for n, path in checkpoints.steps(self.path).items() if any(m.is_relative_to(path.resolve()) for m in models)}
         beside = {METRICS: checkpoints.digest(self.path / METRICS)} if (self.path / METRICS).exists() else {}
-        kept: dict[str, Any] = {"keep": keep, "protected": protected, "planned": planned, "beside": beside}
+        kept: dict[str, Any] = {"keep": keep, "protected": protected, "planned": planned, "beside": beside, "origin": self.origin()}
         return checkpoints.save(self.path, step, tensors, documents, copies, **kept)
 
     def latest(self, *, only_planned: bool = False) -> tuple[Checkpoint | None, str]:
-        """The newest whole checkpoint, and a sentence about newer broken ones."""
-        return checkpoints.latest(self.path, only_planned=only_planned)
+        """The newest whole checkpoint of this run, and a sentence about newer broken or foreign ones."""
+        return checkpoints.latest(self.path, only_planned=only_planned, origin=self.origin())
+
+    def done(self) -> int:
+        """The step of the newest checkpoint of this run, whole or broken; 0 without one."""
+        return max((n for n, path in checkpoints.steps(self.path).items() if not checkpoints.foreign(path, self.origin())), default=0)
 
     def point(self, name: str, target: Path) -> None:
-        """Links `best` or `final` to a model's folder in a checkpoint of this run."""
+        """Links `best` or `final` to a model's folder in a checkpoint of this run. A folder of that name is kept as `broken-NAME`."""
         link, partial = self.path / name, self.path / (PARTIAL + name)
         with room(self.path, f"the link {name}"):
             partial.unlink(missing_ok=True)
+            if link.is_dir() and not link.is_symlink():  # a copy of the run that followed its links
+                aside(link)
             partial.symlink_to(os.path.relpath(target, self.path), target_is_directory=True)
             os.replace(partial, link)
             sync(self.path)
 
     def model(self, name: str) -> Path | None:
-        """The folder that `best` or `final` links to; None if there is none."""
+        """The folder that `best` or `final` links to; None if there is none.
+
+        A copied run may have a folder in place of the link. Then it is the model of the checkpoint that holds the same files, else that folder.
+        """
         link = self.path / name
-        return link.resolve() if link.is_dir() else None
+        if not link.is_dir():
+            return None
+        held = {} if link.is_symlink() else {str(p.relative_to(link)): checkpoints.digest(p) for p in link.rglob("*") if p.is_file()}
+        equal = (path for path in checkpoints.steps(self.path).values() if held and checkpoints.copied(path, "model") == held)
+        return next((path.resolve() / "model" for path in equal), link.resolve())
 
     # reading
 
     def recipe(self) -> dict[str, Any]:
-        return {name: value for name, value in _document(self.path / RECIPE).items() if name != SEAL}
+        return {name: value for name, value in _document(self.path / RECIPE).items() if name not in (SEAL, ORIGIN)}
+
+    def origin(self) -> str | None:
+        """What the run was at its start, as `origin_of` computes it; None for a run of an older version."""
+        return _document(self.path / RECIPE).get(ORIGIN)
 
     def provenance(self) -> dict[str, Any]:
         path = self.path / PROVENANCE
@@ -248,7 +267,8 @@ class RunFolder:
     def replan(self, recipe: Mapping[str, Any]) -> None:
         """Replaces the stored recipe of the run, for a resume with changes."""
         with room(self.path, RECIPE):
-            write(self.path / RECIPE, encode(_sealed(recipe)))
+            origin = self.origin()
+            write(self.path / RECIPE, encode(_sealed({**recipe, **({} if origin is None else {ORIGIN: origin})})))
 
     def note_resumed(self, step: int, command: Sequence[str], notes: Sequence[str] = ()) -> None:
         """Adds an entry to the provenance: the run was resumed at a step, with time, command and notes."""
@@ -280,6 +300,14 @@ def refuse_taken(path: Path) -> None:
         raise UserError(f"{path} already holds a run: resume it with {command('resume', path)}, or name another folder with --run")
     if path.is_dir() and any(not inside.name.startswith(PARTIAL) for inside in path.iterdir()):
         raise UserError(f"{path} holds files but no run: name another folder with --run")
+
+
+def origin_of(recipe: Mapping[str, Any]) -> str:
+    """A hash of a stored plan without its number of steps, device and trackers. Runs of one origin have the same checkpoints."""
+    inner = recipe.get("recipe", {})
+    setting = {name: value for name, value in inner.get("setting", {}).items() if name != "steps"}
+    rest = {name: value for name, value in recipe.items() if name not in ("recipe", "device", "log", SEAL, ORIGIN)}
+    return hashlib.sha256(json.dumps([rest, {**inner, "setting": setting}], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _sealed(recipe: Mapping[str, Any]) -> dict[str, Any]:

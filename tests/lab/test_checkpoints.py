@@ -70,6 +70,11 @@ def flip(path: Path) -> None:
     file.write_bytes(bytes(data))
 
 
+def forget(path: Path) -> None:
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, "files": {}}))
+
+
 BREAKAGES = {
     r"model.safetensors has \d+ bytes, its manifest says \d+": cut,
     "model.safetensors has changed since it was written": flip,
@@ -78,6 +83,8 @@ BREAKAGES = {
     "manifest.json is not a manifest": lambda path: (path / "manifest.json").write_bytes(b"\xff{"),
     "manifest.json is not a (manifest)": lambda path: (path / "manifest.json").write_text("[1]"),
     "manifest.json is not (a manifest)": lambda path: (path / "manifest.json").write_text('{"step": 2, "files": 3}'),
+    "manifest.json lists no file": lambda path: (path / "manifest.json").write_text('{"step": 2, "files": {}}'),
+    "manifest.json has changed since it was written": forget,
     "its manifest is that of step 7": lambda path: (path / "manifest.json").write_text('{"step": 7, "files": {}}'),
 }
 
@@ -90,6 +97,18 @@ def test_a_broken_one_is_passed_over_and_named(tmp_path: Path, wrong: str) -> No
     assert found is not None
     assert found.step == 1
     assert re.fullmatch(rf"checkpoint step-000002 is broken \((policy/)?{wrong}\); going on from step-000001", sentence), sentence
+
+
+def test_one_of_another_run_is_passed_over_and_named(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path, 1, {}, {"state.json": 1}, origin="mine")
+    checkpoints.save(tmp_path, 2, {}, {"state.json": 2})  # by an older version
+    checkpoints.save(tmp_path, 3, {}, {"state.json": 3}, origin="theirs", keep=9)
+    found, sentence = checkpoints.latest(tmp_path, origin="mine")
+    assert found is not None
+    assert (found.step, sentence) == (2, "checkpoint step-000003 belongs to another run; going on from step-000002")
+    found, sentence = checkpoints.latest(tmp_path)  # a run of an older version does not know its origin
+    assert found is not None
+    assert (found.step, sentence) == (3, "")
 
 
 def test_garbage_is_no_checkpoint(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -212,6 +213,42 @@ def test_the_best_model_outlives_its_turn(tmp_path: Path) -> None:
     folder.save(8, {}, {}, keep=1)
     assert sorted(p.name for p in (folder.path / "checkpoints").iterdir()) == ["step-000006", "step-000008"]
     assert not (folder.path / "best").readlink().is_absolute()
+
+
+def test_a_copy_that_followed_the_links_is_a_run_too(tmp_path: Path) -> None:
+    folder = new(tmp_path / "run")
+    for step in (1, 2):
+        folder.save(step, {"model/model.safetensors": {"w": torch.full((2,), step)}}, {"state.json": step}, keep=5)
+    folder.point("final", folder.path / "checkpoints" / "step-000001" / "model")
+    shutil.copytree(folder.path, tmp_path / "copy")  # links become folders
+    copy = RunFolder.open(tmp_path / "copy")
+    assert not (copy.path / "final").is_symlink()
+    assert copy.model("final") == copy.path / "checkpoints" / "step-000001" / "model"
+    copy.point("final", copy.path / "checkpoints" / "step-000002" / "model")
+    assert copy.model("final") == copy.path / "checkpoints" / "step-000002" / "model"
+    assert (copy.path / "broken-final" / "model.safetensors").exists()  # nothing is lost
+    (copy.path / "best").mkdir()
+    (copy.path / "best" / "other").write_text("")
+    assert copy.model("best") == copy.path / "best"
+
+
+def test_runs_of_one_plan_have_one_origin(tmp_path: Path) -> None:
+    def made(name: str, **plan: object) -> str | None:
+        return RunFolder.create(tmp_path / name, {"seed": 0, "device": "cpu", "recipe": {"setting": {"steps": 3, "group": 2}}, **plan}, {}).origin()
+
+    first = made("a")
+    assert made("b") == first
+    assert made("c", device="cuda", recipe={"setting": {"steps": 4, "group": 2}}) == first
+    assert made("d", seed=1) != first
+    assert made("e", recipe={"setting": {"steps": 3, "group": 4}}) != first
+    folder = RunFolder.open(tmp_path / "a")
+    folder.replan({"seed": 7})
+    assert folder.origin() == first
+    assert folder.recipe() == {"seed": 7}
+    (tmp_path / "a" / "recipe.json").write_text("{}")
+    assert folder.origin() is None
+    folder.replan({"seed": 8})
+    assert folder.origin() is None
 
 
 def test_resumptions_are_noted(tmp_path: Path) -> None:
