@@ -7,7 +7,6 @@ import functools
 import io
 import os
 import re
-import shlex
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -69,6 +68,7 @@ def write() -> None:
     """Runs the whole table and writes the page."""
     from gradus.cli.main import main
     from tests.bad_input import SECTIONS, TRAIN
+    from tests.options import typed
     from tests.test_bad_input import lay, make_home
 
     lines, cells = [HEAD], Counter(cell(row) for rows in SECTIONS.values() for row in rows)
@@ -83,7 +83,7 @@ def write() -> None:
                 os.chdir(here)
                 err = io.StringIO()
                 with contextlib.redirect_stderr(err):
-                    main(shlex.split(row[0].format(train=TRAIN.format(home=home), home=home)))
+                    main(typed(row[0], train=TRAIN.format(home=home), home=home))
                 told = plain(err.getvalue(), here, home)
                 shown = cell(row)
                 if shown and cells[shown] == 1 and len(told) <= LONG and not any(word in told for word in OTHERS):

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+
+
+def typed(line: str, **given: object) -> list[str]:
+    """The words of a line with `{train}` and other fields filled in; its options replace those of `{train}`."""
+    words = shlex.split(line.format(**given))
+    return replaced(words) if "{train}" in line else words
 
 
 def replaced(words: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ from tests import mistakes
 from tests.bad_input import SECTIONS, TRAIN, Row
 from tests.bad_input.own_parts import RIGHT
 from tests.broken import BATCHED, ROWS
+from tests.options import replaced, typed
 from tests.small_model import save_small_model
 
 REMEDY = re.compile(
@@ -59,7 +60,7 @@ def make_home(home: Path) -> Path:
     for name, columns in (("problems", ("prompt", "answer")), ("unanswered", ("prompt",))):
         rows = ({"prompt": f"say {i}", "answer": str(i)} for i in range(20))
         (home / f"{name}.jsonl").write_text("".join(json.dumps({c: row[c] for c in columns}) + "\n" for row in rows))
-    assert main(shlex.split(f"{TRAIN} --steps 2 --save_every 1".format(home=home).replace("--run run", f"--run {home}/run"))) == 0
+    assert main(replaced(shlex.split(f"{TRAIN} --steps 2 --save_every 1".format(home=home).replace("--run run", f"--run {home}/run")))) == 0
     return home
 
 
@@ -101,7 +102,7 @@ def test_bad_input(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFi
     monkeypatch.chdir(tmp_path)
     before, sound = everything(tmp_path), everything(home)
     capfd.readouterr()
-    code = main(shlex.split(row[0].format(train=TRAIN.format(home=home), home=home)))
+    code = main(typed(row[0], train=TRAIN.format(home=home), home=home))
     said = capfd.readouterr().err
     assert code == 2, said
     assert re.fullmatch(r"gradus: [^\n]{15,700}\n", said), said
@@ -123,7 +124,7 @@ def test_bad_input(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFi
 def test_a_sound_part_trains(row: Row, home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lay(row, tmp_path, home)
     monkeypatch.chdir(tmp_path)
-    code = main(shlex.split(row[0].format(train=TRAIN.format(home=home), home=home)))
+    code = main(typed(row[0], train=TRAIN.format(home=home), home=home))
     assert code == 0, capfd.readouterr().err
 
 
@@ -138,8 +139,8 @@ def test_a_sound_part_trains(row: Row, home: Path, tmp_path: Path, capfd: pytest
 def test_bad_input_of_a_process(words: str, said: str, home: Path, tmp_path: Path) -> None:
     (tmp_path / "d.jsonl").write_text(ROWS + '{"prompt": "say 3", "answer": "3",}\n')
     (tmp_path / "r.py").write_text(BATCHED + "return ['good'] * 4\n")
-    typed = shlex.split(words.format(train=TRAIN.format(home=home)))
-    command = [sys.executable, "-m", "gradus", *typed]
+    given = typed(words, train=TRAIN.format(home=home))
+    command = [sys.executable, "-m", "gradus", *given]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 2
     assert re.fullmatch(r"gradus: [^\n]+\n", done.stderr), done.stderr

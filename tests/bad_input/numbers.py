@@ -10,7 +10,7 @@ NUMBERS: list[Row] = [
     ("{train} --steps 1.5", '--steps is "1.5"; it must be a whole number'),
     ("{train} --seed -1", "--seed is -1; it must be at least 0"),
     ("{train} --seed 99999999999999999999", "--seed|less than 2^64"),
-    ("{train} --setting.group 0", "group is 0; it must be 1 or more"),
+    ("{train} --setting.keep 0", "keep is 0; it must be 1 or more"),
     ("{train} --prompts -3", "prompts is -3; it must be 1 or more"),
     ("{train} --prompts 1.5", '--setting.prompts is "1.5"; it must be a whole number'),
     ("{train} --temperature -1", "temperature is -1.0; it must be 0 or more"),
