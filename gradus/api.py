@@ -142,19 +142,21 @@ def resume(
     until: str | Stop | None = None,
     processes: int = 1,
     device: str | None = None,
+    trust: bool = False,
     **changes: Any,
 ) -> Run:
     """Resumes a run from its last whole checkpoint. Later steps are done again, with the same bytes.
 
     `more`: the new total number of steps, if not as planned; `log`: trackers from now on, if not as planned ("none" for none);
     `until`, `processes`: as for `train`; `device`, `changes`: if not as planned, such as `setting__memory="6GB"`
-    (`gradus.training.resume.MAY_CHANGE`). Broken files are reported by `view`, else on standard error, and in provenance.json.
+    (`gradus.training.resume.MAY_CHANGE`); `trust`: resume a run that another user made and that executes Python.
+    Broken files are reported by `view`, else on standard error, and in provenance.json.
     """
     from gradus.systems.leader import shared
 
     stop = until if isinstance(until, Stop) else Stop(until)
     opened = RunFolder.open(folder)
-    planned = before = plan_of(opened)
+    planned = before = plan_of(opened, trust=trust)
     planned = replace(planned, recipe=replanned(planned.recipe, more, changes), device=device or planned.device)
     planned = replace(planned, log=names_of(planned.log if log is None else log))
     run = start(planned, on_step=on_step, view=view)
@@ -165,7 +167,7 @@ def resume(
         notes = put_back(run, opened)
         for note in notes:
             say(note)
-        if planned != before:
+        if planned != before or trust:  # a trusted run gets the user's mark
             opened.replan(planned.stored())
         opened.note_resumed(run.step, sys.argv, notes)
         run.folder = opened
@@ -174,20 +176,20 @@ def resume(
             return proceed(run)
 
 
-def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None) -> Path:
+def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None, trust: bool = False) -> Path:
     """Writes a run's model as a folder that loads in transformers, or its answers as a file (see `export_data`). Returns `target`."""
     if form not in FORMS:
         raise unknown("form of export", form, FORMS, "Give it with --as")
     if form != "model":
         if which != "final":
             raise UserError(f"--best chooses among models, but the run is exported as {form}; leave one of the two out")
-        return export_data(run, target, form, at_least)
+        return export_data(run, target, form, at_least, trust=trust)
     if at_least is not None:
         raise UserError("--at-least is for answers, exported --as sft or --as preference; leave it out for a model")
     return _export_model(run, target, which)
 
 
-def export_data(run: Path | str, target: Path | str, form: str, at_least: float | None = None) -> Path:
+def export_data(run: Path | str, target: Path | str, form: str, at_least: float | None = None, *, trust: bool = False) -> Path:
     """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
 
     `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. The rules are those of
@@ -206,6 +208,8 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
         training_data.write_tables(target, (step_table(step, groups) for step, groups in steps))
         return target
     training_data.with_suffix(target, (".jsonl", ".parquet"))
+    if not trust:
+        opened.check_trusted()
     stored = opened.recipe()
     task = load_task(stored["task"], {str(name): str(value) for name, value in stored["task_options"]})
     asked = training_data.collect(steps, task.system)
@@ -248,20 +252,22 @@ def evaluate(
     task_options: Mapping[str, str] | None = None,
     overrides: Sequence[tuple[str, str]] = (),
     progress: Callable[[int, int], None] | None = None,
+    trust: bool = False,
 ) -> Exam:
     """pass@k, majority vote, greedy accuracy, reward and length on held-out problems, with intervals.
 
     Args: model_or_run: a model's folder, a run's (its final model, else its best, else its newest), or None for the built-in model;
     task: None: the run's own; samples: number per problem, 0 for the largest of `pass_at`; reward: file.py:function; None: for a run on
     its own task the reward of its evaluations during training, else the task's verifier;
-    device: None: the run's own, cpu for a model; overrides: fields of the recipe, as on the command line.
+    device: None: the run's own, cpu for a model; overrides: fields of the recipe, as on the command line; trust: evaluate a run that
+    another user made and that executes Python.
     """
     check_seed(seed)
     path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
     options = dict(task_options or {})
     own = False
     if path is not None and is_run(path):
-        run, own = _of_run(path, task, options, overrides, device)
+        run, own = _of_run(path, task, options, overrides, device, trust)
     else:
         if path is not None and not path.exists():
             raise UserError(f'there is no folder "{path}"; give the folder of a model, or of a run (the one named with --run)')
@@ -286,11 +292,11 @@ async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
 
 
 def _of_run(
-    path: Path, task: str | Task | None, options: Mapping[str, str], overrides: Sequence[tuple[str, str]], device: str | None
+    path: Path, task: str | Task | None, options: Mapping[str, str], overrides: Sequence[tuple[str, str]], device: str | None, trust: bool
 ) -> tuple[Run, bool]:
     """A run in the state of its model's checkpoint (weights and the state of its parts), and whether it is evaluated on its own task."""
     folder = RunFolder.open(path)
-    planned = plan_of(folder)
+    planned = plan_of(folder, trust=trust)
     own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)
     if isinstance(task, str):
         planned = replace(planned, task=task, task_options=tuple(options.items()))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 
+# the user's key, with which runs are marked, does not go into the home of who runs the tests
+os.environ["XDG_STATE_HOME"] = os.path.join(tempfile.gettempdir(), f"gradus-tests-{os.getuid()}")
 os.environ.pop("COLUMNS", None)  # the width of the terminal that runs the tests is not that of a user
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)

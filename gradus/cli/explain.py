@@ -68,7 +68,13 @@ class Explanation:
 
 
 def asked(
-    field: str, recipe_or_run: str, given: Sequence[tuple[str, str]], task: str, task_options: Mapping[str, str], **options: Any
+    field: str,
+    recipe_or_run: str,
+    given: Sequence[tuple[str, str]],
+    task: str,
+    task_options: Mapping[str, str],
+    trust: bool = False,
+    **options: Any,
 ) -> Explanation:
     """The answer of `gradus explain`: for an option of a task, a field of a run, an option of `gradus train`, or a field of a recipe."""
     from gradus.lab.folder import is_run
@@ -76,7 +82,7 @@ def asked(
     if field.startswith("task."):
         return explain_task_option(field, task, task_options)
     if is_run(Path(recipe_or_run)):
-        return explain_run(recipe_or_run, field)
+        return explain_run(recipe_or_run, field, trust=trust)
     recipe = registry.recipe(recipe_or_run)
     return explain_option(field, recipe) or explain(field, recipe, stages_of(recipe_or_run, given, **options))
 
@@ -248,14 +254,20 @@ def stages_of(
     return found
 
 
-def explain_run(folder: str | Path, path: str) -> Explanation:
-    """Explains a field of a run: the changes by its command, then those of its stored recipe."""
+def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explanation:
+    """Explains a field of a run: the changes by its command, then those of its stored recipe.
+
+    `trust`: read a run that another user made and that executes Python.
+    """
     from gradus.lab.folder import RECIPE, RunFolder
+    from gradus.lab.trust import python_of
     from gradus.training.plan import plan_of
 
     opened = RunFolder.open(folder)
-    stored = plan_of(opened).recipe
+    stored = plan_of(opened, trust=trust).recipe
     words = opened.provenance().get("command", [])
+    if python_of({"command": words}) and not python_of(opened.recipe()) and not trust:
+        words = []  # the mark of the run does not cover this Python
     found = _typed(words[1:]) if len(words) > 2 and words[1] == "train" else None
     if found is None or found[0].key != stored.key:
         known = stored.key in registry.recipe_modules()

@@ -151,7 +151,7 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.types import UserError, command
 
     opened = RunFolder.open(options.folder)
-    planned = api.plan_of(opened)
+    planned = api.plan_of(opened, trust=options.trust)
     done = opened.done()
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give {done} or more")
@@ -159,7 +159,7 @@ def resume(options: argparse.Namespace) -> int:
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
-    given = {name: getattr(options, name) for name in ("log", "processes", "device")}
+    given = {name: getattr(options, name) for name in ("log", "processes", "device", "trust")}
     given |= read_fields(planned.recipe, options.fields, options.beside)
     if options.steps is None and done >= planned.recipe.setting.steps:
         view.message(f"all {done} steps are done already; for more: {command('resume', options.folder, '--steps', 2 * done)}")
@@ -192,6 +192,7 @@ def evaluate(options: argparse.Namespace) -> int:
         seed=options.seed,
         device=options.device,
         task_options=task_options,
+        trust=options.trust,
         overrides=[(path, text) for path, text in options.fields if not path.startswith("task.")],
         progress=(lambda done, total: print(f"\r{done}/{total} problems", end="\n" * (done == total), file=sys.stderr)) if shown else None,
     )
@@ -284,7 +285,7 @@ def explain(options: argparse.Namespace) -> int:
     from gradus.cli import explain as explaining
 
     given, task_options = split_task(options.fields)
-    how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps")}
+    how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps", "trust")}
     found = explaining.asked(options.field, options.recipe, given, options.task or "arithmetic", task_options, **how)
     print(json.dumps(explaining.as_json(found), indent=1) if options.json else explaining.told(found))
     return 0
@@ -302,7 +303,7 @@ def export(options: argparse.Namespace) -> int:
     from gradus.api import export as copy
 
     which = "best" if options.best else "final"
-    print(f"wrote {copy(options.folder, options.target, which, form=options.form, at_least=options.at_least)}")
+    print(f"wrote {copy(options.folder, options.target, which, form=options.form, at_least=options.at_least, trust=options.trust)}")
     return 0
 
 

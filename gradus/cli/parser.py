@@ -113,6 +113,8 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     )
     _until_option(made["resume"])
     _processes_option(made["resume"])
+    for name in ("resume", "eval", "export", "explain"):
+        _trust_option(made[name])
     made["resume"].add_argument("--log", metavar="W,W", help="other places for the metrics from now on, if not as planned; none for no other place")
     _eval_options(made["eval"])
     made["papers"].add_argument("--family", metavar="F", help="only the recipes of one family")
@@ -149,6 +151,11 @@ def _train_options(parser: Parser) -> None:
 def _processes_option(parser: Parser) -> None:
     about = "number of processes on this machine that train together; the result is that of one process"
     parser.add_argument("--processes", type=int, default=1, metavar="N", help=about)
+
+
+def _trust_option(parser: Parser) -> None:
+    about = "use a run that you did not make although it executes Python files with your rights; read them first"
+    parser.add_argument("--trust", action="store_true", help=about)
 
 
 def _until_option(parser: Parser) -> None:

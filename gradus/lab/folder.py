@@ -17,6 +17,7 @@ from gradus.lab import checkpoints, rollouts
 from gradus.lab.atomic_files import PARTIAL, aside, encode, remove, room, sync, write
 from gradus.lab.checkpoints import Checkpoint
 from gradus.lab.provenance import now
+from gradus.lab.trust import MARK, check_trusted, mark_of, python_of
 from gradus.types import Group, Trajectory, UserError, command
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class RunFolder:
         refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write(path / RECIPE, encode(_sealed({**recipe, ORIGIN: origin_of(recipe)})))  # a folder with this file is a run
+            write(path / RECIPE, encode(_sealed({**recipe, ORIGIN: origin_of(recipe), **_marked(recipe)})))  # a folder with this file is a run
             write(path / PROVENANCE, encode(provenance))
             sync(path.resolve().parent)
         except OSError as error:
@@ -249,7 +250,12 @@ class RunFolder:
     # reading
 
     def recipe(self) -> dict[str, Any]:
-        return {name: value for name, value in _document(self.path / RECIPE).items() if name not in (SEAL, ORIGIN)}
+        return {name: value for name, value in _document(self.path / RECIPE).items() if name not in (SEAL, ORIGIN, MARK)}
+
+    def check_trusted(self) -> None:
+        """Raises UserError if the run executes Python and was not made by this user."""
+        document = _document(self.path / RECIPE)
+        check_trusted(self.path, self.recipe(), document.get(MARK))
 
     def origin(self) -> str | None:
         """What the run was at its start, as `origin_of` computes it; None for a run of an older version."""
@@ -268,7 +274,7 @@ class RunFolder:
         """Replaces the stored recipe of the run, for a resume with changes."""
         with room(self.path, RECIPE):
             origin = self.origin()
-            write(self.path / RECIPE, encode(_sealed({**recipe, **({} if origin is None else {ORIGIN: origin})})))
+            write(self.path / RECIPE, encode(_sealed({**recipe, **({} if origin is None else {ORIGIN: origin}), **_marked(recipe)})))
 
     def note_resumed(self, step: int, command: Sequence[str], notes: Sequence[str] = ()) -> None:
         """Adds an entry to the provenance: the run was resumed at a step, with time, command and notes."""
@@ -302,11 +308,18 @@ def refuse_taken(path: Path) -> None:
         raise UserError(f"{path} holds files but no run: name another folder with --run")
 
 
+def _marked(recipe: Mapping[str, Any]) -> dict[str, str]:
+    """The field with the user's mark, if the recipe names Python."""
+    named = python_of(recipe)
+    mark = mark_of(named) if named else None
+    return {} if mark is None else {MARK: mark}
+
+
 def origin_of(recipe: Mapping[str, Any]) -> str:
     """A hash of a stored plan without its number of steps, device and trackers. Runs of one origin have the same checkpoints."""
     inner = recipe.get("recipe", {})
     setting = {name: value for name, value in inner.get("setting", {}).items() if name != "steps"}
-    rest = {name: value for name, value in recipe.items() if name not in ("recipe", "device", "log", SEAL, ORIGIN)}
+    rest = {name: value for name, value in recipe.items() if name not in ("recipe", "device", "log")}
     return hashlib.sha256(json.dumps([rest, {**inner, "setting": setting}], sort_keys=True).encode()).hexdigest()[:16]
 
 

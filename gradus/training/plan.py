@@ -163,8 +163,14 @@ def _absolute(spec: str) -> str:
     return f"{Path(file).resolve()}{colon}{name}" if colon and os.path.isfile(file) else spec
 
 
-def plan_of(folder: RunFolder) -> Plan:
-    """The plan of a stored run. Raises UserError if its recipe file is broken, or uses code that is missing or has changed."""
+def plan_of(folder: RunFolder, *, trust: bool = False) -> Plan:
+    """The plan of a stored run; its Python files are imported.
+
+    Raises UserError if the recipe file is broken, or uses code that is missing or has changed; and, without `trust`, if the recipe names
+    Python and another user made the run.
+    """
+    if not trust:
+        folder.check_trusted()
     try:
         return Plan.read(folder.recipe())
     except UserError as error:

@@ -1,0 +1,91 @@
+"""The Python code that a stored run names, and the mark that shows whether this user made the run.
+
+To resume or to evaluate a run executes the Python files that its recipe names (rewards, tasks, parts), with the rights of the user. A run
+that names Python therefore carries a mark: a keyed hash of the names. The key is a random file of the user, made with the first such run.
+Nobody else can make the mark, so a run without it was made elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradus.types import UserError
+
+MARK = "mark"  # field of recipe.json
+_PYTHON = re.compile(r".*\.py(:[\w.]+)?")
+_NO_ISOLATION = "programs written by the model, without isolation (isolation rlimits)"
+
+
+def key_file() -> Path:
+    """The file of the user's key: gradus/key in $XDG_STATE_HOME, by default ~/.local/state."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local" / "state") / "gradus" / "key"
+
+
+def python_of(stored: Mapping[str, Any]) -> list[str]:
+    """What a stored plan makes this machine execute, sorted: the Python files that it names, and programs without isolation."""
+    return sorted(set(_python(stored, "")))
+
+
+def _python(value: Any, name: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        if "file" in value and "sha256" in value:
+            yield f"{value['file']}:{value.get('name')}"
+        for inner, each in value.items():
+            yield from _python(each, str(inner))
+    elif isinstance(value, list):
+        if len(value) == 2 and value[0] == "isolation":
+            yield from _python(value[1], "isolation")
+        for each in value:
+            yield from _python(each, name)
+    elif isinstance(value, str) and name == "isolation" and value.lower() != "bubblewrap":
+        yield _NO_ISOLATION
+    elif isinstance(value, str) and name not in ("about", "key", "base", "file") and _PYTHON.fullmatch(value):
+        yield value
+
+
+def mark_of(named: Sequence[str]) -> str | None:
+    """The user's mark for these names; None if the key can be neither read nor made."""
+    try:
+        key = _key()
+    except OSError:
+        return None
+    return hmac.new(key, json.dumps(sorted(named)).encode(), hashlib.sha256).hexdigest()
+
+
+def _key() -> bytes:
+    """The user's key, made on first use. Two processes that make it at the same time get one key."""
+    path = key_file()
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{secrets.token_hex(8)}")
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_hex(32).encode())
+        try:
+            os.link(fresh, path)
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+    return path.read_bytes()
+
+
+def check_trusted(run: Path, stored: Mapping[str, Any], mark: str | None) -> None:
+    """Raises UserError if a run names Python and does not carry this user's mark."""
+    named = python_of(stored)
+    if not named:
+        return
+    ours = mark_of(named)
+    if ours is None or mark is None or not hmac.compare_digest(ours, mark):
+        raise UserError(
+            f"{run} was not made by you on this machine, and it executes Python with your rights: {', '.join(named)}. "
+            "Read these files first; then repeat the command with --trust (in Python: trust=True)"
+        )
