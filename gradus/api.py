@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gradus.checks.data import accounts_of
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
 from gradus.lab.atomic_files import PARTIAL
@@ -36,7 +37,8 @@ from gradus.rollouts.auto import Auto
 from gradus.study.evaluate import Exam, examine, verdict_of
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of
+from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, stored_task
+from gradus.tasks.data.splits import RULE
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command, unknown
@@ -47,7 +49,7 @@ def start(
     planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
 ) -> Run:
     """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
-    made = task or load_task(planned.task, dict(planned.task_options))
+    made = task or planned.load_task()
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
@@ -55,7 +57,9 @@ def start(
         code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
         named = getattr(planned.recipe.reward, "path", "").rpartition(":")[0]
         code = [file for file in (*code, Path(named)) if file.is_file()]
-        run.folder = RunFolder.create(folder, planned.stored(), describe(data=data, model=model, code=code, command=sys.argv))
+        rows = [account.told for account in accounts_of(made)]
+        provenance = {**describe(data=data, model=model, code=code, command=sys.argv), **({"rows": rows} if rows else {})}
+        run.folder = RunFolder.create(folder, planned.stored(), provenance)
     return run
 
 
@@ -71,7 +75,7 @@ def launch(
     """Starts a run of the plan and trains it to its end. If it fails before its first step is done, its folder is deleted."""
     from gradus.systems.leader import shared
 
-    made = task or load_task(planned.task, dict(planned.task_options))
+    made = task or planned.load_task()
     check_problems(made)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
@@ -210,9 +214,7 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
     training_data.with_suffix(target, (".jsonl", ".parquet"))
     if not trust:
         opened.check_trusted()
-    stored = opened.recipe()
-    task = load_task(stored["task"], {str(name): str(value) for name, value in stored["task_options"]})
-    asked = training_data.collect(steps, task.system)
+    asked = training_data.collect(steps, stored_task(opened).system)
     made = {"sft": training_data.demonstrations, "preference": training_data.preferences}[form](asked, at_least)
     training_data.write_rows(target, made)
     return target
@@ -299,7 +301,7 @@ def _of_run(
     planned = plan_of(folder, trust=trust)
     own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)
     if isinstance(task, str):
-        planned = replace(planned, task=task, task_options=tuple(options.items()))
+        planned = replace(planned, task=task, task_options=tuple(options.items()), split=planned.split if own else RULE)
     elif options:
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
     planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)

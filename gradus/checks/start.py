@@ -19,12 +19,13 @@ GENERATED, READ = 2, 16  # problems checked per source; fewer if they are genera
 
 
 def tell(run: Run) -> None:
-    """Prints warnings, and writes the bad rows into the run's folder. It stops no run, because the run may be intended so."""
+    """Prints where the rows of the task's files are, and warnings, and writes the bad rows into the run's folder. It stops no run."""
     rows = data.bad_rows_of(run.task)
     if rows and run.folder is not None:
         data.quarantine(run.folder.path / BAD_ROWS, rows)
     kept = f", and kept in {run.folder.path / BAD_ROWS}" if rows and run.folder is not None else ""
-    lines = [f"{len(rows)} bad rows are left out{kept}"] if rows else []
+    lines = [account.told for account in data.accounts_of(run.task)]
+    lines += [f"{len(rows)} bad rows are left out{kept}"] if rows else []
     if isinstance(run.recipe.reward, Function) and run.view is not None:
         lines.append("accuracy is the share of answers whose reward is 1 or more, because the reward function alone judges")
     for finding in looked_at(run):

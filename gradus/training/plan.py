@@ -14,6 +14,7 @@ from gradus.recipe import registry
 from gradus.recipe.core import PROFILES, Recipe, get, put
 from gradus.recipe.overrides import annotation, declared, read
 from gradus.recipe.serialise import from_json, to_json
+from gradus.tasks.data.splits import RULE, split_by
 from gradus.tasks import packages
 from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
@@ -31,6 +32,12 @@ class Plan:
     device: str = "cpu"
     log: tuple[str, ...] = ()  # trackers that get the metrics, too
     processes: int = 1  # processes that train together; they do not change the result, so the number is not stored
+    split: int = RULE  # the rule that splits files of rows into training and held-out rows
+
+    def load_task(self) -> Task:
+        """The task, its files split by the plan's rule."""
+        with split_by(self.split):
+            return load_task(self.task, dict(self.task_options))
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
@@ -43,6 +50,7 @@ class Plan:
             "model": model,
             "seed": self.seed,
             "device": self.device,
+            "split": self.split,
             **({"log": list(self.log)} if self.log else {}),
         }
 
@@ -51,7 +59,15 @@ class Plan:
         """The inverse of `stored`. Raises UserError if the recipe uses code that is missing or has changed."""
         options = tuple((str(name), str(value)) for name, value in stored["task_options"])
         log = tuple(str(name) for name in stored.get("log", ()))
-        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"), log)
+        device, split = stored.get("device", "cpu"), stored.get("split", 1)  # runs without the field began under rule 1
+        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, device, log, split=split)
+
+
+def stored_task(folder: RunFolder) -> Task:
+    """The task of a stored run, without its recipe. Raises UserError if its files are missing or broken."""
+    stored = folder.recipe()
+    with split_by(stored.get("split", 1)):
+        return load_task(stored["task"], {str(name): str(value) for name, value in stored["task_options"]})
 
 
 DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains

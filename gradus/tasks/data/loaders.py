@@ -8,9 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from gradus.runtime.user_code import load_object
 from gradus.sandbox import Isolation, isolation_named
@@ -19,7 +17,9 @@ from gradus.tasks.data import final_answer
 from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
-from gradus.tasks.data.rows import Checked, RowSource, check_rows, hold_out
+from gradus.tasks.data.rows import RowSource, check_rows
+from gradus.tasks.data.splits import REPEATS, by_content
+from gradus.tasks.data.splits import beside as split_beside
 from gradus.tasks.maths.mathematics import mathematics
 from gradus.types import UserError, unknown
 from gradus.types.parts import Task, Verify
@@ -39,7 +39,7 @@ def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: An
     """The task of `spec`, the first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
     `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name,
-    verify, bad_rows, isolation).
+    verify, bad_rows, isolation, repeats).
     Raises UserError, with similar names, if nothing matches.
     """
     if not spec.strip():
@@ -98,6 +98,7 @@ def load_task_file(
     verify: str = "final_answer",
     bad_rows: float = 0.0,
     isolation: str = "bubblewrap",
+    repeats: Literal["drop", "keep"] = "drop",
 ) -> Task:
     """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
 
@@ -114,35 +115,36 @@ def load_task_file(
     first bad row is an error.
 
     The held-out problems are those of the file `held_out`; without it the split validation or test of a data set; without that a tenth of
-    the distinct prompts (at least 1, at most 256), chosen by a hash of their content. No held-out prompt is trained on.
+    the distinct prompts (at least 1, at most 256), chosen by a hash of their content, with all their rows. No held-out prompt is trained on.
+    `repeats`: what is done with a training row that equals an earlier row in every column: "drop" leaves it out, "keep" asks it again. A
+    held-out row that equals an earlier one is always left out, because it measures nothing new. A run prints the sum of all rows at its start.
     Raises UserError if the source cannot be read, and with file and line if there are too many bad rows.
     """
     judge = _judge(verify, isolation)
+    if repeats not in REPEATS:
+        raise unknown("value", repeats, REPEATS, "For --task.repeats")
     table, beside = open_tables(str(path), prompt_column, lossy=bad_rows > 0)
     if held_out is not None:
+        if isinstance(table, DatasetTable) and isinstance(beside, DatasetTable):
+            table = replace(table, unread=(*table.unread, f"{beside.split} ({len(beside):,} rows)"))
         beside, _ = open_tables(str(held_out), prompt_column, lossy=bad_rows > 0)
     name = name or _name(str(path))
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
     if beside is None:
-        training, kept = hold_out(checked.hashes)
-        if len(training) == 0:
-            raise UserError(f"{path} holds one prompt only; give at least two, or held-out problems of their own with --task.held_out FILE")
-        training, kept = checked.rows[training], checked.rows[kept]
-        evaluation = RowSource(table, checked.columns, name, kept, len(kept))
-        split = f"{len(kept)} prompts held out by content"
+        split = by_content(table, checked, str(path), repeats)
+        evaluation = RowSource(table, checked.columns, name, split.held_out, len(split.held_out))
     else:
         other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows)
-        training, split = _apart(checked, other, str(path), str(held_out or "its held-out split"))
-        evaluation = RowSource(beside, other.columns, name, other.rows, len(other.rows), part="held_out/", bad=other.bad)
+        split = split_beside(table, checked, beside, other, str(path), str(held_out or "its held-out split"), repeats)
+        evaluation = RowSource(beside, other.columns, name, split.held_out, len(split.held_out), part="held_out/", bad=other.bad)
     bad = len(checked.bad) + len(evaluation.bad)
-    split += f"; {bad} bad rows left out" if bad else ""
     return Task(
         name=name,
-        source=RowSource(table, checked.columns, name, training, len(training), bad=checked.bad),
+        source=RowSource(table, checked.columns, name, split.training, len(split.training), bad=checked.bad, accounts=split.accounts),
         held_out=evaluation,
         verify=judge if checked.answered or isinstance(judge, UnitTests) else None,
         provides=checked.provides,
-        about=f"{len(training)} problems of {path}; {split}",
+        about=f"{len(split.training)} problems of {path}; {split.about}" + (f"; {bad} bad rows left out" if bad else ""),
     )
 
 
@@ -159,11 +161,14 @@ def _judge(verify: str, isolation: str) -> Verify:
 
 @dataclass(frozen=True, eq=False)
 class DatasetTable:
-    """The rows of a data set of the package `datasets`."""
+    """The rows of a split of a data set of the package `datasets`."""
 
-    name: str
+    path: str
+    split: str
     dataset: Any
     lost: tuple[BadRow, ...] = ()
+    empty: int = 0
+    unread: tuple[str, ...] = ()  # the data set's splits that the task does not read, with their sizes
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -174,6 +179,10 @@ class DatasetTable:
 
     def where(self, index: int) -> str:
         return f"{self.name}, row {index}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.path} ({self.split})"
 
 
 def open_tables(path: str, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
@@ -201,7 +210,8 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
     if train != "train" and len(splits) > 1:
         raise UserError(f"the data set {path} has no split train (it has {', '.join(splits)}); save the one to train on with save_to_disk")
     held = next((s for s in ("validation", "test") if s in splits and s != train), None)
-    tables = [DatasetTable(f"{path} ({s})", splits[s]) for s in (train, held) if s is not None]
+    unread = tuple(f"{s} ({len(splits[s]):,} rows)" for s in splits if s not in (train, held))
+    tables = [DatasetTable(path, s, splits[s], unread=unread if s == train else ()) for s in (train, held) if s is not None]
     empty = next((t for t in tables if not len(t)), None)
     if empty:
         raise UserError(f"{empty.name} holds no rows; give a data set with problems")
@@ -211,17 +221,6 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
 def _from_hub(datasets: Any, path: str) -> Any:
     owner, name, *configuration = path.split("/")
     return datasets.load_dataset(f"{owner}/{name}", *configuration)
-
-
-def _apart(checked: Checked, other: Checked, path: str, held_out: str) -> tuple[np.ndarray, str]:
-    """The rows whose prompts are not held out, and a clause about the split for the task's `about`."""
-    training = np.flatnonzero(~np.isin(checked.hashes, other.hashes))
-    if len(training) == 0:
-        raise UserError(f"every prompt of {path} is also in {held_out}; give held-out problems that are not trained on")
-    dropped = len(checked.hashes) - len(training)
-    training = checked.rows[training]
-    split = f"{len(other.hashes)} held out in {held_out}"
-    return training, split + (f"; {dropped} rows left out because they are held out too" if dropped else "")
 
 
 def _name(path: str) -> str:
