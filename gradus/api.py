@@ -35,10 +35,10 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.functions import Function
 from gradus.rollouts.auto import Auto
 from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.tasks.data.split_rule import RULE
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
 from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, stored_task
-from gradus.tasks.data.splits import RULE
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command, unknown

@@ -13,6 +13,7 @@ import numpy as np
 from gradus.checks.findings import Finding, counted
 from gradus.recipe.compatibility import check_problems
 from gradus.runtime.user_code import asked
+from gradus.study.intervals import few
 from gradus.tasks.data.files import BadRow, Table, each_row
 from gradus.tasks.data.rows import Account, Checked, check_rows
 from gradus.types import Key, Problem, UserError
@@ -118,6 +119,21 @@ def of_task(task: Task) -> Iterator[Finding]:
     yield from (Finding("data", "ok", account.told) for account in accounts_of(task))
     sizes = ["without end" if s.size is None else f"{s.size:,}" for s in (task.source, task.held_out)]
     yield Finding("task", "ok", f"{task.name}: problems for training {sizes[0]}, for evaluation {sizes[1]}")
+
+
+def of_held_out(task: Task, study: Any) -> Iterator[Finding]:
+    """A warning about an evaluation on fewer than 30 problems. `study`: of the recipe; None: no evaluation."""
+    asked_for = getattr(study, "problems", None)
+    if asked_for is None:
+        return
+    held = task.held_out.size
+    if warning := few(asked_for if held is None else min(asked_for, held)):
+        more = (
+            "raise --study.problems"
+            if held is None or asked_for < held
+            else "add problems, or name a file of them with --task.held_out FILE"
+        )
+        yield Finding("data", "warning", warning, more)
 
 
 def some_problems(task: Task, most: int) -> list[Problem]:

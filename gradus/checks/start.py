@@ -42,6 +42,7 @@ def looked_at(run: Run) -> list[Finding]:
     """The warnings and faults of the recipe, of some prompts and answers through template and verifier, and of the disk."""
     found: list[Finding] = []
     collected("recipe", found, of_learning(run.recipe))
+    collected("data", found, data.of_held_out(run.task, run.recipe.study))
     policy = run.players["policy"].policy
     if run.task.policy == "lm" and run.task.environment is None and getattr(policy, "tokenizer", None) is not None:
         problems = data.some_problems(run.task, GENERATED if run.task.source.size is None else READ)

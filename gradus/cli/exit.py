@@ -84,6 +84,8 @@ def kept(folder: str) -> str:
 
 def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
     """The first and the last value of each held-out metric, or of the reward if there was no evaluation."""
+    from gradus.lab.live import of_problems
+
     names = {
         "held_out/accuracy": "held-out accuracy",
         "held_out/greedy": "greedy",
@@ -91,10 +93,11 @@ def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
         "reward": "reward",
     }
     found: list[str] = []
+    last = next((row for row in reversed(metrics) if row.get("held_out/accuracy") is not None), {})
     for name, label in names.items():
         values = [row[name] for row in metrics if row.get(name) is not None]
         if values and not (found and name == "reward"):
-            found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}")
+            found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}{of_problems(name, last)}")
     nothing = "no answer was given a reward" if metrics else "no step was taken"
     return f"done: {'; '.join(found) or nothing}"
 

@@ -215,15 +215,21 @@ def whole_numbers(text: str) -> list[int]:
 
 def exam_table(exam: Any) -> str:
     """An evaluation as text."""
+    from gradus.study.intervals import few
+
     rows = [(f"pass@{k}", value) for k, value in exam.pass_at.items()]
     rows += [(f"majority of {exam.samples}", exam.majority), ("greedy", exam.greedy), ("reward", exam.reward), ("length", exam.length)]
-    lines = [f"{exam.task}: {exam.problems} held-out problems, {exam.samples} samples each at temperature {exam.temperature:g}"]
-    for label, value in rows:
-        if value is not None:
-            lines.append(f"  {label:<16} {value.mean:8.3f}   [{value.low:.3f}, {value.high:.3f}]")
+    problems, samples = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((exam.problems, "held-out problem"), (exam.samples, "sample")))
+    lines = [f"{exam.task}: {problems}, {samples} each at temperature {exam.temperature:g}"]
+    shown = [(label, value) for label, value in rows if value is not None]
+    for label, value in shown:
+        bounds = "no interval" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]  {value.kind}"
+        lines.append(f"  {label:<16} {value.mean:8.3f} of {value.count:,} problem{'s' * (value.count != 1)}   {bounds}")
     if exam.failed:
         lines.append(f"  {exam.failed} trajectories have no reward and count as wrong")
-    return "\n".join([*lines, "intervals: 95 %, bootstrap over problems"])
+    if warning := few(exam.problems):
+        lines.append(f"warning: {warning}; use 30 or more (--problems N, or more held-out problems in the task)")
+    return "\n".join([*lines, "intervals: 95 %; a problem counts once, with the mean of its samples"])
 
 
 def papers(options: argparse.Namespace) -> int:

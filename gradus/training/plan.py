@@ -14,8 +14,8 @@ from gradus.recipe import registry
 from gradus.recipe.core import PROFILES, Recipe, get, put
 from gradus.recipe.overrides import annotation, declared, read
 from gradus.recipe.serialise import from_json, to_json
-from gradus.tasks.data.splits import RULE, split_by
 from gradus.tasks import packages
+from gradus.tasks.data.split_rule import RULE, split_by
 from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
 

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
 
 from gradus.tasks.data.files import CHUNK, Row, Table
 from gradus.tasks.data.rows import Account, Checked, hold_out
+from gradus.tasks.data.split_rule import rule_of_splits
 from gradus.types import UserError
 
-RULE = 2
-"""The number of today's rule. A run stores it. Rule 1 kept the first row of a held-out prompt only, and all training rows."""
-
 REPEATS = ("drop", "keep")
-
-_rule: ContextVar[int] = ContextVar("rule of splits", default=RULE)
-
-
-@contextmanager
-def split_by(rule: int) -> Iterator[None]:
-    """A context in which files are split by a rule, for runs that began under it."""
-    token = _rule.set(rule)
-    try:
-        yield
-    finally:
-        _rule.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +39,7 @@ def by_content(table: Table, checked: Checked, path: str, repeats: str = "drop")
     equal = _equal(table, checked)
     kept = held[~equal[held]]
     dropped = "equal to an earlier held-out row"
-    if _rule.get() == 1:
+    if rule_of_splits.get() == 1:
         repeats, dropped = "keep", "with the prompt of an earlier held-out row"
         kept = held[np.sort(np.unique(checked.hashes[held], return_index=True)[1])]
     trained, parts = _trained(training, equal, repeats)
@@ -75,7 +58,7 @@ def beside(table: Table, checked: Checked, other_table: Table, other: Checked, p
     training = np.flatnonzero(~known)
     if len(training) == 0:
         raise UserError(f"every prompt of {path} is also in {held_out}; give held-out problems that are not trained on")
-    first_rule = _rule.get() == 1
+    first_rule = rule_of_splits.get() == 1
     trained, parts = _trained(training, _equal(table, checked), "keep" if first_rule else repeats)
     parts += [*_left_out(training, trained), (int(known.sum()), f"with a prompt of {held_out}")]
     again = np.zeros(len(other.rows), bool) if first_rule else _equal(other_table, other)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gradus.checks.data import accounts_of
 from gradus.tasks.data.loaders import load_task_file
-from gradus.tasks.data.splits import split_by
+from gradus.tasks.data.split_rule import split_by
 from gradus.training.plan import Plan, load_task, plan
 from gradus.types import Key, UserError
 
@@ -104,7 +104,8 @@ def test_the_sum_adds_up_for_any_file(tmp_path_factory, lines, held, repeats):
     try:
         task = load_task_file(path, bad_rows=1.0, repeats=repeats, **options)
     except UserError as error:
-        assert any(word in str(error) for word in ("one prompt", "no row", "no rows", "every prompt"))
+        if not any(word in str(error) for word in ("one prompt", "no row", "no rows", "every prompt")):
+            raise
         return
     accounts = accounts_of(task)
     assert [a.rows for a in accounts] == [len(lines), *([len(held)] if held else [])]
