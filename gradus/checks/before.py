@@ -49,8 +49,9 @@ def check(
     if task is None:
         return found
     task = replace(task, environment=plan.recipe.environment or task.environment)
-    collected("data", found, data.of_held_out(task, plan.recipe.study))
     drawn = guarded("task", found, lambda: data.some_problems(task, DRAWN))
+    if drawn is not None:
+        collected("data", found, data.of_held_out(task, plan.recipe.study))
     problems = drawn or []
     if task.policy == "lm" and drawn is not None:
         many = ROWS if task.source.size is not None else DRAWN

@@ -93,7 +93,7 @@ def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
         "reward": "reward",
     }
     found: list[str] = []
-    last = next((row for row in reversed(metrics) if row.get("held_out/accuracy") is not None), {})
+    last: dict[str, Any] = next((row for row in reversed(metrics) if row.get("held_out/accuracy") is not None), {})
     for name, label in names.items():
         values = [row[name] for row in metrics if row.get(name) is not None]
         if values and not (found and name == "reward"):
