@@ -99,7 +99,7 @@ def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed
     split = min(p.micro_tokens for p in run.players.values())
     found = Prediction(
         longest_prompt=prompts,
-        longest_answer=sampling.max_tokens if task.policy == "lm" else 0,
+        longest_answer=sampling.limit if task.policy == "lm" else 0,
         answers=recipe.setting.prompts * recipe.setting.group,
         weights=_bytes(p for player in run.players.values() for p in player.policy.network.parameters()),
         optimizer=sum(_optimizer(player) for player in run.players.values() if player.learns),

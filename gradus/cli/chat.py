@@ -84,13 +84,13 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
     """
     parent = prompt_context(model.tokens(prompt))
     tokens = np.zeros(0, np.int32)
-    size = FIRST_PIECE if streamed and not sampling.stops else sampling.max_tokens
+    size = FIRST_PIECE if streamed and not sampling.stops else sampling.limit
     while True:
-        piece = min(size, sampling.max_tokens - len(tokens))
+        piece = min(size, sampling.limit - len(tokens))
         before = prompt_context(np.concatenate([parent.tokens, tokens]))
         (found,) = model.act([Asked(before, len(before.tokens), replace(sampling, max_tokens=piece), key)])
         tokens = np.concatenate([tokens, found.tokens])
-        done = found.ended is not Ended.LENGTH or len(tokens) >= sampling.max_tokens
+        done = found.ended is not Ended.LENGTH or len(tokens) >= sampling.limit
         text = str(model.text(tokens))
         yield text if done else text.rstrip("\ufffd")  # a character split between two pieces comes with the next one
         if done:

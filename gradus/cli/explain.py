@@ -9,15 +9,18 @@ import re
 import textwrap
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from gradus.cli.explain_sampling import LIMITED, with_task
+from gradus.cli.origins import Explanation, Origin
 from gradus.cli.source_lines import comment_of, place_of_change, place_of_field, shown
 from gradus.recipe import registry
 from gradus.recipe.core import Recipe, get, own
 from gradus.recipe.overrides import annotation, check_first, choices, declared, full_path, parts_like, read
 from gradus.runtime.user_code import load_object
+from gradus.tasks.data.split_rule import RULE
 from gradus.types import UserError, unknown
 from gradus.types.frozen import value_fields
 from gradus.types.ranges import declared_range
@@ -44,34 +47,11 @@ SEAMS: Mapping[str, str] = {
 """The meaning of each field of a recipe."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """One place that set the value: `source` in words, `place` as file:line ('' if there is none)."""
-
-    source: str
-    value: Any
-    place: str = ""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """A field of a recipe: its value, the places that set it (the last one is in force), its meaning and the allowed values."""
-
-    path: str
-    value: Any
-    chain: tuple[str, ...]  # the recipes, the first base first
-    origins: tuple[Origin, ...]
-    meaning: str
-    kind: str  # the declared type, as in the source
-    allowed: str  # the interval, the choices or the parts that fit; '' if the type allows every value
-    fields: tuple[tuple[str, Any], ...] = ()  # of a part
-
-
 def asked(
     field: str,
     recipe_or_run: str,
     given: Sequence[tuple[str, str]],
-    task: str,
+    task: str | None,
     task_options: Mapping[str, str],
     trust: bool = False,
     **options: Any,
@@ -80,11 +60,29 @@ def asked(
     from gradus.lab.folder import is_run
 
     if field.startswith("task."):
-        return explain_task_option(field, task, task_options)
+        return explain_task_option(field, task or "arithmetic", task_options)
     if is_run(Path(recipe_or_run)):
         return explain_run(recipe_or_run, field, trust=trust)
     recipe = registry.recipe(recipe_or_run)
-    return explain_option(field, recipe) or explain(field, recipe, stages_of(recipe_or_run, given, **options))
+    stages = stages_of(recipe_or_run, given, **options)
+    found = explain_option(field, recipe) or explain(field, recipe, stages)
+    return found if found.path not in LIMITED else _limited(found, recipe, stages, task, task_options)
+
+
+def _limited(
+    found: Explanation,
+    recipe: Recipe,
+    stages: Sequence[tuple[str, str, Recipe]],
+    task: str | None,
+    task_options: Mapping[str, str],
+    rule: int = RULE,
+) -> Explanation:
+    """The explanation of max_tokens or temperature with the task's own limit."""
+    from gradus.training.plan import DEFAULT_TASKS, Plan
+
+    final = stages[-1][2] if stages else recipe
+    plan = Plan(final, task or DEFAULT_TASKS[final.policy], task_options=tuple(task_options.items()), split=rule)
+    return with_task(found, explain("setting.default_tokens", recipe, stages), final, plan.load_task(), plan.task, task_options)
 
 
 def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
@@ -264,7 +262,8 @@ def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explan
     from gradus.training.plan import plan_of
 
     opened = RunFolder.open(folder)
-    stored = plan_of(opened, trust=trust).recipe
+    planned = plan_of(opened, trust=trust)
+    stored = planned.recipe
     words = opened.provenance().get("command", [])
     if python_of({"command": words}) and not python_of(opened.recipe()) and not trust:
         words = []  # the mark of the run does not cover this Python
@@ -272,7 +271,11 @@ def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explan
     if found is None or found[0].key != stored.key:
         known = stored.key in registry.recipe_modules()
         found = (registry.recipe(stored.key) if known else stored), []
-    return explain(path, found[0], [*found[1], ("the run's file", str(opened.path / RECIPE), stored)])
+    stages = [*found[1], ("the run's file", str(opened.path / RECIPE), stored)]
+    answer = explain(path, found[0], stages)
+    if answer.path not in LIMITED:
+        return answer
+    return _limited(answer, found[0], stages, planned.task, dict(planned.task_options), planned.split)
 
 
 def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]] | None:

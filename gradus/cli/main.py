@@ -292,7 +292,7 @@ def explain(options: argparse.Namespace) -> int:
 
     given, task_options = split_task(options.fields)
     how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps", "trust")}
-    found = explaining.asked(options.field, options.recipe, given, options.task or "arithmetic", task_options, **how)
+    found = explaining.asked(options.field, options.recipe, given, options.task, task_options, **how)
     print(json.dumps(explaining.as_json(found), indent=1) if options.json else explaining.told(found))
     return 0
 

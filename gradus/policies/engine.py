@@ -131,7 +131,7 @@ def _check(job: Job, max_context: int) -> None:
 
 
 def _room(job: Job, max_context: int) -> int:
-    return min(job.sampling.max_tokens, max_context - len(job.prefix))
+    return min(job.sampling.limit, max_context - len(job.prefix))
 
 
 def _alone(network: Stepwise, job: Job, ends: frozenset[int], decode_text: DecodeText, max_context: int) -> Sampled:
@@ -147,7 +147,7 @@ def _alone(network: Stepwise, job: Job, ends: frozenset[int], decode_text: Decod
             return Sampled(tokens[: n + 1].copy(), logprobs[: n + 1].copy(), Ended.STOP)
         if n + 1 < room:
             logits, state = network.advance(state, int(token))
-    return Sampled(tokens, logprobs, Ended.LENGTH if room == job.sampling.max_tokens else Ended.CONTEXT)
+    return Sampled(tokens, logprobs, Ended.LENGTH if room == job.sampling.limit else Ended.CONTEXT)
 
 
 class _Run:
@@ -209,7 +209,7 @@ class _Run:
         out = []
         for i, job in enumerate(self.jobs):
             n = self.counts[i]
-            full = Ended.LENGTH if n == job.sampling.max_tokens else Ended.CONTEXT
+            full = Ended.LENGTH if n == job.sampling.limit else Ended.CONTEXT
             out.append(Sampled(self.tokens[i, :n].copy(), self.logprobs[i, :n].copy(), Ended.STOP if self.stopped[i] else full))
         return out
 
