@@ -95,10 +95,10 @@ def add(judged: Mapping[str, Judgement], weights: Mapping[str, float], constant:
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:
-        return Judgement(failed or NOT_APPLICABLE, components)
+        return Judgement(failed or NOT_APPLICABLE, components, extra=_extra(judged))
     total = math.fsum([constant, *(weights.get(name, 1.0) * value for name, value in values.items())])
     steps = [(c, a, label, weights.get(name, 1.0) * value) for name in values for c, a, label, value in _steps(name, judged[name])]
-    return Judgement(total, components, tuple(steps))
+    return Judgement(total, components, tuple(steps), _extra(judged))
 
 
 def multiply(judged: Mapping[str, Judgement]) -> Judgement:
@@ -109,13 +109,13 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:
-        return Judgement(failed or NOT_APPLICABLE, components)
+        return Judgement(failed or NOT_APPLICABLE, components, extra=_extra(judged))
     placed = [name for name in values if judged[name].steps]
     if len(placed) > 1:
         raise UserError(f"{' and '.join(placed)} both give rewards at single actions, which cannot be multiplied; add them instead")
     factor = math.prod(value for name, value in values.items() if name not in placed)
     steps = [(c, a, label, factor * value) for name in placed for c, a, label, value in _steps(name, judged[name])]
-    return Judgement(math.prod(values.values()), components, tuple(steps))
+    return Judgement(math.prod(values.values()), components, tuple(steps), _extra(judged))
 
 
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
@@ -126,6 +126,12 @@ def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
         if len(judgement.components) > 1:
             named |= {f"{name}/{inner}": value for inner, value in judgement.components.items()}
     return Frozen(named)
+
+
+def _extra(judged: Mapping[str, Judgement]) -> Frozen[Any]:
+    """The logged values of all parts; `name/column` for a column of several parts."""
+    columns = [column for j in judged.values() for column in j.extra]
+    return Frozen({(c if columns.count(c) == 1 else f"{name}/{c}"): value for name, j in judged.items() for c, value in j.extra.items()})
 
 
 def check_reward(reward: Any, task: Task) -> None:

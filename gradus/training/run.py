@@ -108,6 +108,7 @@ class Run:
             sampling=sampling_of(recipe, self.task),
             group=recipe.setting.group,
             progress=self.step / max(recipe.setting.steps, 1),
+            steps=recipe.setting.steps,
             choose=partial(self._choose, recipe) if purpose == "train" else None,
             watchdog=self.watchdog,
             **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),

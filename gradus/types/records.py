@@ -238,6 +238,7 @@ class Trajectory:
     trained: bool = True
     weight: float = 1.0
     links: Mapping[str, Any] = field(default_factory=Frozen)  # episode; parent trajectory; role
+    extra: Mapping[str, Any] = field(default_factory=Frozen)  # columns that a reward function logged; for people only
 
     @property
     def actions(self) -> int:

@@ -16,7 +16,7 @@ from gradus.types import Frozen, Key, Message, Problem, UserError, unknown
 
 PROMPTS = ("prompt", "question", "messages")
 ANSWERS = ("answer", "solution", "label")
-RESERVED = ("prompts", "completions", "completion_ids")  # arguments of reward functions besides the columns
+RESERVED = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")  # arguments of reward functions besides the columns
 
 
 @dataclass(frozen=True)
