@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gradus.checks.data import accounts_of
+from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
 from gradus.lab.atomic_files import PARTIAL
@@ -32,13 +33,14 @@ from gradus.recipe.core import Recipe
 from gradus.recipe.overrides import override_all
 from gradus.rewards.combine import check_reward
 from gradus.rewards.environment import EnvironmentReturn
-from gradus.rewards.functions import Function
+from gradus.rewards.several import reward_of
 from gradus.rollouts.auto import Auto
 from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.split_rule import RULE
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, stored_task
+from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, rows_or_name, stored_task
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command, unknown
@@ -53,14 +55,23 @@ def start(
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
-        data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if os.path.isfile(p)]
+        rows = planned.task if isinstance(planned.task, InMemory) else None
+        if rows is not None:
+            planned = replace(planned, task=str(Path(folder).resolve() / rows.file))
+        data = [Path(p) for p in (str(planned.task), *(v for _, v in planned.task_options)) if os.path.isfile(p)]
         code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
-        named = getattr(planned.recipe.reward, "path", "").rpartition(":")[0]
-        code = [file for file in (*code, Path(named)) if file.is_file()]
-        rows = [account.told for account in accounts_of(made)]
-        provenance = {**describe(data=data, model=model, code=code, command=sys.argv), **({"rows": rows} if rows else {})}
-        run.folder = RunFolder.create(folder, planned.stored(), provenance)
+        named = [Path(getattr(part, "path", "").rpartition(":")[0]) for part in _rewards(planned.recipe.reward)]
+        code = [file for file in (*code, *named) if file.is_file()]
+        provenance = describe(data=data, model=model, code=code, command=sys.argv)
+        if told := [account.told for account in accounts_of(made)]:
+            provenance["rows"] = told
+        run.folder = RunFolder.create(folder, planned.stored(), provenance, {} if rows is None else {rows.file: rows.content})
     return run
+
+
+def _rewards(reward: Any) -> list[Any]:
+    """The reward, or the parts of a sum or product of rewards."""
+    return [inner for part in reward.parts.values() for inner in _rewards(part)] if hasattr(reward, "parts") else [reward]
 
 
 def launch(
@@ -81,6 +92,8 @@ def launch(
     run.stop = stop or run.stop
     try:
         tell(run)
+        if isinstance(planned.task, InMemory) and run.folder is not None:
+            say_of(run)(f"the rows in memory are stored in {run.folder.path / planned.task.file}, so that the run can be resumed")
         run.sinks = sinks_of(planned, run)
         with shared(run, planned.model, planned.device, planned.processes):
             return go(run)
@@ -94,18 +107,22 @@ def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None
     """The opened trackers of a plan, None without any. `before`: the rows sent to them before the run was resumed, None for a new run."""
     if not planned.log:
         return None
-    stored = planned.stored()
+    stored = replace(planned, task=str(planned.task)).stored()
     folder = run.folder.path if run.folder is not None else None
     name = folder.resolve().name if folder is not None else f"{planned.recipe.key} on {planned.task}"
     identity = run.folder.identity() if run.folder is not None else None
     curve = Curve(name, folder, identity, plain(stored), first=run.step, resumed=before is not None)
-    say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
-    return open_sinks(planned.log, curve, say, before or ())
+    return open_sinks(planned.log, curve, say_of(run), before or ())
+
+
+def say_of(run: Run) -> Callable[[str], None]:
+    """The function that prints a sentence to the user of a run."""
+    return run.view.message if run.view is not None else partial(print, file=sys.stderr)
 
 
 def train(
     recipe: str | Recipe = "grpo",
-    task: str | Task | None = None,
+    task: str | Task | Any = None,
     *,
     model: str | None = None,
     reward: Any = None,
@@ -124,7 +141,9 @@ def train(
 
     `log`: trackers for the metrics, such as "tensorboard,wandb" (also trackio). `until`: a time limit, such as "8h" or "90s"; at the limit
     the run is saved and returned, with `run.stop.asked == "time"`. `processes`: the number of processes that train together.
-    `task` may be a Task object and `reward` a Python callable; such a run cannot be resumed from its folder, so it takes no `run`.
+    `task` may also be rows in memory, a list of dictionaries or a `datasets.Dataset`; a run with a folder stores them there. `reward` may be
+    a function, a pair (function, weight), or a list of these, which add up. `task` may be a Task object; such a run cannot be resumed from
+    its folder, so it takes no `run`.
     """
     stop = Stop(until)
     made = isinstance(task, Task)
@@ -134,6 +153,34 @@ def train(
     if made and run is not None:
         raise UserError("a Task object cannot be stored in a run folder; put it into a file and name it file.py:task")
     return launch(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None, stop=stop)
+
+
+def check(
+    recipe: str | Recipe = "grpo",
+    task: str | Any = None,
+    *,
+    model: str | None = None,
+    reward: Any = None,
+    profile: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    task_options: Mapping[str, str] | None = None,
+    samples: int = 4,
+    step: bool = False,
+    **changes: Any,
+) -> list[Finding]:
+    """The findings of `gradus check` for the run that `train` would make of these arguments; a Task object is not checked.
+
+    `samples`: the number of problems that the model answers, 0 for none; `step`: do one step with the longest batch.
+    """
+    from gradus.checks import before
+
+    def planned() -> Plan:
+        made = plan(recipe, task, model=model, reward=reward, profile=profile, steps=steps, seed=seed, device=device, task_options=task_options)
+        return replace(made, recipe=made.recipe.but(**changes))
+
+    return before.check(planned, samples=samples, step=step)
 
 
 def resume(
@@ -243,7 +290,7 @@ def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
 
 def evaluate(
     model_or_run: str | Path | None = None,
-    task: str | Task | None = None,
+    task: str | Task | Any = None,
     *,
     pass_at: Sequence[int] = (1,),
     samples: int = 0,
@@ -265,6 +312,10 @@ def evaluate(
     another user made and that executes Python.
     """
     check_seed(seed)
+    if task is not None and not isinstance(task, Task):
+        task = rows_or_name(task)
+    if isinstance(task, InMemory):
+        task, task_options = load_task(task, task_options), None
     path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
     options = dict(task_options or {})
     own = False
@@ -278,7 +329,7 @@ def evaluate(
         made = task if isinstance(task, Task) else load_task(task, options)
         run = _of_model(path, made, overrides, device or "cpu")
     run.seed = seed
-    judge = Function(path=reward) if isinstance(reward, str) else reward or verdict_of(run, own=own)
+    judge = verdict_of(run, own=own) if reward is None else reward_of(reward)
     if judge is None:
         raise UserError(f"task {run.task.name} has no answers to tell right from wrong; give a reward with --reward FILE.py:NAME")
     check_reward(judge, run.task)

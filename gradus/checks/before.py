@@ -113,7 +113,7 @@ def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | No
     if files is None:
         return None
 
-    def of_file(path: str, given: Any) -> Iterator[Finding]:
+    def of_file(path: Any, given: Any) -> Iterator[Finding]:
         prompt, answer, held_out = (given.get(name) for name in ("prompt_column", "answer_column", "held_out"))
         table, beside = open_tables(path, prompt, lossy=True)
         beside = open_tables(held_out, prompt, lossy=True)[0] if held_out else beside

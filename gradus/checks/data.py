@@ -15,6 +15,7 @@ from gradus.recipe.compatibility import check_problems
 from gradus.runtime.user_code import asked
 from gradus.study.intervals import few
 from gradus.tasks.data.files import BadRow, Table, each_row
+from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.rows import Account, Checked, check_rows
 from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Source, Task
@@ -151,12 +152,14 @@ def _spread(source: Source, level: int | None, most: int) -> list[Problem]:
     return drawn
 
 
-def files_of(spec: str, options: Mapping[str, str], named: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:
-    """The files and data sets of a task, each with the options for reading it."""
+def files_of(
+    spec: str | InMemory, options: Mapping[str, str], named: Mapping[str, Any]
+) -> list[tuple[str | InMemory, Mapping[str, str]]]:
+    """The files, data sets and rows in memory of a task, each with the options for reading it."""
     from gradus.tasks.data.loaders import is_data
     from gradus.tasks.data.mixture import split_weights
 
-    if is_data(spec, named):
+    if isinstance(spec, InMemory) or is_data(spec, named):
         return [(spec, options)]
     if spec in named or ".py:" in spec:
         return []

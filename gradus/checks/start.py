@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gradus.checks import data, judging, machine, template
 from gradus.checks.findings import Finding, collected
 from gradus.checks.learning import of_learning
+from gradus.rewards.combine import Sum
 from gradus.rewards.functions import Function
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ def tell(run: Run) -> None:
     kept = f", and kept in {run.folder.path / BAD_ROWS}" if rows and run.folder is not None else ""
     lines = [account.told for account in data.accounts_of(run.task)]
     lines += [f"{len(rows)} bad rows are left out{kept}"] if rows else []
-    if isinstance(run.recipe.reward, Function) and run.view is not None:
-        lines.append("accuracy is the share of answers whose reward is 1 or more, because the reward function alone judges")
+    reward = run.recipe.reward
+    parts = list(reward.parts.values()) if isinstance(reward, Sum) else [reward]
+    if all(isinstance(part, Function) for part in parts) and run.view is not None:
+        who = "reward functions" if len(parts) > 1 else "reward function"
+        lines.append(f"accuracy is the share of answers whose reward is 1 or more, because the {who} alone judge{'s' * (len(parts) == 1)}")
     for finding in looked_at(run):
         details = f" ({finding.details[0]})" if finding.details else ""
         lines.append(f"{finding.verdict}: {finding.says}{details}; {finding.remedy}")

@@ -82,7 +82,7 @@ def _limited(
 
     final = stages[-1][2] if stages else recipe
     plan = Plan(final, task or DEFAULT_TASKS[final.policy], task_options=tuple(task_options.items()), split=rule)
-    return with_task(found, explain("setting.default_tokens", recipe, stages), final, plan.load_task(), plan.task, task_options)
+    return with_task(found, explain("setting.default_tokens", recipe, stages), final, plan.load_task(), str(plan.task), task_options)
 
 
 def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
@@ -229,7 +229,7 @@ def stages_of(
     given: Sequence[tuple[str, str]],
     *,
     model: str | None = None,
-    reward: str | None = None,
+    reward: str | Sequence[str] | None = None,
     profile: str | None = None,
     steps: int | None = None,
 ) -> list[tuple[str, str, Recipe]]:
@@ -243,13 +243,17 @@ def stages_of(
     planned = plan(recipe, model=model, profile=profile, reward=reward, steps=steps).recipe
     typed = " ".join(f"--{name} {text}" for name, text in given)
     named = f"--profile {profile}" if profile is not None else "profile small, because --model names a model of your own"
-    stages = [(named, scaled), (f"--reward {reward}", judged), (f"--steps {steps}", planned), (typed, override_all(planned, given))]
+    stages = [(named, scaled), (_rewards_typed(reward), judged), (f"--steps {steps}", planned), (typed, override_all(planned, given))]
     before, found = start, []
     for source, after in stages:
         if after != before:
             found.append((source, "", after))
         before = after
     return found
+
+
+def _rewards_typed(reward: str | Sequence[str] | None) -> str:
+    return " ".join(f"--reward {text}" for text in ([reward] if isinstance(reward, str) else reward or []))
 
 
 def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explanation:
@@ -275,7 +279,7 @@ def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explan
     answer = explain(path, found[0], stages)
     if answer.path not in LIMITED:
         return answer
-    return _limited(answer, found[0], stages, planned.task, dict(planned.task_options), planned.split)
+    return _limited(answer, found[0], stages, str(planned.task), dict(planned.task_options), planned.split)
 
 
 def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]] | None:

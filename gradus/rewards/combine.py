@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -184,7 +184,7 @@ def _sum(a: Any, b: Any) -> Sum:
     left, right = _whole(a), _whole(b)
     parts, weights = dict(left.parts), dict(left.weights)
     for name, part in right.parts.items():
-        new = _free(name, parts)
+        new = free_name(name, parts)
         parts[new] = part
         if name in right.weights:
             weights[new] = right.weights[name]
@@ -208,11 +208,11 @@ def _whole(a: Any) -> Sum:
 def _product(a: Any, b: Any) -> Product:
     parts: dict[str, Reward] = dict(a.parts) if isinstance(a, Product) else {name_of(a): a}
     for name, part in b.parts.items() if isinstance(b, Product) else [(name_of(b), b)]:
-        parts[_free(name, parts)] = part
+        parts[free_name(name, parts)] = part
     return Product(Frozen(parts))
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
+def free_name(name: str, taken: Collection[str]) -> str:
     """The name; with a number from 2 if it is taken."""
     number, free = 1, name
     while free in taken:

@@ -154,8 +154,7 @@ def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> 
     if hasattr(given, "score"):
         return given  # type: ignore[return-value]
     if not callable(given):
-        more = "; add several: reward_from(f) + 0.5 * reward_from(g)" if isinstance(given, list | tuple) else ""
-        raise UserError(f"a reward must be FILE.py:FUNCTION, a function or a reward, not {type(given).__name__}{more}")
+        raise UserError(f"a reward must be FILE.py:FUNCTION, a function or a reward, not {type(given).__name__}; several go into a list")
     path = _importable(given)
     return Function(path, timeout) if path else LocalFunction(given)
 

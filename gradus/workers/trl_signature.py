@@ -62,7 +62,9 @@ class Scores(list[Outcome]):
 
 
 def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None, steps: int | None = None) -> dict[str, Any]:
-    """The keywords of one call, without those of the log. `steps`: of the whole run. A column that a problem lacks is None. `names`: keywords to include beside those always given; None: all.
+    """The keywords of one call, without those of the log. `steps`: of the whole run.
+
+    A column that a problem lacks is None. `names`: keywords to include beside those always given; None: all.
 
     A chat problem gives its messages, and its completion as a list of one message; a problem of raw or plain text gives both as text.
     """

@@ -15,6 +15,7 @@ from gradus.sandbox import Isolation, isolation_named
 from gradus.tasks.code.unit_tests import UnitTests
 from gradus.tasks.data import final_answer
 from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
+from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
 from gradus.tasks.data.rows import RowSource, check_rows
@@ -35,13 +36,15 @@ VERIFIERS: dict[str, Verify] = {
 }
 
 
-def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
+def load_task(spec: str | InMemory, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
     """The task of `spec`, the first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
     `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name,
     verify, bad_rows, isolation, repeats).
     Raises UserError, with similar names, if nothing matches.
     """
+    if isinstance(spec, InMemory):
+        return load_task_file(spec, **options)
     if not spec.strip():
         raise UserError("the task has no name; give --task a name, a file or file.py:task")
     if spec in named:
@@ -59,8 +62,10 @@ def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: An
     raise unknown("task", spec, named, remedy)
 
 
-def is_data(spec: str, named: Collection[str]) -> bool:
-    """Whether `spec` names a file of problems, a saved folder or a data set. Raises UserError for a bad weight in a mixture."""
+def is_data(spec: str | InMemory, named: Collection[str]) -> bool:
+    """Whether `spec` is rows in memory, or names a file of problems, a saved folder or a data set. Raises UserError for a bad weight."""
+    if isinstance(spec, InMemory):
+        return True
     if spec in named or _PYTHON.fullmatch(spec):
         return False
     if os.path.exists(spec) or (_FILE.fullmatch(spec) and "," not in spec):
@@ -68,17 +73,17 @@ def is_data(spec: str, named: Collection[str]) -> bool:
     return not split_weights(spec) and bool(_DATASET.fullmatch(spec))
 
 
-def options_of(spec: str, named: Mapping[str, Callable[..., Task]]) -> dict[str, inspect.Parameter]:
+def options_of(spec: str | InMemory, named: Mapping[str, Callable[..., Task]]) -> dict[str, inspect.Parameter]:
     """The options of a task, by name: the parameters of the named task's function, the user's function, or `load_task_file`.
 
     Raises UserError if the user's file cannot be loaded.
     """
-    if _PYTHON.fullmatch(spec) and spec not in named:
+    if isinstance(spec, str) and _PYTHON.fullmatch(spec) and spec not in named:
         maker = load_object(spec, "task")
         if not inspect.isroutine(maker):  # a Task, or a wrong type
             return {}
     else:
-        maker = named.get(spec, load_task_file)
+        maker = named.get(spec, load_task_file) if isinstance(spec, str) else load_task_file
     try:
         known = dict(inspect.signature(maker, eval_str=True).parameters)
     except Exception:  # a user's annotations may use names that only a type checker sees
@@ -89,7 +94,7 @@ def options_of(spec: str, named: Mapping[str, Callable[..., Task]]) -> dict[str,
 
 
 def load_task_file(
-    path: str | Path,
+    path: str | Path | InMemory,
     *,
     prompt_column: str | None = None,
     answer_column: str | None = None,
@@ -100,7 +105,8 @@ def load_task_file(
     isolation: str = "bubblewrap",
     repeats: Literal["drop", "keep"] = "drop",
 ) -> Task:
-    """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
+    """The task of a file of problems (JSON lines, Parquet, CSV), of a data set (a name owner/name[/configuration], or a saved folder), or of
+    rows in memory (`gradus.tasks.data.in_memory`).
 
     A row has a prompt, text or a list of chat messages, in the column `prompt_column` (None: the first of `prompt`, `question` and
     `messages`). It may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). Problems
@@ -123,12 +129,12 @@ def load_task_file(
     judge = _judge(verify, isolation)
     if repeats not in REPEATS:
         raise unknown("value", repeats, REPEATS, "For --task.repeats")
-    table, beside = open_tables(str(path), prompt_column, lossy=bad_rows > 0)
+    table, beside = open_tables(path, prompt_column, lossy=bad_rows > 0)
     if held_out is not None:
         if isinstance(table, DatasetTable) and isinstance(beside, DatasetTable):
             table = replace(table, unread=(*table.unread, f"{beside.split} ({len(beside):,} rows)"))
         beside, _ = open_tables(str(held_out), prompt_column, lossy=bad_rows > 0)
-    name = name or _name(str(path))
+    name = name or _name(path.file if isinstance(path, InMemory) else str(path))
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
     if beside is None:
         split = by_content(table, checked, str(path), repeats)
@@ -185,9 +191,11 @@ class DatasetTable:
         return f"{self.path} ({self.split})"
 
 
-def open_tables(path: str, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
-    """The table of a file, a saved folder or a data set, and its held-out table, None if it has none."""
-    folder = Path(path)
+def open_tables(path: str | Path | InMemory, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
+    """The table of a file, a saved folder, a data set or rows in memory, and its held-out table, None if it has none."""
+    if isinstance(path, InMemory):
+        return path.table(), None
+    path, folder = str(path), Path(path)
     saved = folder.is_dir() and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json"))
     if saved or (not folder.exists() and not _FILE.fullmatch(path) and _DATASET.fullmatch(path)):
         return _open_dataset(path, saved)
