@@ -131,4 +131,4 @@ def test_a_run_keeps_what_was_logged(file, tmp_path):
     assert [row["logged/share"] for row in RunFolder.open(tmp_path / "run").metrics()] == [0.0, 0.5]
     for _, group in RunFolder.open(tmp_path / "run").rollouts():
         assert all(t.extra["length"] == 1 for t in group.trajectories)
-    assert run.rollouts().column("extra").to_pylist()[0].startswith('{"length":1,"why":
+    assert run.rollouts().column("extra").to_pylist()[0].startswith('{"length":1,"why":')
