@@ -36,7 +36,7 @@ from gradus.rollouts.auto import Auto
 from gradus.study.evaluate import Exam, examine, verdict_of
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of
+from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, task_of
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command, unknown
@@ -47,7 +47,7 @@ def start(
     planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
 ) -> Run:
     """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
-    made = task or load_task(planned.task, dict(planned.task_options))
+    made = task or task_of(planned)
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
@@ -71,7 +71,7 @@ def launch(
     """Starts a run of the plan and trains it to its end. If it fails before its first step is done, its folder is deleted."""
     from gradus.systems.leader import shared
 
-    made = task or load_task(planned.task, dict(planned.task_options))
+    made = task or task_of(planned)
     check_problems(made)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
@@ -299,7 +299,7 @@ def _of_run(
     planned = plan_of(folder, trust=trust)
     own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)
     if isinstance(task, str):
-        planned = replace(planned, task=task, task_options=tuple(options.items()))
+        planned = replace(planned, task=task, task_options=tuple(options.items()), text_prompts=planned.text_prompts if own else "raw")
     elif options:
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
     planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)

@@ -157,3 +157,35 @@ def test_an_option_that_spells_like_a_folder_stays_what_was_typed(tmp_path, monk
         ["source.path", str(tmp_path / "rows.jsonl")],
         ["held_out", str(tmp_path / "answer")],
     ]
+
+
+def test_the_first_rollout_has_the_tokenizers_own_tokens_of_a_text_prompt(home, tmp_path, capsys):
+    """As TRL does: `tokenizer(text)` for text, `apply_chat_template` for messages."""
+    from transformers import PreTrainedTokenizerFast  # AutoTokenizer puts Qwen2's word pattern into this tokenizer of characters
+
+    theirs = PreTrainedTokenizerFast.from_pretrained(home / "model")
+    message = [{"role": "user", "content": "A dog named Max"}]
+    as_chat = theirs.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
+    raw = theirs("A dog named Max")["input_ids"]
+    assert raw != as_chat
+    for prompt, option, expected in (("A dog named Max", {}, raw), ("A dog named Max", {"prompt": "chat"}, as_chat), (message, {}, as_chat)):
+        (tmp_path / "d.jsonl").write_text((json.dumps({"prompt": prompt, "answer": "x"}) + "\n") * 2)
+        held_out = [{"role": "user", "content": "A cat"}] if isinstance(prompt, list) else "A cat"
+        (tmp_path / "h.jsonl").write_text(json.dumps({"prompt": held_out, "answer": "x"}) + "\n")
+        asked = []
+
+        def reward(prompts, completions, asked=asked, **columns):
+            asked += zip(prompts, completions, strict=True)
+            return [0.0 for _ in completions]
+
+        seen = []
+        options = {"held_out": str(tmp_path / "h.jsonl"), **option}
+        gradus.train(
+            "grpo", str(tmp_path / "d.jsonl"), model=str(home / "model"), reward=reward, steps=1, task_options=options, study=None,
+            on_step=lambda run, row, groups, seen=seen: seen.extend(groups), **{n: v for n, v in SMALL.items() if "study" not in n},
+        )  # fmt: skip
+        prompts = [t.contexts[0].prefix.tolist() for g in seen for t in g.trajectories]
+        assert prompts == [expected] * 4
+        kind = str if isinstance(prompt, str) else list
+        assert {(type(p), type(c)) for p, c in asked} == {(kind, kind)}  # the form of the data, as before
+        assert asked[0][0] == prompt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -216,6 +216,7 @@ def run(
     model_or_run: str | None,
     *,
     task: str | None = None,
+    task_options: Mapping[str, str] | None = None,
     problem: int | None = None,
     system: str | None = None,
     temperature: float | None = None,
@@ -228,7 +229,9 @@ def run(
     from gradus.training.plan import check_seed, load_task
 
     check_seed(seed)
-    made = load_task(task) if task is not None else None
+    if task is None and task_options:
+        raise UserError(f"--task.{next(iter(task_options))} is an option of a task; name the task with --task")
+    made = load_task(task, task_options) if task is not None else None
     if problem is not None and made is None:
         raise UserError("--problem is the number of a problem in a task; name the task with --task")
     if made is not None and made.policy != "lm":

@@ -250,12 +250,8 @@ def leaks(options: argparse.Namespace) -> int:
     from gradus.study import leakage
     from gradus.training.plan import load_task
     from gradus.types import UserError
-    from gradus.types.errors import nearest
 
-    if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
-        near = nearest(f"--{other}", [f"--{name}" for name in options.beside])
-        raise UserError(f"--{other} is not an option of gradus leaks{near}; see: gradus leaks --help")
-    task_options = {path.removeprefix("task."): text for path, text in options.fields}
+    task_options = only_task_options(options)
     against = load_task(options.against) if options.against else None
     check = leakage.Check(words=options.words, least=options.least)
     if options.problems < 1:
@@ -265,6 +261,17 @@ def leaks(options: argparse.Namespace) -> int:
     found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
     print(json.dumps(leakage.as_json(found), indent=1) if options.json else leakage.table(found, options.task))
     return int(found.share > options.allow)
+
+
+def only_task_options(options: argparse.Namespace) -> dict[str, str]:
+    """The options of the task by name, for a command that takes no other fields. Raises UserError for another field."""
+    from gradus.types.errors import UserError, nearest
+
+    fields, task_options = split_task(options.fields)
+    if fields:
+        name, command = f"--{fields[0][0]}", f"gradus {options.command}"
+        raise UserError(f"{name} is not an option of {command}{nearest(name, [f'--{n}' for n in options.beside])}; see: {command} --help")
+    return task_options
 
 
 def show(options: argparse.Namespace) -> int:
@@ -311,7 +318,7 @@ def chat(options: argparse.Namespace) -> int:
     from gradus.cli.chat import run as talk
 
     names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
-    talk(options.model, **{name: getattr(options, name) for name in names})
+    talk(options.model, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
     return 0
 
 

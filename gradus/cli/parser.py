@@ -14,7 +14,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor")  # commands that take fields as well as options
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat")  # commands that take fields as well as options
 SHELLS = ("bash", "zsh", "fish")
 
 OTHER_WORDS = {
@@ -266,6 +266,7 @@ def _chat_options(parser: Parser) -> None:
     add("--seed", type=int, default=0, metavar="S")
     add("--device", default="cpu", help="cpu, cuda, cuda:1")
     add("--precision", default="float32", help="float32, bfloat16, float64")
+    parser.epilog = "--task.FIELD VALUE sets an option of the task."
 
 
 def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradus.lab.folder import RECIPE, RunFolder, is_run
 from gradus.lab.trackers import names_of
@@ -17,6 +17,9 @@ from gradus.recipe.serialise import from_json, to_json
 from gradus.tasks import packages
 from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
+
+if TYPE_CHECKING:
+    from gradus.tasks.data.rows import PromptForm
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Plan:
     task_options: tuple[tuple[str, str], ...] = ()
     device: str = "cpu"
     log: tuple[str, ...] = ()  # trackers that get the metrics, too
+    text_prompts: PromptForm = "raw"  # the form of text prompts if the task does not say it; runs of older versions: chat
     processes: int = 1  # processes that train together; they do not change the result, so the number is not stored
 
     def stored(self) -> dict[str, Any]:
@@ -43,6 +47,7 @@ class Plan:
             "model": model,
             "seed": self.seed,
             "device": self.device,
+            "text_prompts": self.text_prompts,
             **({"log": list(self.log)} if self.log else {}),
         }
 
@@ -51,7 +56,8 @@ class Plan:
         """The inverse of `stored`. Raises UserError if the recipe uses code that is missing or has changed."""
         options = tuple((str(name), str(value)) for name, value in stored["task_options"])
         log = tuple(str(name) for name in stored.get("log", ()))
-        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, stored.get("device", "cpu"), log)
+        recipe, device, form = from_json(stored["recipe"]), stored.get("device", "cpu"), stored.get("text_prompts", "chat")
+        return cls(recipe, stored["task"], stored["model"], stored["seed"], options, device, log, form)
 
 
 DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
@@ -84,7 +90,8 @@ TASKS = _Makers()
 def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     """The task of a name, file, file.py:task, data set or mixture. Options go to its maker, or are set on the task at a dotted field."""
     from gradus.tasks.data.loaders import load_task as load
-    from gradus.tasks.data.loaders import options_of
+    from gradus.tasks.data.loaders import options_of, prompted
+    from gradus.tasks.data.rows import PromptForm
 
     if not isinstance(spec, str):
         raise UserError(
@@ -97,6 +104,8 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
     given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
     task = load(spec, TASKS, **given)
+    if "prompt" in options:
+        task = prompted(task, read(options.pop("prompt"), PromptForm, None, "task.prompt"))
     for path, text in options.items():
         names = {*known, *(f.name for f in fields(task) if f.name != "level" or task.level is not None)}  # rows of a file have no levels
         if path.partition(".")[0] not in names:
@@ -109,6 +118,15 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
         except UserError as error:
             raise UserError(f"--task.{path} {text}: {error}") from None
     return task
+
+
+def task_of(planned: Plan) -> Task:
+    """The task of a plan. For a run of an older version, text prompts that say no form of their own are user messages."""
+    from gradus.tasks.data.loaders import prompted
+
+    task = load_task(planned.task, dict(planned.task_options))
+    said = planned.text_prompts == "raw" or any(name == "prompt" for name, _ in planned.task_options)
+    return task if said or not hasattr(task.source, "in_form") else prompted(task, planned.text_prompts)
 
 
 def plan(

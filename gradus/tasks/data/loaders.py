@@ -19,7 +19,7 @@ from gradus.tasks.data import final_answer
 from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
-from gradus.tasks.data.rows import Checked, RowSource, check_rows, hold_out
+from gradus.tasks.data.rows import Checked, PromptForm, RowSource, check_rows, hold_out
 from gradus.tasks.maths.mathematics import mathematics
 from gradus.types import UserError, unknown
 from gradus.types.parts import Task, Verify
@@ -38,8 +38,8 @@ VERIFIERS: dict[str, Verify] = {
 def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
     """The task of `spec`, the first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
-    `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name,
-    verify, bad_rows, isolation).
+    `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt, prompt_column, answer_column, held_out,
+    name, verify, bad_rows, isolation). A mixture takes `prompt` only.
     Raises UserError, with similar names, if nothing matches.
     """
     if not spec.strip():
@@ -52,11 +52,20 @@ def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: An
         return load_task_file(spec, **options)
     weights = split_weights(spec)
     if weights:
+        form = options.pop("prompt", None)
         if options:
             raise UserError(f"the mixture {spec} takes no options ({', '.join(options)}); put the tasks into a file.py:task to set them")
-        return mix_tasks([(part, load_task(part, named), weight) for part, weight in weights])
+        mixture = mix_tasks([(part, load_task(part, named), weight) for part, weight in weights])
+        return mixture if form is None else prompted(mixture, form)
     remedy = f"A task is also a file ({FORMATS}), file.py:task, a data set owner/name, or a mixture a:3,b:1"
     raise unknown("task", spec, named, remedy)
+
+
+def prompted(task: Task, form: PromptForm) -> Task:
+    """The task with the text prompts of its data in this form. Raises UserError if its prompts do not come from data, or cannot be raw."""
+    if not all(hasattr(source, "in_form") for source in (task.source, task.held_out)):
+        raise UserError(f"task {task.name} writes its prompts itself; --task.prompt is for prompts of a file or a data set: leave it out")
+    return replace(task, source=task.source.in_form(form), held_out=task.held_out.in_form(form))  # type: ignore[attr-defined]
 
 
 def is_data(spec: str, named: Collection[str]) -> bool:
@@ -91,6 +100,7 @@ def options_of(spec: str, named: Mapping[str, Callable[..., Task]]) -> dict[str,
 def load_task_file(
     path: str | Path,
     *,
+    prompt: PromptForm | None = None,
     prompt_column: str | None = None,
     answer_column: str | None = None,
     held_out: str | Path | None = None,
@@ -104,6 +114,9 @@ def load_task_file(
     A row has a prompt, text or a list of chat messages, in the column `prompt_column` (None: the first of `prompt`, `question` and
     `messages`). It may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). Problems
     keep all other columns in `meta`, and reward functions get them as keywords. `name`: the task's name; None: the last part of the path.
+
+    A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). It is always a
+    user message if the task has a system message or an environment. A list of chat messages always goes through the template.
 
     `verify` sets the comparison of a completion's final answer with the row's: as number or text ("final_answer"), or as mathematics
     ("mathematics": LaTeX, fractions, sets, intervals, equations, matrices). With `verify` "unit_tests" the completion's program must pass
@@ -124,26 +137,33 @@ def load_task_file(
     name = name or _name(str(path))
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
     if beside is None:
-        training, kept = hold_out(checked.hashes)
-        if len(training) == 0:
-            raise UserError(f"{path} holds one prompt only; give at least two, or held-out problems of their own with --task.held_out FILE")
-        training, kept = checked.rows[training], checked.rows[kept]
-        evaluation = RowSource(table, checked.columns, name, kept, len(kept))
-        split = f"{len(kept)} prompts held out by content"
+        rows, evaluation, split = _one_table(table, checked, str(path), name)
     else:
         other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows)
-        training, split = _apart(checked, other, str(path), str(held_out or "its held-out split"))
-        evaluation = RowSource(beside, other.columns, name, other.rows, len(other.rows), part="held_out/", bad=other.bad)
+        rows, split = _apart(checked, other, str(path), str(held_out or "its held-out split"))
+        evaluation = RowSource(beside, other.columns, name, other.rows, len(other.rows), part="held_out/", bad=other.bad, plain=other.plain)
     bad = len(checked.bad) + len(evaluation.bad)
     split += f"; {bad} bad rows left out" if bad else ""
-    return Task(
+    task = Task(
         name=name,
-        source=RowSource(table, checked.columns, name, training, len(training), bad=checked.bad),
+        source=RowSource(table, checked.columns, name, rows, len(rows), bad=checked.bad, plain=checked.plain),
         held_out=evaluation,
         verify=judge if checked.answered or isinstance(judge, UnitTests) else None,
         provides=checked.provides,
-        about=f"{len(training)} problems of {path}; {split}",
+        about=f"{len(rows)} problems of {path}; {split}",
     )
+    if prompt is None and evaluation.plain != checked.plain:
+        prompt = "chat"  # one of the two has chat messages
+    return task if prompt is None else prompted(task, prompt)
+
+
+def _one_table(table: Table, checked: Checked, path: str, name: str) -> tuple[np.ndarray, RowSource, str]:
+    """The training rows and the held-out problems of one table, and a clause about the split for the task's `about`."""
+    training, kept = hold_out(checked.hashes)
+    if len(training) == 0:
+        raise UserError(f"{path} holds one prompt only; give at least two, or held-out problems of their own with --task.held_out FILE")
+    held_out = RowSource(table, checked.columns, name, checked.rows[kept], len(kept), plain=checked.plain)
+    return checked.rows[training], held_out, f"{len(kept)} prompts held out by content"
 
 
 def _judge(verify: str, isolation: str) -> Verify:
