@@ -33,6 +33,7 @@ from gradus.rewards.combine import check_reward
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.functions import Function
 from gradus.rollouts.auto import Auto
+from gradus.runtime import hub
 from gradus.study.evaluate import Exam, examine, verdict_of
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
@@ -270,7 +271,7 @@ def evaluate(
         run, own = _of_run(path, task, options, overrides, device, trust)
     else:
         if path is not None and not path.exists():
-            raise UserError(f'there is no folder "{path}"; give the folder of a model, or of a run (the one named with --run)')
+            raise hub.no_folder(str(path))
         if task is None:
             raise UserError("a model is evaluated on a task: name one with --task (gradus tasks lists them)")
         made = task if isinstance(task, Task) else load_task(task, options)

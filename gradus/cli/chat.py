@@ -64,12 +64,15 @@ def load(model_or_run: str | None, *, task: str | None = None, device: str = "cp
     from gradus.players.build import DTYPES, check_device
     from gradus.policies.lm import LanguageModel
     from gradus.policies.tiny import folder_for
+    from gradus.runtime import hub
     from gradus.runtime.threads import use_threads
     from gradus.training.plan import model_of
 
     check_device(device)
     if precision not in DTYPES:
         raise unknown("precision", precision, DTYPES)
+    if model_or_run not in (None, "tiny") and not Path(str(model_or_run)).exists():
+        raise hub.no_folder(str(model_or_run))
     found = model_of(model_or_run, "best") or str(folder_for(task))
     model = LanguageModel.load(found, dtype=DTYPES[precision], device=device)
     use_threads(sum(p.numel() for p in model.network.parameters()))

@@ -92,7 +92,7 @@ DATA: list[Row] = [
     ("{train} --task .", ". is a folder; give one file", {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.prompt_column q", 'unknown column "q"; known: answer, prompt', {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.held_out d.jsonl", "every prompt of d.jsonl is also in d.jsonl; give held-out", {"d.jsonl": ROWS}),
-    ("{train} --task d.jsonl", "has 303 tokens, but the model's context holds 128|shorten", {"d.jsonl": ROWS.replace("say", "say" * 100)}),
+    ("{train} --task d.jsonl", "has 302 tokens, but the model's context holds 128|shorten", {"d.jsonl": ROWS.replace("say", "say" * 100)}),
     ("{train} --task gsm8k", "gsm8k needs its file: give --task.path"),
     ("{train} --task gsm8k --task.path d.jsonl", 'd.jsonl, line 1: a row of GSM8K has "question"', {"d.jsonl": ROWS}),
     ("{train} --task arithmetic:0,countdown:1", "the weight of arithmetic is 0; it must be above 0"),

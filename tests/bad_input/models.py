@@ -32,7 +32,7 @@ MODELS: list[Row] = [
     ("{train} --model m", "[98, 32], config.json asks for [50, 32]", {"m": broken.model(config__json=broken.fields(vocab_size=50))}),
     ("{train} --model m", 'model folder "m" has no tokenizer.json; save its tokenizer', {"m": broken.model(tokenizer__json=None)}),
     ("{train} --model m", "m/tokenizer.json cannot be read|save", {"m": broken.model(tokenizer__json=broken.cut)}),
-    ("{train} --model m", "chat template, line 1|fix chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
+    ("{train} --model m --task.prompt chat", "chat template, line 1|fix chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
     ("{train} --model m", "m/adapter_config.json: base_model_name_or_path|set it", {"m/adapter_config.json": "{}"}),
     ("{train} --players.reference.model gone", 'model folder "gone" does not exist'),
 ]

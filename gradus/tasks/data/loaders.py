@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gradus.runtime import hub
 from gradus.runtime.user_code import load_object
 from gradus.sandbox import Isolation, isolation_named
 from gradus.tasks.code.unit_tests import UnitTests
@@ -22,10 +23,12 @@ from gradus.tasks.data.python_file import load_python_task
 from gradus.tasks.data.rows import Checked, PromptForm, RowSource, check_rows, hold_out
 from gradus.tasks.maths.mathematics import mathematics
 from gradus.types import UserError, unknown
+from gradus.types.errors import nearest
 from gradus.types.parts import Task, Verify
 
 _FILE = re.compile(r".*\.(jsonl|ndjson|json|parquet|csv)", re.IGNORECASE)
 _PYTHON = re.compile(r".*\.py:[^,]*")
+_WORD = re.compile(r"[\w-]+")
 _DATASET = re.compile(r"[\w.-]+/[\w.-]+(/[\w.-]+)?")
 VERIFIERS: dict[str, Verify] = {
     "final_answer": final_answer.verify,
@@ -58,6 +61,8 @@ def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: An
         mixture = mix_tasks([(part, load_task(part, named), weight) for part, weight in weights])
         return mixture if form is None else prompted(mixture, form)
     remedy = f"A task is also a file ({FORMATS}), file.py:task, a data set owner/name, or a mixture a:3,b:1"
+    if _WORD.fullmatch(spec) and not nearest(spec, named):
+        remedy += f". A data set of the Hugging Face Hub is saved first: {hub.data_set(spec)}"
     raise unknown("task", spec, named, remedy)
 
 
@@ -212,6 +217,8 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
         raise UserError(f'reading the data set {path} needs the package datasets: pip install "gradus[datasets]"') from None
     try:
         found = datasets.load_from_disk(path) if saved else _from_hub(datasets, path)
+    except UserError:
+        raise
     except Exception as error:  # the package raises errors of many libraries: network, file system, parsers
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         remedy = "write it anew with save_to_disk" if saved else "check the name and the network, or give a file"
@@ -229,8 +236,18 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
 
 
 def _from_hub(datasets: Any, path: str) -> Any:
+    """The data set by its name; from the cache alone if the hub does not answer. Raises UserError with the commands if it is not there."""
     owner, name, *configuration = path.split("/")
-    return datasets.load_dataset(f"{owner}/{name}", *configuration)
+    if hub.answers():
+        return datasets.load_dataset(f"{owner}/{name}", *configuration)
+    silence = hub.silence()
+    try:
+        with hub.offline():
+            return datasets.load_dataset(f"{owner}/{name}", *configuration)
+    except Exception as error:  # the package raises errors of many libraries
+        reason = "" if isinstance(error, ConnectionError) else f" ({' '.join(str(error).split())[:200]})"
+        place = f"the data set {path} is not on this disk{reason}, and {silence}"
+        raise UserError(f"{place}; on a machine with a network run: {hub.data_set(path)}") from None
 
 
 def _apart(checked: Checked, other: Checked, path: str, held_out: str) -> tuple[np.ndarray, str]:

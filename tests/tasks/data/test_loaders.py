@@ -1,8 +1,10 @@
+import importlib
 import json
 from dataclasses import replace
 
 import pytest
 
+from gradus.runtime import hub
 from gradus.runtime.user_code import load_object
 from gradus.tasks.data.loaders import is_data, load_task, load_task_file, options_of
 from gradus.tasks.games.frozen_lake import frozen_lake
@@ -208,10 +210,47 @@ def test_a_data_set_is_asked_for_by_name_and_configuration(tmp_path, monkeypatch
         return datasets.DatasetDict(train=datasets.Dataset.from_list(sums(1, 2, 3)))
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(hub, "answers", lambda: True)
     assert load_task("openai/sums/main", {}).source.size == 2
     assert asked == [("openai/sums", "main")]
     with pytest.raises(UserError, match="the data set who/absent cannot be loaded: Dataset 'who/absent' doesn't exist; check the name"):
         load_task("who/absent", {})
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_without_the_hub_a_data_set_comes_from_the_cache_alone(monkeypatch, off):
+    datasets = pytest.importorskip("datasets")
+    constants = importlib.import_module("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", off)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    found = []
+
+    def load_dataset(*names):
+        assert constants.HF_HUB_OFFLINE
+        assert datasets.config.HF_HUB_OFFLINE
+        if not found:
+            raise ConnectionError("Couldn't reach it")
+        return found[0]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(UserError) as caught:
+        load_task("openai/sums/main", {})
+    silence = "HF_HUB_OFFLINE switches the Hugging Face Hub off" if off else "the Hugging Face Hub does not answer"
+    command = "from datasets import load_dataset; load_dataset('openai/sums', 'main').save_to_disk('sums')"
+    assert str(caught.value) == (
+        f"the data set openai/sums/main is not on this disk, and {silence}; on a machine with a network run: "
+        f'python -c "{command}", then give --task ./sums'
+    )
+    found.append(datasets.DatasetDict(train=datasets.Dataset.from_list(sums(1, 2, 3))))
+    assert load_task("openai/sums", {}).source.size == 2
+
+
+def test_a_bare_name_is_told_with_the_hubs_command():
+    with pytest.raises(UserError, match=r"A data set of the Hugging Face Hub is saved first: python -c .*load_dataset\('squad'\)"):
+        load_task("squad", {})
+    with pytest.raises(UserError) as caught:
+        load_task("arithmetics", {"arithmetic": None})
+    assert "Hub" not in str(caught.value)  # a misspelt task
 
 
 def test_the_missing_package_is_named(monkeypatch):
