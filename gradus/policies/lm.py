@@ -285,7 +285,7 @@ def sampled_context(asked: Asked, sampled: Sampled) -> Context:
 def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> LanguageModel:
     base = read_json(path / CONFIG).get("base_model_name_or_path")
     if not base or not (Path(base) / "config.json").is_file():
-        way = hub.model(str(base), "the folder ")
+        way = hub.model(str(base))
         hint = f"; for a model of the Hugging Face Hub, {way}" if base and way else ""
         raise UserError(
             f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is not a model folder here; set it to the folder of the base model{hint}"

@@ -69,22 +69,20 @@ def data_set(name: str) -> str:
     return f"python -c \"from datasets import load_dataset; load_dataset({listed}).save_to_disk('{target}')\", then give --task ./{target}"
 
 
-def model(name: str, option: str = "--model ") -> str | None:
-    """How to get a model of this name: its folder in the hub's cache, or the command that fetches it; None for a path.
-
-    `option`: the words before the folder in the user's command.
-    """
+def model(name: str) -> str | None:
+    """How to get a model of this name: its folder in the hub's cache, or the command that fetches it; None for a path."""
     if not _MODEL.fullmatch(name):
         return None
     if (cached := _cached(name)) is not None:
-        return f"the hub's cache holds a copy: give {option}{cached}"
+        return f"the hub's cache holds a copy: give {cached} in its place"
     target = Path(name).name
-    return f"fetch it first: hf download {name} --local-dir {target}, then give {option}{target}"
+    then = "start again" if target == name else f"give {target} in its place"
+    return f"fetch it first: hf download {name} --local-dir {target}, then {then}"
 
 
 def no_folder(name: str) -> UserError:
     """The error for a missing folder of a model or of a run."""
-    way = model(name, "")
+    way = model(name)
     hint = f"; for a model of the Hugging Face Hub, {way}" if way else ""
     return UserError(f'there is no folder "{name}"; give the folder of a model, or of a run (the one named with --run){hint}')
 

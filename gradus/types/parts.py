@@ -127,8 +127,10 @@ class Task:
             if isinstance(source, type) or not hasattr(source, "in_form"):
                 continue
             if source.form == "raw":
-                reason = "a system message" if self.system else "an environment"
-                raise UserError(f"task {self.name} has {reason}, which raw prompts cannot have; leave --task.prompt raw out, or drop {reason}")
+                article, thing = ("a", "system message") if self.system else ("an", "environment")
+                raise UserError(
+                    f"task {self.name} has {article} {thing}, which raw prompts cannot have; leave --task.prompt raw out, or leave out the {thing}"
+                )
             object.__setattr__(self, name, source.in_form("chat"))
 
 
