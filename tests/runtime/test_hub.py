@@ -66,12 +66,17 @@ def test_a_look_up_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyP
 
 
 def test_offline_holds_inside_alone() -> None:
-    config = importlib.import_module("datasets.config")
-    before = config.HF_HUB_OFFLINE
-    with pytest.raises(ZeroDivisionError), hub.offline():
-        assert (constants.HF_HUB_OFFLINE, config.HF_HUB_OFFLINE) == (True, True)
-        raise ZeroDivisionError
-    assert (constants.HF_HUB_OFFLINE, config.HF_HUB_OFFLINE) == (False, before)
+    configs = [constants, importlib.import_module("datasets.config")]
+    before = [config.HF_HUB_OFFLINE for config in configs]
+
+    def fail() -> None:
+        with hub.offline():
+            assert [config.HF_HUB_OFFLINE for config in configs] == [True, True]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [config.HF_HUB_OFFLINE for config in configs] == before
 
 
 @pytest.mark.parametrize(
