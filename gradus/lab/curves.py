@@ -148,7 +148,7 @@ def _levels(frame: _Frame, unit: str = "") -> str:
     """The horizontal lines with their values. `unit` "%": shares as percentages."""
     parts = []
     for value in ticks(frame.low, frame.high):
-        y, told = frame.y(value), f"{100 * value:g} %" if unit else f"{value:g}"
+        y, told = frame.y(value), f"{100 * value:g} %" if unit else f"{value:g}".replace("e-0", "e-").replace("e+", "e")
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{told}</text>')
     return "".join(parts)

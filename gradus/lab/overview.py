@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import html
 import math
+import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gradus.lab import rollouts
-from gradus.lab.curves import Series, bars, chart, united
+from gradus.lab.curves import Series, bars, chart, ticks, united
 from gradus.lab.live import duration
 from gradus.lab.outcomes import MOST, Outcomes, chosen_steps, outcomes
 from gradus.lab.page_text import shown
@@ -29,7 +31,8 @@ _SIDE: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
     ("Auxiliary groups", (("aside/reward", "reward"), ("aside/accuracy", "accuracy"))),
 )
 _RATES = ("0", "≤ 25 %", "≤ 50 %", "≤ 75 %", "< 100 %", "100 %")
-_REASONS, _READ = 8, 5000  # shown: reasons of failures; read: lines of the quarantine
+_REASONS = 8  # reasons of failures that are shown
+_VALUES = re.compile(r"""'[^']*'|"[^"]*"|\d+""")  # parts of a reason that differ from answer to answer
 
 
 def tiles(metrics: Metrics, timings: Metrics, planned: int | None) -> str:
@@ -38,10 +41,14 @@ def tiles(metrics: Metrics, timings: Metrics, planned: int | None) -> str:
     seconds = sum(value for row in timings for name, value in row.items() if name != "step" and isinstance(value, (int, float)))
     steps = len(timings) or len(metrics)
     failed = sum(row.get("failed") or 0 for row in metrics)
+    held = [(row.get("held_out/accuracy"), row["held_out/reward"]) for row in metrics if row.get("held_out/reward") is not None]
+    graded = any(right != reward for right, reward in held)  # else the two tiles would be the same
+    judged = not graded or any(right for right, _ in held)  # rewards may never reach the 1 of a right answer
     held_failed = sum(int(row.get("held_out/failed") or 0) for row in metrics)
     facts = [
         ("steps", f"{steps:,}", f"of {planned:,} planned" if planned else "", ""),
-        ("held-out accuracy", *_way(metrics, "held_out/accuracy"), ""),
+        ("held-out accuracy", *(_way(metrics, "held_out/accuracy") if judged else ("", "")), ""),
+        ("held-out reward", *(_way(metrics, "held_out/reward") if graded else ("", "")), ""),
         ("held-out greedy", *_way(metrics, "held_out/greedy"), ""),
         ("reward", *_way(metrics, "reward"), ""),
         ("tokens sampled", f"{tokens:,}", "", ""),
@@ -89,23 +96,30 @@ def curves(metrics: Metrics) -> str:
     names = list(dict.fromkeys(name for row in metrics for name in row if name.startswith("reward/")))
     reward = [("reward", "reward"), *((name, name.removeprefix("reward/")) for name in names)]
     held = [("held_out/accuracy", "held-out accuracy"), ("held_out/greedy", "held-out greedy")]
-    one = _points(metrics, "accuracy") in ((), _points(metrics, "reward"))
     accuracy = [("accuracy", "accuracy"), *held]
-    if one:
-        main = [("Reward and accuracy", [*reward, *accuracy, ("held_out/reward", "held-out reward")])]
+    if _points(metrics, "accuracy") in ((), _points(metrics, "reward")):
+        drawn = [chart("Reward and accuracy", _all(metrics, [*reward, *accuracy, ("held_out/reward", "held-out reward")]))]
+        side = _SIDE
     else:
-        main = [("Reward", [*reward, ("held_out/reward", "held-out reward")]), ("Accuracy", accuracy)]
-    drawn = [chart(title, _all(metrics, lines)) for title, lines in main]
+        drawn = [chart("Reward", _all(metrics, [*reward, ("held_out/reward", "held-out reward")]))]
+        side = (("Accuracy", accuracy), *_SIDE)
     still: list[str] = []
-    for title, lines in _SIDE:
+    for title, lines in side:
         series = united(_all(metrics, lines))
         flat = [s for s in series if len(s.points) > 1 and len({value for _, value in s.points}) == 1]
         if len(flat) == len(series):
-            still += [f"{title if len(flat) == 1 else s.name} {s.points[0][1]:.3g}" for s in flat]
+            still += [_still(title, flat)] if flat else []
         else:
             drawn.append(chart(title, series))
     told = f'<p class="soft">Not drawn, because they never change: {html.escape(", ".join(still))}.</p>' if still else ""
     return f'<div class="curves">{"".join(drawn)}</div>{told}' if any(drawn) else '<p class="soft">No step is done yet.</p>'
+
+
+def _still(title: str, flat: Sequence[Series]) -> str:
+    """A figure whose lines never change, in words."""
+    if len(flat) == 1:
+        return f"{title} {flat[0].points[0][1]:.3g}"
+    return f"{title} ({', '.join(f'{s.name} {s.points[0][1]:.3g}' for s in flat)})"
 
 
 def _all(metrics: Metrics, lines: Sequence[tuple[str, str]]) -> list[Series]:
@@ -149,26 +163,28 @@ def _rewards(parts: Sequence[tuple[str, Sequence[Outcomes]]]) -> str:
     values = sorted({r for _, groups in parts for o in groups for r in o.rewards if r is not None})
     few = len(values) <= 8
     low, high = (values[0], values[-1]) if values else (0.0, 0.0)
-    wide = (high - low) / 10 or 1.0
-    labels = [f"{value:.4g}" for value in values] if few else [f"{low + i * wide:.3g}" for i in range(10)]
+    starts = ticks(low, high, 8)
+    starts = starts if starts[0] <= low else [2 * starts[0] - starts[1], *starts]
+    starts = starts[:-1] if starts[-1] >= high else starts
+    labels = [f"{value:.4g}" for value in (values if few else starts)]
     failed = any(r is None for _, groups in parts for o in groups for r in o.rewards)
     series = []
     for name, groups in parts:
         rewards = [r for o in groups for r in o.rewards]
-        counts = Counter(values.index(r) if few else min(int((r - low) / wide), 9) for r in rewards if r is not None)
+        counts = Counter(values.index(r) if few else max(bisect_right(starts, r) - 1, 0) for r in rewards if r is not None)
         shares = [counts[i] / max(len(rewards), 1) for i in range(len(labels))]
         series.append((name, [*shares, rewards.count(None) / max(len(rewards), 1)] if failed else shares))
-    about = "answers by reward" if few else "answers by reward, from the given value on"
+    about = "share of answers" if few else "share of answers; range starts at"
     return bars("Rewards of answers", [*labels, *(["no reward"] if failed else [])], series, about=about)
 
 
 def _rates(parts: Sequence[tuple[str, Sequence[Outcomes]]]) -> str:
-    """The share of problems by the share of their answers that are right."""
+    """The share of problems by the share of right answers to them."""
     series = []
     for name, groups in parts:
         counts = Counter(rate_class(o.rate) for o in groups)
         series.append((name, [counts[i] / max(len(groups), 1) for i in range(len(_RATES))]))
-    return bars("Solve rate per problem", _RATES, series, about="problems by share of right answers")
+    return bars("Solve rate per problem", _RATES, series, about="share of problems")
 
 
 def rate_class(rate: float) -> int:
@@ -187,8 +203,9 @@ def _least(found: Sequence[Outcomes], most: int = 10) -> tuple[str, str]:
     order = sorted(tally.items(), key=lambda item: (item[1][0] / item[1][1], -item[1][1]))[:most]
     never = sum(not right for right, *_ in tally.values())
     rows = "".join(
-        f'<tr><td class="number">{right} of {count}</td><td class="number">{step:,}</td><td dir="auto">{shown(prompt, 200)}</td></tr>'
-        for _, (right, count, prompt, step) in order
+        f'<tr><td class="number">{right} of {count}</td><td class="number">{step:,}</td><td><span dir="auto">{shown(prompt, 200)}</span><br><span class="soft">'
+        f"{shown(key, 80)}</span></td></tr>"
+        for key, (right, count, prompt, step) in order
     )
     head = "<thead><tr><th>right answers</th><th>last at step</th><th>problem</th></tr></thead>"
     title = f"Problems solved least ({never:,} of {len(tally):,} never solved)"
@@ -196,18 +213,23 @@ def _least(found: Sequence[Outcomes], most: int = 10) -> tuple[str, str]:
 
 
 def failures(records: Sequence[Mapping[str, Any]], more: bool) -> str:
-    """The reasons of answers without a reward, by number; '' without such answers. `more`: the run has others."""
+    """The reasons of answers without a reward, by number; '' without such answers. Reasons that differ in numbers and quotes are one.
+
+    `more`: the run has other such answers.
+    """
     if not records:
         return ""
-    counts = Counter((str(r.get("kind")), str(r.get("reason"))) for r in records)
+    pairs = [(str(r.get("kind")), str(r.get("reason"))) for r in records]
+    counts = Counter((kind, _VALUES.sub("…", reason)) for kind, reason in pairs)
+    examples = {(kind, _VALUES.sub("…", reason)): reason for kind, reason in reversed(pairs)}
     rows = "".join(
-        f'<tr><td class="number">{count:,}</td><td>{shown(kind, 60)}</td><td>{shown(reason, 400)}</td></tr>'
-        for (kind, reason), count in counts.most_common(_REASONS)
+        f'<tr><td class="number">{count:,}</td><td class="number">{shown(alike[0], 60)}</td><td>{shown(examples[alike], 400)}</td></tr>'
+        for alike, count in counts.most_common(_REASONS)
     )
     left = len(counts) - _REASONS
     said = [f"{left:,} rarer reasons are left out."] if left > 0 else []
     said += [f"Only the first {len(records):,} such answers are counted."] if more else []
-    head = "<thead><tr><th>answers</th><th>kind</th><th>reason</th></tr></thead>"
+    head = "<thead><tr><th>answers</th><th>kind</th><th>reason, of the first such answer</th></tr></thead>"
     return (
         f'<h2>Answers without a reward</h2><div class="wide"><table class="plain">{head}<tbody>{rows}</tbody></table></div>'
         f'<p class="soft">{" ".join([*said, "Every such answer is in"])} <code>quarantine.jsonl</code>.</p>'

@@ -34,7 +34,7 @@ def write_report(run: RunFolder | Path | str) -> Path:
     page = Template(template).substitute(
         title=html.escape(title),
         about=html.escape(clean(str(method.get("about") or ""))),
-        began=html.escape(clean(_began(provenance))),
+        began=html.escape(clean(" · ".join([*_began(provenance), *_setting(recipe)]))),
         script=_hash(template),
         tiles=overview.tiles(metrics, folder.timings(), (method.get("setting") or {}).get("steps")),
         curves=overview.curves(metrics),
@@ -56,12 +56,19 @@ def _hash(template: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _began(provenance: Mapping[str, Any]) -> str:
-    """When the run began, and how often it was resumed."""
+def _began(provenance: Mapping[str, Any]) -> list[str]:
+    """When the run began, and the steps at which it was resumed."""
     began, resumed = _time(str(provenance.get("started") or "")), provenance.get("resumed") or []
     steps = ", ".join(str(entry.get("step")) for entry in resumed[:10])
     more = f"resumed at step {steps}{' and later' if len(resumed) > 10 else ''}" if resumed else ""
-    return "; ".join(part for part in (f"started {began}" if began else "", more) if part)
+    return [part for part in (f"started {began}" if began else "", more) if part]
+
+
+def _setting(recipe: Mapping[str, Any]) -> list[str]:
+    """Model without its folder, seed and device."""
+    model = recipe.get("model")
+    named = [f"model {Path(str(model)).name or model}"] if model else ["built-in model"] if "model" in recipe else []
+    return [*named, *(f"{name} {recipe[name]}" for name in ("seed", "device") if name in recipe)]
 
 
 def _time(text: str) -> str:

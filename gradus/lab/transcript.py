@@ -39,8 +39,8 @@ def decoder(run: Path) -> Decode | None:
 
 
 def many_turns(trajectory: Trajectory) -> bool:
-    """Whether the trajectory has several contexts, or given text between chosen tokens."""
-    return len(trajectory.contexts) > 1 or any(len(_runs(c)) > 2 for c in trajectory.contexts)
+    """Whether the trajectory is an episode, has several contexts, or has given text between chosen tokens."""
+    return len(trajectory.contexts) > 1 or any("turn" in c.streams or len(_runs(c)) > 2 for c in trajectory.contexts)
 
 
 def segments(trajectory: Trajectory, decode: Decode) -> list[list[Segment]]:
