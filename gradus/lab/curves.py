@@ -16,11 +16,15 @@ MOST_POINTS = 400  # of a drawn line; longer lines keep the lowest and the highe
 
 @dataclass(frozen=True)
 class Series:
-    """A named line: (step, value) in the order of the steps. `dots`: every point is drawn as a dot."""
+    """A named line: (step, value) in the order of the steps.
+
+    `dots`: every point is drawn as a dot. `spans`: (step, low, high) of intervals around points, drawn as upright strokes.
+    """
 
     name: str
     points: tuple[tuple[int, float], ...]
     dots: bool = False
+    spans: tuple[tuple[int, float, float], ...] = ()
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
@@ -57,7 +61,12 @@ def united(series: Sequence[Series]) -> list[Series]:
     for one in series:
         if one.points:
             names.setdefault(one.points, []).append(one)
-    return [Series(" = ".join(dict.fromkeys(_cut(s.name) for s in alike)), points, alike[0].dots) for points, alike in names.items()]
+    return [
+        Series(
+            " = ".join(dict.fromkeys(_cut(s.name) for s in alike)), points, alike[0].dots, next((s.spans for s in alike if s.spans), ())
+        )
+        for points, alike in names.items()
+    ]
 
 
 def _cut(name: str, most: int = 60) -> str:
@@ -85,6 +94,7 @@ def chart(title: str, series: Sequence[Series]) -> str:
         return ""
     steps = [step for s in series for step, _ in s.points]
     values = [value for s in series for _, value in s.points]
+    values += [end for s in series for _, *ends in s.spans for end in ends]
     frame = _Frame(min(steps), max(steps), *_padded(min(values), max(values)))
     lines = "".join(_line(s, i % COLOURS, frame) for i, s in enumerate(series))
     legend = "".join(_entry(s, i % COLOURS) for i, s in enumerate(series))
@@ -173,7 +183,10 @@ def _line(series: Series, colour: int, frame: _Frame) -> str:
             f'<circle {style} cx="{frame.x(step):.1f}" cy="{frame.y(value):.1f}" r="2.6"><title>step {step}: {value:.4g}</title></circle>'
             for step, value in thinned(series.points)
         )
-    return f'{faint}<path class="line" {style} d="{_path(thinned(drawn), frame)}"/>{marks}'
+    kept = {step for step, _ in thinned(series.points)}
+    strokes = "".join(f"M{frame.x(step):.1f},{frame.y(low):.1f}V{frame.y(high):.1f}" for step, low, high in series.spans if step in kept)
+    spans = f'<path class="span" {style} d="{strokes}"/>' if strokes else ""
+    return f'{faint}{spans}<path class="line" {style} d="{_path(thinned(drawn), frame)}"/>{marks}'
 
 
 def _path(points: Sequence[tuple[int, float]], frame: _Frame) -> str:

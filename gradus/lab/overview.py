@@ -31,6 +31,7 @@ _SIDE: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
     ("Auxiliary groups", (("aside/reward", "reward"), ("aside/accuracy", "accuracy"))),
 )
 _RATES = ("0", "≤ 25 %", "≤ 50 %", "≤ 75 %", "< 100 %", "100 %")
+_SPANNED = "held_out/accuracy"  # the metric of the interval from held_out/low to held_out/high
 _REASONS = 8  # reasons of failures that are shown
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|\d+""")  # parts of a reason that differ from answer to answer
 
@@ -65,30 +66,22 @@ def tiles(metrics: Metrics, timings: Metrics, planned: int | None) -> str:
 
 
 def _way(metrics: Metrics, name: str) -> tuple[str, str]:
-    """The last value of a metric; the first one, and for a held-out share its interval and the number of problems."""
+    """The last value of a metric; the first one, the number of held-out problems, and the interval of the accuracy over them."""
     rows = [row for row in metrics if row.get(name) is not None]
     if not rows:
         return "", ""
     last, first = rows[-1], rows[0][name]
     told = [f"first {_number(first)}"] if len(rows) > 1 else []
-    count = last.get("held_out/problems")
-    if name in ("held_out/accuracy", "held_out/greedy") and count:
-        low, high = interval(last[name], int(count))
-        told.append(f"95 % interval {low:.3f} to {high:.3f}, {int(count):,} problems")
-    return _number(last[name]), "; ".join(told)
+    if name == _SPANNED and None not in (span := (last.get("held_out/low"), last.get("held_out/high"))):
+        told.append(f"95 % interval {span[0]:.3f} to {span[1]:.3f}")
+    if name.startswith("held_out/") and last.get("held_out/problems"):
+        told.append(f"{int(last['held_out/problems']):,} problems")
+    return _number(last[name]), "<br>".join(told)
 
 
 def _number(value: float) -> str:
     """Three decimals; four digits of a large number."""
     return f"{value:.3f}" if abs(value) < 1e5 else f"{value:.4g}"
-
-
-def interval(share: float, count: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share of `count` problems."""
-    z = 1.959964
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    wide = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return max(0.0, middle - wide), min(1.0, middle + wide)
 
 
 def curves(metrics: Metrics) -> str:
@@ -123,7 +116,15 @@ def _still(title: str, flat: Sequence[Series]) -> str:
 
 
 def _all(metrics: Metrics, lines: Sequence[tuple[str, str]]) -> list[Series]:
-    return [Series(label, _points(metrics, name), dots=name.startswith("held_out/")) for name, label in lines]
+    return [
+        Series(label, _points(metrics, name), name.startswith("held_out/"), _spans(metrics) if name == _SPANNED else ()) for name, label in lines
+    ]
+
+
+def _spans(metrics: Metrics) -> tuple[tuple[int, float, float], ...]:
+    """(step, low, high) of the 95 % interval of every held-out accuracy that has one."""
+    rows = ((row["step"], row.get("held_out/low"), row.get("held_out/high")) for row in metrics)
+    return tuple((step, low, high) for step, low, high in rows if low is not None and high is not None)
 
 
 def _points(metrics: Metrics, name: str) -> tuple[tuple[int, float], ...]:

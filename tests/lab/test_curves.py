@@ -83,6 +83,16 @@ def test_a_thinned_line_keeps_its_ends_and_its_extremes(values: list[float]) -> 
     assert (min(v for _, v in kept), max(v for _, v in kept)) == (min(values), max(values))
 
 
+def test_intervals_are_strokes_inside_the_frame() -> None:
+    points = ((0, 0.5), (2, 1.0))
+    [one] = united([Series("a", points), Series("b", points, spans=((0, 0.0, 0.75), (2, 0.5, 1.0)))])
+    assert one == Series("a = b", points, spans=((0, 0.0, 0.75), (2, 0.5, 1.0)))
+    root = ElementTree.fromstring(chart("x", [one]))
+    [stroke] = [p.attrib["d"] for p in root.iter("path") if p.attrib["class"] == "span"]
+    # y from 204 for 0 up to 12 for 1.05: 0.75 is at 66.9, 0.5 at 112.6, 1 at 21.1
+    assert stroke == "M52.0,204.0V66.9M408.0,112.6V21.1"
+
+
 def test_a_long_run_has_a_small_picture() -> None:
     svg = chart("x", [Series("a", tuple((i, float(i % 7)) for i in range(100_000)))])
     assert len(svg) < 20_000

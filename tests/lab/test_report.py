@@ -68,14 +68,16 @@ def test_curves_numbers_and_tables(run: RunFolder) -> None:
         names = {"reward": step / 4, "reward/style": 0.5, "kl": None, "tokens/rollout": 100, "failed": 1, "entropy": 1.0, "grad_norm": step}
         run.append_metrics(step, names)
         run.append_timings(step, {"rollout": 20.0, "update": 10.0})
-    run.append_metrics(4, {"held_out/accuracy": 0.75, "held_out/problems": 100})
-    _, page = write(run)
+    held = {"held_out/accuracy": 0.75, "held_out/problems": 100, "held_out/low": 0.65, "held_out/high": 0.84, "held_out/greedy": 0.5}
+    run.append_metrics(4, held)
+    text, page = write(run)
+    assert text.count('class="span"') == 1
     captions = re.findall(r"(Reward and accuracy|Reward|Accuracy|Length|Entropy|KL to the reference|Gradient norm)(?=step)", page.text)
     assert captions == ["Reward and accuracy", "Gradient norm"]
     for fact in (
         "reward0.750first 0.000",
-        # Wilson, z = 1.96: the middle is (0.75 + 0.0192) / 1.0384 = 0.7407, half the width 1.96 / 1.0384 * 0.0474 = 0.0835 (rounded)
-        "held-out accuracy0.75095 % interval 0.657 to 0.825, 100 problems",
+        "held-out accuracy0.75095 % interval 0.650 to 0.840100 problems",
+        "held-out greedy0.500100 problems",
         "400",
         "2m00s",
         "answers without a reward4of training",
