@@ -40,7 +40,7 @@ def tiles(metrics: Metrics, timings: Metrics, planned: int | None) -> str:
     """The numbers at the top of the page."""
     tokens = sum(row.get("tokens/rollout") or 0 for row in metrics)
     seconds = sum(value for row in timings for name, value in row.items() if name != "step" and isinstance(value, (int, float)))
-    steps = len(timings) or len(metrics)
+    steps = len(timings) or sum("reward" in row for row in metrics)  # a last evaluation is a row without a step's numbers
     failed = sum(row.get("failed") or 0 for row in metrics)
     held = [(row.get("held_out/accuracy"), row["held_out/reward"]) for row in metrics if row.get("held_out/reward") is not None]
     graded = any(right != reward for right, reward in held)  # else the two tiles would be the same

@@ -90,6 +90,13 @@ def test_curves_numbers_and_tables(run: RunFolder) -> None:
         assert fact in page.text, fact
 
 
+def test_a_run_of_no_step_has_its_evaluation(run: RunFolder) -> None:
+    run.append_metrics(0, {"held_out/accuracy": 0.5, "held_out/length": 3.0})
+    _, page = write(run)
+    assert "steps0" in page.text
+    assert "held-out accuracy0.500" in page.text
+
+
 def test_equal_components_are_one_curve(run: RunFolder) -> None:
     for step in range(3):
         run.append_metrics(step, {"reward": step / 4, "reward/verified": step / 4, "accuracy": step / 4, "reward/style": 0.1 * step})
