@@ -22,6 +22,7 @@ from gradus.lab import checkpoints
 from gradus.lab.atomic_files import PARTIAL
 from gradus.lab.bad import given_up
 from gradus.lab.folder import ROLLOUTS, RunFolder, is_run
+from gradus.lab.live import title_of
 from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
 from gradus.lab.training_data import FORMS
@@ -93,7 +94,7 @@ def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None
         return None
     stored = planned.stored()
     folder = run.folder.path if run.folder is not None else None
-    name = folder.resolve().name if folder is not None else f"{planned.recipe.key} on {planned.task}"
+    name = folder.resolve().name if folder is not None else title_of(planned.recipe.key, planned.task)
     identity = run.folder.identity() if run.folder is not None else None
     curve = Curve(name, folder, identity, plain(stored), first=run.step, resumed=before is not None)
     say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
@@ -177,23 +178,37 @@ def resume(
             return proceed(run)
 
 
-def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None, trust: bool = False) -> Path:
+def export(
+    run: Path | str,
+    target: Path | str,
+    which: str = "final",
+    *,
+    form: str = "model",
+    at_least: float | None = None,
+    include_cut: bool = False,
+    trust: bool = False,
+) -> Path:
     """Writes a run's model as a folder that loads in transformers, or its answers as a file (see `export_data`). Returns `target`."""
     if form not in FORMS:
         raise unknown("form of export", form, FORMS, "Give it with --as")
     if form != "model":
         if which != "final":
             raise UserError(f"--best chooses among models, but the run is exported as {form}; leave one of the two out")
-        return export_data(run, target, form, at_least, trust=trust)
+        return export_data(run, target, form, at_least, include_cut, trust=trust)
+    if include_cut:
+        raise UserError("--include-cut is for answers, exported --as sft or --as preference; leave it out for a model")
     if at_least is not None:
         raise UserError("--at-least is for answers, exported --as sft or --as preference; leave it out for a model")
     return _export_model(run, target, which)
 
 
-def export_data(run: Path | str, target: Path | str, form: str, at_least: float | None = None, *, trust: bool = False) -> Path:
+def export_data(
+    run: Path | str, target: Path | str, form: str, at_least: float | None = None, include_cut: bool = False, *, trust: bool = False
+) -> Path:
     """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
 
-    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. The rules are those of
+    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. `include_cut`: takes
+    the answers that a limit cut; else their number is printed on standard error. The rules are those of
     `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError if the file exists, or if there is nothing to write.
     """
     from gradus.lab import rollouts, training_data
@@ -202,6 +217,8 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
     target, opened = Path(target), RunFolder.open(run)
     steps = rollouts.scan(opened.path / ROLLOUTS)
     if form == "rollouts":
+        if include_cut:
+            raise UserError("--include-cut is for answers, exported --as sft or --as preference; rollouts are exported whole")
         if at_least is not None:
             raise UserError("--at-least is for answers, exported --as sft or --as preference; rollouts are exported whole")
         if not rollouts.stored(opened.path / ROLLOUTS):
@@ -213,9 +230,11 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
         opened.check_trusted()
     stored = opened.recipe()
     task = load_task(stored["task"], {str(name): str(value) for name, value in stored["task_options"]})
-    asked = training_data.collect(steps, task.system)
+    asked, cut = training_data.collect(steps, task.system, cut=include_cut)
     made = {"sft": training_data.demonstrations, "preference": training_data.preferences}[form](asked, at_least)
     training_data.write_rows(target, made)
+    if told := training_data.told_of_cut(cut, form, at_least):
+        print(told, file=sys.stderr)
     return target
 
 

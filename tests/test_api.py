@@ -189,3 +189,26 @@ def test_the_first_rollout_has_the_tokenizers_own_tokens_of_a_text_prompt(home, 
         kind = str if isinstance(prompt, str) else list
         assert {(type(p), type(c)) for p, c in asked} == {(kind, kind)}  # the form of the data, as before
         assert asked[0][0] == prompt
+
+
+def test_cut_answers_are_exported_only_if_asked(home, capsys):
+    """The built-in model ends most sums after 6 tokens or more; with 6 at most some answers are cut, some are not."""
+    small = {**SMALL, "setting__max_tokens": 6, "setting__prompts": 4, "setting__group": 8}
+    run = gradus.train("grpo", "arithmetic", steps=1, run=home / "cut-answers", **small)
+    rows = run.rollouts().select(["ended", "completion"]).to_pylist()
+    texts = {row["completion"] for row in rows if row["ended"] == "length"} - {row["completion"] for row in rows if row["ended"] == "stop"}
+    cut = [row["ended"] for row in rows].count("length")
+    assert 0 < cut < len(rows)
+    assert main(["export", str(home / "cut-answers"), str(home / "whole.jsonl"), "--as", "sft", "--at-least", "0"]) == 0
+    assert f"left out: {cut} answers with a reward of 0 or more that a limit on length or turns cut; --include-cut" in capsys.readouterr().err
+    taken = gradus.export(home / "cut-answers", home / "all.jsonl", form="sft", at_least=0, include_cut=True)
+    assert "left out" not in capsys.readouterr().err
+    answers = [
+        {json.loads(line)["messages"][-1]["content"] for line in path.read_text().splitlines()} for path in (home / "whole.jsonl", taken)
+    ]
+    assert answers[0]
+    assert not answers[0] & texts
+    assert answers[1] & texts
+    for form in ("model", "rollouts"):
+        with pytest.raises(UserError, match="--include-cut is for answers, exported --as sft or --as preference"):
+            gradus.export(home / "cut-answers", home / "none.parquet", form=form, include_cut=True)

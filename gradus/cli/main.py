@@ -128,13 +128,13 @@ def train(options: argparse.Namespace) -> int:
 
     from gradus.api import launch
     from gradus.lab.folder import refuse_taken
-    from gradus.lab.live import Live
+    from gradus.lab.live import Live, title_of
 
     if options.run is not None:
         refuse_taken(Path(options.run))
     planned = replace(planned_of(options, log=options.log), processes=options.processes)
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
-    title = f"{planned.recipe.key} on {planned.task}"
+    title = title_of(planned.recipe.key, planned.task)
     return carry_out(lambda: launch(planned, folder, view=Live(title), stop=stop), folder)
 
 
@@ -145,7 +145,7 @@ def resume(options: argparse.Namespace) -> int:
 
     from gradus import api
     from gradus.lab.folder import RunFolder
-    from gradus.lab.live import Live
+    from gradus.lab.live import Live, title_of
     from gradus.lab.provenance import changed, versions
     from gradus.training.resume import read_fields
     from gradus.types import UserError, command
@@ -155,7 +155,7 @@ def resume(options: argparse.Namespace) -> int:
     done = opened.done()
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give {done} or more")
-    title = f"{planned.recipe.key} on {planned.task}"
+    title = title_of(planned.recipe.key, planned.task)
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
@@ -310,7 +310,8 @@ def export(options: argparse.Namespace) -> int:
     from gradus.api import export as copy
 
     which = "best" if options.best else "final"
-    print(f"wrote {copy(options.folder, options.target, which, form=options.form, at_least=options.at_least, trust=options.trust)}")
+    how = {"form": options.form, "at_least": options.at_least, "include_cut": options.include_cut, "trust": options.trust}
+    print(f"wrote {copy(options.folder, options.target, which, **how)}")
     return 0
 
 

@@ -208,6 +208,7 @@ def _export_options(parser: Parser) -> None:
     add("--best", action="store_true", help="the best model on held-out problems instead of the final one")
     forms = "model (default), sft or preference (answers as .jsonl or .parquet that TRL and Gradus train on), rollouts (all, as .parquet)"
     add("--as", dest="form", metavar="FORM", default="model", help=forms)
+    add("--include-cut", action="store_true", help="export also the answers that a limit on length or turns cut")
     add("--at-least", type=float, metavar="R", help="the least reward of a good answer; default: for sft, the answers that are right")
 
 
