@@ -256,6 +256,10 @@ class PlainCache:
         """Copies a sequence of a length to another slot."""
         self.slots.move(source, target, length)
 
+    def take_over(self, other: PlainCache, used: int) -> None:
+        """Copies the sequences in the first `used` slots of a cache with less room."""
+        self.slots.take_over(other.slots, used)
+
     def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
         """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows."""
         attending = -(-used // self.fused.least) * self.fused.least
