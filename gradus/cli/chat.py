@@ -56,8 +56,10 @@ class Asked:
     version: int = 0
 
 
-def load(model_or_run: str | None, *, task: str | None = None, device: str = "cpu", precision: str = "float32") -> Any:
-    """The model of a folder, or of a run: its best, else its final, else its newest. None: the built-in model for the task.
+def load(
+    model_or_run: str | None, *, task: str | None = None, which: str = "best", device: str = "cpu", precision: str = "float32"
+) -> Any:
+    """The model of a folder, or of a run: its `which` (best or final) model, else the other, else its newest. None: the built-in one for the task.
 
     Raises UserError if the folder holds no language model, or if the device or the precision is unknown.
     """
@@ -70,7 +72,7 @@ def load(model_or_run: str | None, *, task: str | None = None, device: str = "cp
     check_device(device)
     if precision not in DTYPES:
         raise unknown("precision", precision, DTYPES)
-    found = model_of(model_or_run, "best") or str(folder_for(task))
+    found = model_of(model_or_run, which) or str(folder_for(task))
     model = LanguageModel.load(found, dtype=DTYPES[precision], device=device)
     use_threads(sum(p.numel() for p in model.network.parameters()))
     return model
