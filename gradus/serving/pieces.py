@@ -14,7 +14,8 @@ class Decoded:
     """The text of a growing token sequence. The new text of every call, joined, is the text of all tokens.
 
     The text of new tokens is the difference of two texts, with and without them, from a few tokens before on: a token's text may depend on
-    its neighbours (a space before a word, a character in several tokens).
+    its neighbours (a space before a word, a character in several tokens). One case differs: a vocabulary with tokens for single bytes shows
+    a whole run of them as replacement characters if the run is not valid; bytes of it that were given out as characters stay characters.
     """
 
     def __init__(self, decode: DecodeText) -> None:

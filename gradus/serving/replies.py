@@ -98,8 +98,8 @@ class Replies:
                 body = {"delta": {"content": text}} if self.asked.chat else {"text": text}
                 out.append(self._event([{"index": choice.index, **body, "logprobs": self._logprobs(entries), "finish_reason": None}]))
             if finished:
-                body = {"delta": {}} if self.asked.chat else {"text": ""}
-                out.append(self._event([{"index": choice.index, **body, "logprobs": None, "finish_reason": finished}]))
+                last: dict[str, Any] = {"delta": {}} if self.asked.chat else {"text": ""}
+                out.append(self._event([{"index": choice.index, **last, "logprobs": None, "finish_reason": finished}]))
         self.open = [c for c in self.open if c.answer is not None and c.answer.ended is None]
         return b"".join(out)
 

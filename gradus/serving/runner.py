@@ -101,10 +101,13 @@ class Runner:
         if not self.stopping:
             self.stopping = True
             self.orders.put(None)
-            self.thread.join(timeout=10)
+            if self.thread.is_alive():
+                self.thread.join(timeout=10)
 
     def room(self, count: int) -> None:
-        """Raises Refused (429) if `count` more sequences are too many."""
+        """Raises Refused if `count` more sequences are too many (429), or if the server is stopping (503)."""
+        if self.stopping:
+            raise Refused(503, STOPPING)
         most = self.rows + self.most_waiting
         if self.unfinished + count > most:
             raise Refused(
@@ -116,8 +119,6 @@ class Runner:
 
     def submit(self, jobs: Sequence[Job]) -> Reply:
         """A reply with one answer per job, which grow from now on. Raises Refused if the server is full or stopping."""
-        if self.stopping:
-            raise Refused(503, STOPPING)
         self.room(len(jobs))
         reply = Reply(jobs)
         self.unfinished += len(jobs)
@@ -136,12 +137,15 @@ class Runner:
 
     async def score(self, prompts: Sequence[np.ndarray], likely: int) -> list[Scored]:
         """The log-probabilities of the prompts' tokens."""
-        if self.stopping:
-            raise Refused(503, STOPPING)
+        self.room(len(prompts))
         assert self.loop is not None
         asked = [Scoring(tokens, likely, self.loop.create_future()) for tokens in prompts]
+        self.unfinished += len(asked)
         self.orders.put(lambda: self.scoring.extend(asked))
-        return list(await asyncio.gather(*(one.done for one in asked)))
+        try:
+            return list(await asyncio.gather(*(one.done for one in asked)))
+        finally:
+            self.unfinished -= len(asked)
 
     def _deliver(self, news: list[News]) -> None:
         """Appends tokens to their answers. First tokens and ends are sent at once, others at the pace of `EVENTS`."""
@@ -187,20 +191,28 @@ class Runner:
         )
 
     def _run(self) -> None:
-        while True:
-            try:
-                if not self._take_orders():
-                    break
-                if self.scoring:
-                    self._score(self.scoring.pop(0))
-                if self.batch.busy:
-                    self._step()
-                self._post()
-            except Exception as error:  # the server outlives a fault; the requests that met it are told
-                log.exception("a step of the engine failed")
-                self._fail_all(Refused(500, f"the engine failed ({type(error).__name__}: {error}); the server's log has more"))
-                self.batch = self._batch()
-        self._fail_all(Refused(503, STOPPING))
+        try:
+            while self._turn():
+                pass
+        finally:
+            self.stopping = True  # further requests are refused
+            self._fail_all(Refused(503, STOPPING))
+
+    def _turn(self) -> bool:
+        """Takes orders, scores one sequence, advances the others by one step. False: stop."""
+        try:
+            if not self._take_orders():
+                return False
+            if self.scoring:
+                self._score(self.scoring.pop(0))
+            if self.batch.busy:
+                self._step()
+            self._post()
+        except Exception as error:  # the server outlives a fault; the requests that met it get an error
+            log.exception("a step of the engine failed")
+            self._fail_all(Refused(500, f"the engine failed ({type(error).__name__}: {error}); the server's log has more"))
+            self.batch = self._batch()
+        return True
 
     def _take_orders(self) -> bool:
         """Carries out what was asked since the last step; waits if there is nothing to do. False: stop."""
