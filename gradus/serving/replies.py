@@ -40,12 +40,12 @@ class Choice:
         text, entries, finished = self.text, self.entries, None if self.answer is not None else "length"
         self.text, self.entries = "", []
         if (a := self.answer) is not None:
-            new = slice(self.read, len(a.tokens))
-            self.read = len(a.tokens)
-            more, made = self.written.more(a.tokens[new], a.logprobs[new], a.likely[new], a.ended)
+            ended, new = a.ended, slice(self.read, len(a.tokens))  # in this order: the engine's thread appends meanwhile
+            self.read = new.stop
+            more, made = self.written.more(a.tokens[new], a.logprobs[new], a.likely[new], ended)
             moved = [Entry(e.start + self.offset, e.token, e.likely) for e in made]
             text, entries = text + more, [*entries, *moved]
-            finished = FINISHED[a.ended] if a.ended is not None else None
+            finished = FINISHED[ended] if ended is not None else None
         return text, entries, finished
 
 

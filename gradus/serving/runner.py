@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ from gradus.serving.errors import Refused
 from gradus.types import Ended
 
 POST = 0.005  # seconds
-EVENTS = 1000  # events per second
+EVENTS = 500  # events per second
 LEAST = 0.02  # seconds between two events of a stream
 STOPPING = "the server is stopping; ask again when it runs"
 log = logging.getLogger("gradus.serve")
@@ -48,13 +48,17 @@ class Reply:
 
 @dataclass(eq=False)
 class Answer:
-    """A sequence that grows: its new tokens, their log-probabilities, and the most likely tokens if the job asks for them."""
+    """A sequence that grows: its new tokens, their log-probabilities, and the most likely tokens if the job asks for them.
+
+    The thread appends, the event loop reads. Tokens come last, so that the others are there for every token that is seen.
+    """
 
     job: Job
     reply: Reply
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     likely: list[Likely] = field(default_factory=list)
+    seen: bool = False  # whether the event loop knows of its first token
     ended: Ended | None = None
     error: Refused | None = None
 
@@ -68,7 +72,8 @@ class Scoring:
     done: asyncio.Future[Scored]
 
 
-News = tuple[Answer, int, float, Likely | None, Ended | None]
+News = tuple[Answer, Ended | None]
+"""An answer with new tokens, and why it ended with them."""
 
 
 class Runner:
@@ -83,7 +88,7 @@ class Runner:
         self.open: dict[int, Answer] = {}  # by number, in the thread
         self.coming: list[Answer] = []
         self.scoring: list[Scoring] = []
-        self.outbox: list[News] = []
+        self.outbox: dict[Answer, Ended | None] = {}
         self.posted = 0.0
         self.unfinished = 0  # answers, in the event loop
         self.paced: set[Reply] = set()  # replies whose tokens wait for the timer
@@ -147,20 +152,17 @@ class Runner:
         finally:
             self.unfinished -= len(asked)
 
-    def _deliver(self, news: list[News]) -> None:
-        """Appends tokens to their answers. First tokens and ends are sent at once, others at the pace of `EVENTS`."""
+    def _deliver(self, news: Collection[News]) -> None:
+        """Tells the replies of new tokens: of first ones and ends at once, of others at the pace of `EVENTS`."""
         now: set[Reply] = set()
-        for answer, token, logprob, likely, ended in news:
+        for answer, ended in news:
             if answer.ended is not None:  # it left
                 continue
-            (now if not answer.tokens or ended is not None else self.paced).add(answer.reply)
-            answer.tokens.append(token)
-            answer.logprobs.append(logprob)
-            if likely is not None:
-                answer.likely.append(likely)
             if ended is not None:
                 answer.ended = ended
                 self.unfinished -= 1
+            (now if ended is not None or not answer.seen else self.paced).add(answer.reply)
+            answer.seen = True
         for reply in now:
             reply.news.set()
         self.paced -= now
@@ -243,14 +245,16 @@ class Runner:
 
     def _step(self) -> None:
         drawn = self.batch.step()
-        rows = zip(drawn.numbers.tolist(), drawn.tokens.tolist(), drawn.logprobs.tolist(), drawn.over.tolist(), strict=True)
-        for number, token, logprob, over in rows:
+        rows = zip(drawn.numbers.tolist(), drawn.tokens.tolist(), drawn.logprobs.tolist(), strict=True)
+        for number, token, logprob in rows:
             answer = self.open[number]
-            ended = None
-            if over:
-                ended = self.batch.take(number).ended
-                del self.open[number]
-            self.outbox.append((answer, token, logprob, drawn.likely.get(number), ended))
+            if drawn.likely:
+                answer.likely += [drawn.likely[number]] if number in drawn.likely else []
+            answer.logprobs.append(logprob)
+            answer.tokens.append(token)
+            self.outbox.setdefault(answer)
+        for number in drawn.numbers[drawn.over].tolist():
+            self.outbox[self.open.pop(number)] = self.batch.take(number).ended
 
     def _score(self, asked: Scoring) -> None:
         if asked.done.cancelled():
@@ -261,9 +265,9 @@ class Runner:
 
     def _post(self, *, now: bool = False) -> None:
         if self.outbox and (now or time.monotonic() - self.posted >= POST):
-            news, self.outbox = self.outbox, []
+            news, self.outbox = self.outbox, {}
             self.posted = time.monotonic()
-            self._call(lambda: self._deliver(news))
+            self._call(lambda: self._deliver(news.items()))
 
     def _fail_all(self, error: Refused) -> None:
         """Ends everything that is open with an error."""
