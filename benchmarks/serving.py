@@ -2,9 +2,10 @@
 
     python -m benchmarks.serving [--pairs 3] [--streams 64] [--tokens 256] [--only base|random]
 
-Two models: the built-in one, and a random Qwen2 of about 20 million parameters. Neither ends an answer early, so all answers have the same
-length. The server, the client and the engine alone are three processes; the engine is measured in turn with the server on the same machine,
-while the other one is idle. "of work" is the ratio of the processor time that the engine takes alone to that of the server, without the client's. The client reads raw server-sent events and checks that the parts of every answer are as many as the engine's.
+Two models: the built-in one, and a random Qwen2 of 26 million parameters. Neither ends an answer early, so all answers have the same length.
+The server, the client and the engine alone are three processes; the engine is measured in turn with the server on the same machine, while
+the other one is idle. "of work" is the ratio of the processor time that the engine takes alone to that of the server, without the client's.
+The client reads raw server-sent events; the text of every stream must be equal to that of the engine's batch.
 """
 
 from __future__ import annotations

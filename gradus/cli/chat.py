@@ -73,9 +73,20 @@ def load(
     if precision not in DTYPES:
         raise unknown("precision", precision, DTYPES)
     found = model_of(model_or_run, which) or str(folder_for(task))
+    check_writes(found)
     model = LanguageModel.load(found, dtype=DTYPES[precision], device=device)
     use_threads(sum(p.numel() for p in model.network.parameters()))
     return model
+
+
+def check_writes(folder: str) -> None:
+    """Raises UserError for the folder of a flow generator."""
+    from gradus.policies.config import read_json
+    from gradus.policies.flow import KIND
+
+    config = Path(folder) / "config.json"
+    if config.is_file() and read_json(config).get("model_type") == KIND:
+        raise UserError(f"{folder} is a flow generator, which writes no text; name a language model, or a run that trains one")
 
 
 def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:

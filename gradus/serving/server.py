@@ -100,5 +100,11 @@ def make_server(
                 yield
                 self._captured_signals.clear()
 
-    how: dict[str, Any] = {"log_config": None, "access_log": False, "proxy_headers": False, "server_header": False, "timeout_graceful_shutdown": 5}
+    how: dict[str, Any] = {
+        "log_config": None,
+        "access_log": False,
+        "proxy_headers": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": 5,
+    }
     return Server(uvicorn.Config(app, lifespan="off", ws="none", **how))
