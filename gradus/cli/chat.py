@@ -56,8 +56,10 @@ class Asked:
     version: int = 0
 
 
-def load(model_or_run: str | None, *, task: str | None = None, device: str = "cpu", precision: str = "float32") -> Any:
-    """The model of a folder, or of a run: its best, else its final, else its newest. None: the built-in model for the task.
+def load(
+    model_or_run: str | None, *, task: str | None = None, which: str = "best", device: str = "cpu", precision: str = "float32"
+) -> Any:
+    """The model of a folder, or of a run: its `which` (best or final) model, else the other, else its newest. None: the built-in one for the task.
 
     Raises UserError if the folder holds no language model, or if the device or the precision is unknown.
     """
@@ -73,10 +75,21 @@ def load(model_or_run: str | None, *, task: str | None = None, device: str = "cp
         raise unknown("precision", precision, DTYPES)
     if model_or_run not in (None, "tiny") and not Path(str(model_or_run)).exists():
         raise hub.no_folder(str(model_or_run))
-    found = model_of(model_or_run, "best") or str(folder_for(task))
+    found = model_of(model_or_run, which) or str(folder_for(task))
+    check_writes(found)
     model = LanguageModel.load(found, dtype=DTYPES[precision], device=device)
     use_threads(sum(p.numel() for p in model.network.parameters()))
     return model
+
+
+def check_writes(folder: str) -> None:
+    """Raises UserError for the folder of a flow generator."""
+    from gradus.policies.config import read_json
+    from gradus.policies.flow import KIND
+
+    config = Path(folder) / "config.json"
+    if config.is_file() and read_json(config).get("model_type") == KIND:
+        raise UserError(f"{folder} is a flow generator, which writes no text; name a language model, or a run that trains one")
 
 
 def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:

@@ -110,6 +110,7 @@ def run(words: list[str]) -> int:
         "leaks": leaks,
         "export": export,
         "chat": chat,
+        "serve": serve,
         "doctor": doctor,
         "cite": cite,
         "completion": completion,
@@ -320,6 +321,14 @@ def chat(options: argparse.Namespace) -> int:
 
     names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
     talk(options.model, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
+    return 0
+
+
+def serve(options: argparse.Namespace) -> int:
+    from gradus.cli.serve import run as serving
+
+    names = ("task", "final", "host", "port", "device", "precision", "max_batch", "api_key", "log")
+    serving(options.model, **{name: getattr(options, name) for name in names})
     return 0
 
 

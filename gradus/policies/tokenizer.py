@@ -32,6 +32,7 @@ class Tokenizer:
     end: int | None  # the id of eos_token
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # unchanged from the model folder
     own_template: bool = True  # False: the model has no template
+    name: Callable[[int], str | None] = str  # the vocabulary's own name of a token, as <|im_end|>; None: no such token
 
     def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
         """int32 tokens of raw text, or of messages with the start of the assistant's turn."""
@@ -73,17 +74,19 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
     specials = {name: _content(found) for name in _SPECIALS if (found := config.get(name) or mapped.get(name))}
     template = _template(folder, files, config)
     if "tokenizer.json" in files:
-        encode, decode, ids = _fast(folder, config)
+        encode, decode, ids, name = _fast(folder, config)
     elif files.keys() & {"tokenizer.model", "vocab.json", "vocab.txt", "spiece.model"}:
-        encode, decode, ids = _through_transformers(folder)
+        encode, decode, ids, name = _through_transformers(folder)
     else:
         return None
     eos = specials.get("eos_token")
     end = None if eos is None else ids(eos)
-    return Tokenizer(encode, decode, template or DEFAULT_TEMPLATE, specials, end, files, template is not None)
+    return Tokenizer(encode, decode, template or DEFAULT_TEMPLATE, specials, end, files, template is not None, name)
 
 
-Parts = tuple[Callable[[str, bool], list[int]], Callable[[list[int], bool], str], Callable[[str], "int | None"]]
+Parts = tuple[
+    Callable[[str, bool], list[int]], Callable[[list[int], bool], str], Callable[[str], "int | None"], Callable[[int], "str | None"]
+]
 
 
 def _fast(folder: Path, config: Mapping[str, Any]) -> Parts:
@@ -105,6 +108,7 @@ def _fast(folder: Path, config: Mapping[str, Any]) -> Parts:
         lambda text, framed: tokenizer.encode(text, add_special_tokens=framed).ids,
         lambda tokens, plain: tokenizer.decode(tokens, skip_special_tokens=plain),
         tokenizer.token_to_id,
+        tokenizer.id_to_token,
     )
 
 
@@ -120,6 +124,7 @@ def _through_transformers(folder: Path) -> Parts:
         lambda text, framed: tokenizer(text, add_special_tokens=framed)["input_ids"],
         lambda tokens, plain: tokenizer.decode(tokens, skip_special_tokens=plain),
         tokenizer.convert_tokens_to_ids,
+        tokenizer.convert_ids_to_tokens,
     )
 
 
