@@ -24,6 +24,7 @@ from gradus.lab import checkpoints
 from gradus.lab.atomic_files import PARTIAL
 from gradus.lab.bad import given_up
 from gradus.lab.folder import ROLLOUTS, RunFolder, is_run
+from gradus.lab.live import title_of
 from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
 from gradus.lab.training_data import FORMS
@@ -35,12 +36,13 @@ from gradus.rewards.combine import check_reward
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rewards.several import reward_of
 from gradus.rollouts.auto import Auto
+from gradus.runtime import hub
 from gradus.study.evaluate import Exam, examine, verdict_of
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.split_rule import RULE
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, rows_or_name, stored_task
+from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, rows_or_name, stored_task, task_of
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command, unknown
@@ -51,7 +53,7 @@ def start(
     planned: Plan, folder: Path | str | None = None, *, on_step: OnStep | None = None, view: Any = None, task: Task | None = None
 ) -> Run:
     """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
-    made = task or planned.load_task()
+    made = task or task_of(planned)
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
@@ -86,7 +88,7 @@ def launch(
     """Starts a run of the plan and trains it to its end. If it fails before its first step is done, its folder is deleted."""
     from gradus.systems.leader import shared
 
-    made = task or planned.load_task()
+    made = task or task_of(planned)
     check_problems(made)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
@@ -109,7 +111,7 @@ def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None
         return None
     stored = replace(planned, task=str(planned.task)).stored()
     folder = run.folder.path if run.folder is not None else None
-    name = folder.resolve().name if folder is not None else f"{planned.recipe.key} on {planned.task}"
+    name = folder.resolve().name if folder is not None else title_of(planned.recipe.key, str(planned.task))
     identity = run.folder.identity() if run.folder is not None else None
     curve = Curve(name, folder, identity, plain(stored), first=run.step, resumed=before is not None)
     return open_sinks(planned.log, curve, say_of(run), before or ())
@@ -227,23 +229,37 @@ def resume(
             return proceed(run)
 
 
-def export(run: Path | str, target: Path | str, which: str = "final", *, form: str = "model", at_least: float | None = None, trust: bool = False) -> Path:
+def export(
+    run: Path | str,
+    target: Path | str,
+    which: str = "final",
+    *,
+    form: str = "model",
+    at_least: float | None = None,
+    include_cut: bool = False,
+    trust: bool = False,
+) -> Path:
     """Writes a run's model as a folder that loads in transformers, or its answers as a file (see `export_data`). Returns `target`."""
     if form not in FORMS:
         raise unknown("form of export", form, FORMS, "Give it with --as")
     if form != "model":
         if which != "final":
             raise UserError(f"--best chooses among models, but the run is exported as {form}; leave one of the two out")
-        return export_data(run, target, form, at_least, trust=trust)
+        return export_data(run, target, form, at_least, include_cut, trust=trust)
+    if include_cut:
+        raise UserError("--include-cut is for answers, exported --as sft or --as preference; leave it out for a model")
     if at_least is not None:
         raise UserError("--at-least is for answers, exported --as sft or --as preference; leave it out for a model")
     return _export_model(run, target, which)
 
 
-def export_data(run: Path | str, target: Path | str, form: str, at_least: float | None = None, *, trust: bool = False) -> Path:
+def export_data(
+    run: Path | str, target: Path | str, form: str, at_least: float | None = None, include_cut: bool = False, *, trust: bool = False
+) -> Path:
     """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
 
-    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. The rules are those of
+    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. `include_cut`: takes
+    the answers that a limit cut; else their number is printed on standard error. The rules are those of
     `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError if the file exists, or if there is nothing to write.
     """
     from gradus.lab import rollouts, training_data
@@ -252,6 +268,8 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
     target, opened = Path(target), RunFolder.open(run)
     steps = rollouts.scan(opened.path / ROLLOUTS)
     if form == "rollouts":
+        if include_cut:
+            raise UserError("--include-cut is for answers, exported --as sft or --as preference; rollouts are exported whole")
         if at_least is not None:
             raise UserError("--at-least is for answers, exported --as sft or --as preference; rollouts are exported whole")
         if not rollouts.stored(opened.path / ROLLOUTS):
@@ -261,9 +279,11 @@ def export_data(run: Path | str, target: Path | str, form: str, at_least: float 
     training_data.with_suffix(target, (".jsonl", ".parquet"))
     if not trust:
         opened.check_trusted()
-    asked = training_data.collect(steps, stored_task(opened).system)
+    asked, cut = training_data.collect(steps, stored_task(opened).system, cut=include_cut)
     made = {"sft": training_data.demonstrations, "preference": training_data.preferences}[form](asked, at_least)
     training_data.write_rows(target, made)
+    if told := training_data.told_of_cut(cut, form, at_least):
+        print(told, file=sys.stderr)
     return target
 
 
@@ -323,7 +343,7 @@ def evaluate(
         run, own = _of_run(path, task, options, overrides, device, trust)
     else:
         if path is not None and not path.exists():
-            raise UserError(f'there is no folder "{path}"; give the folder of a model, or of a run (the one named with --run)')
+            raise hub.no_folder(str(path))
         if task is None:
             raise UserError("a model is evaluated on a task: name one with --task (gradus tasks lists them)")
         made = task if isinstance(task, Task) else load_task(task, options)
@@ -352,7 +372,8 @@ def _of_run(
     planned = plan_of(folder, trust=trust)
     own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)
     if isinstance(task, str):
-        planned = replace(planned, task=task, task_options=tuple(options.items()), split=planned.split if own else RULE)
+        form, rule = (planned.text_prompts, planned.split) if own else ("raw", RULE)
+        planned = replace(planned, task=task, task_options=tuple(options.items()), text_prompts=form, split=rule)
     elif options:
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
     planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)

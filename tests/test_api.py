@@ -157,3 +157,58 @@ def test_an_option_that_spells_like_a_folder_stays_what_was_typed(tmp_path, monk
         ["source.path", str(tmp_path / "rows.jsonl")],
         ["held_out", str(tmp_path / "answer")],
     ]
+
+
+def test_the_first_rollout_has_the_tokenizers_own_tokens_of_a_text_prompt(home, tmp_path, capsys):
+    """As TRL does: `tokenizer(text)` for text, `apply_chat_template` for messages."""
+    from transformers import PreTrainedTokenizerFast  # AutoTokenizer puts Qwen2's word pattern into this tokenizer of characters
+
+    theirs = PreTrainedTokenizerFast.from_pretrained(home / "model")
+    message = [{"role": "user", "content": "A dog named Max"}]
+    as_chat = theirs.apply_chat_template(message, add_generation_prompt=True, return_dict=False)
+    raw = theirs("A dog named Max")["input_ids"]
+    assert raw != as_chat
+    for prompt, option, expected in (("A dog named Max", {}, raw), ("A dog named Max", {"prompt": "chat"}, as_chat), (message, {}, as_chat)):
+        (tmp_path / "d.jsonl").write_text((json.dumps({"prompt": prompt, "answer": "x"}) + "\n") * 2)
+        held_out = [{"role": "user", "content": "A cat"}] if isinstance(prompt, list) else "A cat"
+        (tmp_path / "h.jsonl").write_text(json.dumps({"prompt": held_out, "answer": "x"}) + "\n")
+        asked = []
+
+        def reward(prompts, completions, asked=asked, **columns):
+            asked += zip(prompts, completions, strict=True)
+            return [0.0 for _ in completions]
+
+        seen = []
+        options = {"held_out": str(tmp_path / "h.jsonl"), **option}
+        gradus.train(
+            "grpo", str(tmp_path / "d.jsonl"), model=str(home / "model"), reward=reward, steps=1, task_options=options, study=None,
+            on_step=lambda run, row, groups, seen=seen: seen.extend(groups), **{n: v for n, v in SMALL.items() if "study" not in n},
+        )  # fmt: skip
+        prompts = [t.contexts[0].prefix.tolist() for g in seen for t in g.trajectories]
+        assert prompts == [expected] * 4
+        kind = str if isinstance(prompt, str) else list
+        assert {(type(p), type(c)) for p, c in asked} == {(kind, kind)}  # the form of the data, as before
+        assert asked[0][0] == prompt
+
+
+def test_cut_answers_are_exported_only_if_asked(home, capsys):
+    """The built-in model ends most sums after 6 tokens or more; with 6 at most some answers are cut, some are not."""
+    small = {**SMALL, "setting__max_tokens": 6, "setting__prompts": 4, "setting__group": 8}
+    run = gradus.train("grpo", "arithmetic", steps=1, run=home / "cut-answers", **small)
+    rows = run.rollouts().select(["ended", "completion"]).to_pylist()
+    texts = {row["completion"] for row in rows if row["ended"] == "length"} - {row["completion"] for row in rows if row["ended"] == "stop"}
+    cut = [row["ended"] for row in rows].count("length")
+    assert 0 < cut < len(rows)
+    assert main(["export", str(home / "cut-answers"), str(home / "whole.jsonl"), "--as", "sft", "--at-least", "0"]) == 0
+    assert f"left out: {cut} answers with a reward of 0 or more that a limit on length or turns cut; --include-cut" in capsys.readouterr().err
+    taken = gradus.export(home / "cut-answers", home / "all.jsonl", form="sft", at_least=0, include_cut=True)
+    assert "left out" not in capsys.readouterr().err
+    answers = [
+        {json.loads(line)["messages"][-1]["content"] for line in path.read_text().splitlines()} for path in (home / "whole.jsonl", taken)
+    ]
+    assert answers[0]
+    assert not answers[0] & texts
+    assert answers[1] & texts
+    for form in ("model", "rollouts"):
+        with pytest.raises(UserError, match="--include-cut is for answers, exported --as sft or --as preference"):
+            gradus.export(home / "cut-answers", home / "none.parquet", form=form, include_cut=True)

@@ -24,7 +24,7 @@ FLOORS = (
     {"sandbox", "workers", "rollouts", "updates", "policies"},
     {"rewards", "environments", "lab"},
     {"tasks", "recipe"},
-    {"players", "search", "study"},
+    {"players", "search", "study", "serving"},
     {"papers", "training"},
     {"systems", "testing"},
     {"checks"},
@@ -47,6 +47,7 @@ MAY = {
     "updates": {"types", "runtime", "objectives"},
     "tasks": {"types", "runtime", "environments", "sandbox"},
     "search": {"types", "rollouts", "tasks"},
+    "serving": {"types", "policies"},
     "papers": {"types", "curricula", "rollouts", "rewards", "selection", "credit", "objectives", "updates", "schedules", "search", "study", "recipe"},
 }
 SUITES = {"faults", "invariance", "reference"}

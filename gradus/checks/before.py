@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gradus.checks import data, judging, machine, template
+from gradus.checks import data, judging, machine, prompts, template
 from gradus.checks.findings import Finding, collected, counted, guarded, passed
 from gradus.checks.learning import of_learning
 from gradus.checks.method import of_method
@@ -81,6 +81,7 @@ def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: P
     elif all(f.check != "model" for f in found):
         policy = guarded("model", found, lambda: load_policy(plan.model, task, plan.recipe, plan.device))
     if policy is not None and problems and getattr(policy, "tokens", None) is not None:
+        collected("template", found, prompts.of_prompts(policy, task, problems))
         collected("template", found, template.of_template(policy, task, problems))
     if run is not None and problems and not wrong:
         _judged(run, problems, samples, found)

@@ -181,7 +181,9 @@ def told(found: Prediction) -> str:
 
 def command(planned: Plan, *, as_json: bool) -> int:
     """Predicts the memory of a planned run and prints it. Returns the exit code: 1 if it does not fit, else 0."""
-    task = planned.load_task()
+    from gradus.training.plan import task_of
+
+    task = task_of(planned)
     found = predict(planned.recipe, task, planned.model, seed=planned.seed, device=planned.device)
     print(json.dumps(plain(found), indent=1) if as_json else told(found))
     return int(not found.fits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gradus.checks import data, judging, machine, template
+from gradus.checks import data, judging, machine, prompts, template
 from gradus.checks.findings import Finding, collected
 from gradus.checks.learning import of_learning
 from gradus.rewards.combine import Sum
@@ -20,19 +20,21 @@ GENERATED, READ = 2, 16  # problems checked per source; fewer if they are genera
 
 
 def tell(run: Run) -> None:
-    """Prints where the rows of the task's files are, and warnings, and writes the bad rows into the run's folder. It stops no run."""
+    """Prints where the rows of the task's files are, the form of the prompts, and warnings, and writes the bad rows into the run's folder."""
     rows = data.bad_rows_of(run.task)
     if rows and run.folder is not None:
         data.quarantine(run.folder.path / BAD_ROWS, rows)
     kept = f", and kept in {run.folder.path / BAD_ROWS}" if rows and run.folder is not None else ""
+    found = looked_at(run)
     lines = [account.told for account in data.accounts_of(run.task)]
+    lines += [prompts.told(finding) for finding in found if finding.check == "prompts"]
     lines += [f"{len(rows)} bad rows are left out{kept}"] if rows else []
     reward = run.recipe.reward
     parts = list(reward.parts.values()) if isinstance(reward, Sum) else [reward]
     if all(isinstance(part, Function) for part in parts) and run.view is not None:
         who = "reward functions" if len(parts) > 1 else "reward function"
         lines.append(f"accuracy is the share of answers whose reward is 1 or more, because the {who} alone judge{'s' * (len(parts) == 1)}")
-    for finding in looked_at(run):
+    for finding in (finding for finding in found if finding.check != "prompts"):
         details = f" ({finding.details[0]})" if finding.details else ""
         lines.append(f"{finding.verdict}: {finding.says}{details}; {finding.remedy}")
     for line in lines:
@@ -43,15 +45,19 @@ def tell(run: Run) -> None:
 
 
 def looked_at(run: Run) -> list[Finding]:
-    """The warnings and faults of the recipe, of some prompts and answers through template and verifier, and of the disk."""
+    """The form of the prompts, and the warnings and faults of the recipe, of some prompts and answers through template and verifier, and of
+    the disk."""
     found: list[Finding] = []
     collected("recipe", found, of_learning(run.recipe))
     collected("data", found, data.of_held_out(run.task, run.recipe.study))
-    policy = run.players["policy"].policy
-    if run.task.policy == "lm" and run.task.environment is None and getattr(policy, "tokenizer", None) is not None:
-        problems = data.some_problems(run.task, GENERATED if run.task.source.size is None else READ)
-        collected("template", found, template.of_template(policy, run.task, problems, whole=False))
-        collected("verifier", found, judging.of_references(run.task, problems))
+    policy, task = run.players["policy"].policy, run.task
+    if task.policy == "lm" and getattr(policy, "tokenizer", None) is not None:
+        many = GENERATED if task.source.size is None else READ
+        problems = data.some_problems(task, many) if task.environment is None else []
+        collected("template", found, prompts.of_prompts(policy, task, problems))
+        if task.environment is None:
+            collected("template", found, template.of_template(policy, task, problems, whole=False))
+            collected("verifier", found, judging.of_references(task, problems))
     if run.folder is not None:
         collected("disk", found, machine.of_disk(run, run.folder.path))
-    return [finding for finding in found if finding.verdict in ("warning", "wrong")]
+    return [finding for finding in found if finding.check == "prompts" or finding.verdict in ("warning", "wrong")]

@@ -35,11 +35,12 @@ def of_template(policy: Any, task: Task, problems: Sequence[Problem], *, whole: 
         says = f"{len(long)} of {counted(len(problems), 'prompt')} leave no token to answer: the model's context holds {limit}"
         yield Finding("template", "wrong", says, "shorten the prompts, or use a model with a longer context", details)
     chats = [prompt for prompt in asked if not isinstance(prompt, str)]
-    odd = [*_ends(policy, task), *_opening(policy, chats), *(_turns(policy, chats, given) if whole else ())]
+    odd = [*_ends(policy, task), *_closed(policy, asked), *_opening(policy, chats), *(_turns(policy, chats, given) if whole else ())]
     yield from odd
     if not (lost or strange or long or odd):
         own = "the model's template" if policy.tokenizer.own_template else "the default template (the model brings none)"
-        yield Finding("template", "ok", f"{own}: {counted(len(problems), 'prompt')} and {counted(len(given), 'answer')} come back whole from their tokens")
+        tried = f"{counted(len(problems), 'prompt')} and {counted(len(given), 'answer')}"
+        yield Finding("template", "ok", f"{own if chats else 'raw text'}: {tried} come back whole from their tokens")
 
 
 def messages_of(problem: Problem, system: str | None) -> str | tuple[Message, ...]:
@@ -85,6 +86,15 @@ def _ends(policy: Any, task: Task) -> Iterator[Finding]:
     elif end is not None and end not in policy.end_tokens:
         says = f"the tokenizer's end token ({end}) is not among the tokens that end an answer ({', '.join(map(str, policy.end_tokens))})"
         yield Finding("template", "warning", says, "add it to eos_token_id in generation_config.json")
+
+
+def _closed(policy: Any, asked: Sequence[str | Sequence[Message]]) -> Iterator[Finding]:
+    """Whether the tokenizer leaves raw text open."""
+    text = next((prompt for prompt in asked if isinstance(prompt, str)), None)
+    added = policy.tokenizer.encode(text, True)[-1:] if text is not None else []
+    if text is not None and set(added) & set(policy.end_tokens) and added != policy.tokenizer.encode(text, False)[-1:]:
+        says = "the tokenizer puts an end token after raw text, so every prompt is a finished text"
+        yield Finding("template", "warning", says, "take the end token out of the post_processor in tokenizer.json, or give --task.prompt chat")
 
 
 def _opening(policy: Any, chats: Sequence[Sequence[Message]]) -> Iterator[Finding]:

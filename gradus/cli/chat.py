@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -56,24 +56,40 @@ class Asked:
     version: int = 0
 
 
-def load(model_or_run: str | None, *, task: str | None = None, device: str = "cpu", precision: str = "float32") -> Any:
-    """The model of a folder, or of a run: its best, else its final, else its newest. None: the built-in model for the task.
+def load(
+    model_or_run: str | None, *, task: str | None = None, which: str = "best", device: str = "cpu", precision: str = "float32"
+) -> Any:
+    """The model of a folder, or of a run: its `which` (best or final) model, else the other, else its newest. None: the built-in one for the task.
 
     Raises UserError if the folder holds no language model, or if the device or the precision is unknown.
     """
     from gradus.players.build import DTYPES, check_device
     from gradus.policies.lm import LanguageModel
     from gradus.policies.tiny import folder_for
+    from gradus.runtime import hub
     from gradus.runtime.threads import use_threads
     from gradus.training.plan import model_of
 
     check_device(device)
     if precision not in DTYPES:
         raise unknown("precision", precision, DTYPES)
-    found = model_of(model_or_run, "best") or str(folder_for(task))
+    if model_or_run not in (None, "tiny") and not Path(str(model_or_run)).exists():
+        raise hub.no_folder(str(model_or_run))
+    found = model_of(model_or_run, which) or str(folder_for(task))
+    check_writes(found)
     model = LanguageModel.load(found, dtype=DTYPES[precision], device=device)
     use_threads(sum(p.numel() for p in model.network.parameters()))
     return model
+
+
+def check_writes(folder: str) -> None:
+    """Raises UserError for the folder of a flow generator."""
+    from gradus.policies.config import read_json
+    from gradus.policies.flow import KIND
+
+    config = Path(folder) / "config.json"
+    if config.is_file() and read_json(config).get("model_type") == KIND:
+        raise UserError(f"{folder} is a flow generator, which writes no text; name a language model, or a run that trains one")
 
 
 def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, key: Key, *, streamed: bool = False) -> Iterator[str]:
@@ -216,6 +232,7 @@ def run(
     model_or_run: str | None,
     *,
     task: str | None = None,
+    task_options: Mapping[str, str] | None = None,
     problem: int | None = None,
     system: str | None = None,
     temperature: float | None = None,
@@ -228,7 +245,9 @@ def run(
     from gradus.training.plan import check_seed, load_task
 
     check_seed(seed)
-    made = load_task(task) if task is not None else None
+    if task is None and task_options:
+        raise UserError(f"--task.{next(iter(task_options))} is an option of a task; name the task with --task")
+    made = load_task(task, task_options) if task is not None else None
     if problem is not None and made is None:
         raise UserError("--problem is the number of a problem in a task; name the task with --task")
     if made is not None and made.policy != "lm":

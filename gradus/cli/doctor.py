@@ -28,6 +28,7 @@ PURPOSE: Mapping[str, str] = {
     "gem-llm": "tasks gem:GAME",
     "textarena": "tasks textarena:GAME",
     "verifiers": "tasks verifiers:NAME",
+    "uvicorn": "gradus serve",
     "math-verify": "a second opinion on mathematical answers",
     "tensorboard": "metrics on TensorBoard",
     "trackio": "metrics on trackio",

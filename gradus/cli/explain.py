@@ -78,11 +78,11 @@ def _limited(
     rule: int = RULE,
 ) -> Explanation:
     """The explanation of max_tokens or temperature with the task's own limit."""
-    from gradus.training.plan import DEFAULT_TASKS, Plan
+    from gradus.training.plan import DEFAULT_TASKS, Plan, task_of
 
     final = stages[-1][2] if stages else recipe
     plan = Plan(final, task or DEFAULT_TASKS[final.policy], task_options=tuple(task_options.items()), split=rule)
-    return with_task(found, explain("setting.default_tokens", recipe, stages), final, plan.load_task(), str(plan.task), task_options)
+    return with_task(found, explain("setting.default_tokens", recipe, stages), final, task_of(plan), str(plan.task), task_options)
 
 
 def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
@@ -346,8 +346,8 @@ def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Expla
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
-    """The explanation as plain values; parts as the text that `gradus diff` prints."""
-    from gradus.cli.show import brief
+    """The explanation as plain values; a part as one line of text."""
+    from gradus.recipe.tree import brief
 
     def plain(value: Any) -> Any:
         return value if value is None or isinstance(value, bool | int | float | str) else brief(value)
@@ -361,25 +361,36 @@ def as_json(found: Explanation) -> dict[str, Any]:
     }
 
 
+def _one_line(value: Any, most: int = 90) -> str:
+    """A value in one line; of a longer part its class alone, of longer entries their names."""
+    from gradus.recipe.tree import brief, node
+
+    text, short = brief(value), node("", value)
+    return text if len(text) <= most else short.text or ", ".join(entry.name for entry in short.below)
+
+
 def told(found: Explanation) -> str:
     """The explanation as text."""
-    from gradus.cli.show import brief
+    from gradus.recipe.tree import lines as tree
+    from gradus.recipe.tree import node
 
-    lines = [f"{found.path} = {brief(found.value)}", "", "set by"]
-    rows = [(o.source, "none" if o.value is None else brief(o.value), o.place) for o in found.origins]
+    value = node(found.path, found.value)
+    lines = [f"{found.path} = {value.text or ', '.join(entry.name for entry in value.below)}", "", "set by"]
+    rows = [(o.source, _one_line(o.value), o.place) for o in found.origins]
     widths = [max([len(row[i]) for row in rows], default=0) for i in range(2)]
-    for index, (source, value, place) in enumerate(rows):
+    for index, (source, text, place) in enumerate(rows):
         mark = "->" if index == len(rows) - 1 else "  "
-        lines.append(f"  {mark} {source:<{widths[0]}}  {value:<{min(widths[1], 60)}}  {place}".rstrip())
+        lines.append(f"  {mark} {source:<{widths[0]}}  {text:<{min(widths[1], 60)}}  {place}".rstrip())
     if not rows:
         lines.append("     nothing: it is empty in every recipe")
     if len(found.chain) > 1:
         lines.append(f"     (recipes: {' > '.join(found.chain)})")
     rest = [("meaning", found.meaning), ("type", found.kind), ("allowed", found.allowed)]
-    rest += [("fields", ", ".join(f"{name}={brief(value)}" for name, value in found.fields))]
     for title, text in rest:
         if text:
             lines += textwrap.wrap(text, 118, initial_indent=f"{title:<9}", subsequent_indent=" " * 9, break_on_hyphens=False)
+    fields = tree(value.below, " " * 9, column=49)
+    lines += [f"fields{line[6:]}" if index == 0 else line for index, line in enumerate(fields)]
     option = found.path.removeprefix("--").removeprefix("setting.")
     python = "" if found.path.startswith(("--", "task.")) else f" on the command line, {found.path.replace('.', '__')}=VALUE in Python"
     return "\n".join([*lines, *([f"{'set it':<9}--{option} VALUE{python}"] if found.kind else [])])

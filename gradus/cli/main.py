@@ -110,6 +110,7 @@ def run(words: list[str]) -> int:
         "leaks": leaks,
         "export": export,
         "chat": chat,
+        "serve": serve,
         "doctor": doctor,
         "cite": cite,
         "completion": completion,
@@ -128,13 +129,13 @@ def train(options: argparse.Namespace) -> int:
 
     from gradus.api import launch
     from gradus.lab.folder import refuse_taken
-    from gradus.lab.live import Live
+    from gradus.lab.live import Live, title_of
 
     if options.run is not None:
         refuse_taken(Path(options.run))
     planned = replace(planned_of(options, log=options.log), processes=options.processes)
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
-    title = f"{planned.recipe.key} on {planned.task}"
+    title = title_of(planned.recipe.key, str(planned.task))
     return carry_out(lambda: launch(planned, folder, view=Live(title), stop=stop), folder)
 
 
@@ -145,7 +146,7 @@ def resume(options: argparse.Namespace) -> int:
 
     from gradus import api
     from gradus.lab.folder import RunFolder
-    from gradus.lab.live import Live
+    from gradus.lab.live import Live, title_of
     from gradus.lab.provenance import changed, versions
     from gradus.training.resume import read_fields
     from gradus.types import UserError, command
@@ -155,7 +156,7 @@ def resume(options: argparse.Namespace) -> int:
     done = opened.done()
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give {done} or more")
-    title = f"{planned.recipe.key} on {planned.task}"
+    title = title_of(planned.recipe.key, str(planned.task))
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
@@ -256,12 +257,8 @@ def leaks(options: argparse.Namespace) -> int:
     from gradus.study import leakage
     from gradus.training.plan import load_task
     from gradus.types import UserError
-    from gradus.types.errors import nearest
 
-    if other := next((path for path, _ in options.fields if not path.startswith("task.")), None):
-        near = nearest(f"--{other}", [f"--{name}" for name in options.beside])
-        raise UserError(f"--{other} is not an option of gradus leaks{near}; see: gradus leaks --help")
-    task_options = {path.removeprefix("task."): text for path, text in options.fields}
+    task_options = only_task_options(options)
     against = load_task(options.against) if options.against else None
     check = leakage.Check(words=options.words, least=options.least)
     if options.problems < 1:
@@ -271,6 +268,17 @@ def leaks(options: argparse.Namespace) -> int:
     found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
     print(json.dumps(leakage.as_json(found), indent=1) if options.json else leakage.table(found, options.task))
     return int(found.share > options.allow)
+
+
+def only_task_options(options: argparse.Namespace) -> dict[str, str]:
+    """The options of the task by name, for a command that takes no other fields. Raises UserError for another field."""
+    from gradus.types.errors import UserError, nearest
+
+    fields, task_options = split_task(options.fields)
+    if fields:
+        name, command = f"--{fields[0][0]}", f"gradus {options.command}"
+        raise UserError(f"{name} is not an option of {command}{nearest(name, [f'--{n}' for n in options.beside])}; see: {command} --help")
+    return task_options
 
 
 def show(options: argparse.Namespace) -> int:
@@ -309,7 +317,8 @@ def export(options: argparse.Namespace) -> int:
     from gradus.api import export as copy
 
     which = "best" if options.best else "final"
-    print(f"wrote {copy(options.folder, options.target, which, form=options.form, at_least=options.at_least, trust=options.trust)}")
+    how = {"form": options.form, "at_least": options.at_least, "include_cut": options.include_cut, "trust": options.trust}
+    print(f"wrote {copy(options.folder, options.target, which, **how)}")
     return 0
 
 
@@ -317,7 +326,15 @@ def chat(options: argparse.Namespace) -> int:
     from gradus.cli.chat import run as talk
 
     names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
-    talk(options.model, **{name: getattr(options, name) for name in names})
+    talk(options.model, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
+    return 0
+
+
+def serve(options: argparse.Namespace) -> int:
+    from gradus.cli.serve import run as serving
+
+    names = ("task", "final", "host", "port", "device", "precision", "max_batch", "api_key", "log")
+    serving(options.model, **{name: getattr(options, name) for name in names})
     return 0
 
 

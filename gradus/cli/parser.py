@@ -14,7 +14,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor")  # commands that take fields as well as options
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat")  # commands that take fields as well as options
 SHELLS = ("bash", "zsh", "fish")
 
 OTHER_WORDS = {
@@ -50,6 +50,7 @@ COMMANDS = {
     "leaks": "find held-out problems of a task among its training problems",
     "export": "write a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "chat with a model, or with the best model of a run",
+    "serve": "answer OpenAI's clients on this machine with a model, or with the best model of a run",
     "doctor": "show this machine's hardware and packages, with warnings",
     "cite": "the reference of a recipe's paper",
     "completion": "print the completion script of a shell",
@@ -130,6 +131,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     _leaks_options(made["leaks"])
     _export_options(made["export"])
     _chat_options(made["chat"])
+    _serve_options(made["serve"])
     _doctor_options(made["doctor"])
     made["cite"].add_argument("recipe", metavar="KEY", nargs="?", help="a recipe's key, or file.py:name; default: Gradus itself")
     made["cite"].add_argument("--bibtex", action="store_true", help="as BibTeX")
@@ -210,6 +212,7 @@ def _export_options(parser: Parser) -> None:
     add("--best", action="store_true", help="the best model on held-out problems instead of the final one")
     forms = "model (default), sft or preference (answers as .jsonl or .parquet that TRL and Gradus train on), rollouts (all, as .parquet)"
     add("--as", dest="form", metavar="FORM", default="model", help=forms)
+    add("--include-cut", action="store_true", help="export also the answers that a limit on length or turns cut")
     add("--at-least", type=float, metavar="R", help="the least reward of a good answer; default: for sft, the answers that are right")
 
 
@@ -269,6 +272,21 @@ def _chat_options(parser: Parser) -> None:
     add("--seed", type=int, default=0, metavar="S")
     add("--device", default="cpu", help="cpu, cuda, cuda:1")
     add("--precision", default="float32", help="float32, bfloat16, float64")
+    parser.epilog = "--task.FIELD VALUE sets an option of the task."
+
+
+def _serve_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("model", metavar="MODEL_OR_RUN", nargs="?", help="a model's folder, or a run's; default: the built-in tiny model")
+    add("--task", metavar="T", help="a task: its sampling settings and system message are used if a request gives none")
+    add("--final", action="store_true", help="the final model of a run instead of the best one on held-out problems")
+    add("--host", default="127.0.0.1", help="an address of this machine alone: 127.0.0.1, ::1, localhost")
+    add("--port", type=int, default=8000, metavar="N", help="0: any free one")
+    add("--device", default="cpu", help="cpu, cuda, cuda:1")
+    add("--precision", default="float32", help="float32, bfloat16, float64")
+    add("--max-batch", type=int, default=64, metavar="N", help="sequences that are sampled at once; further ones wait")
+    add("--api-key", metavar="KEY", help="requests must have this key; default: none is asked for")
+    add("--log", action="store_true", help="one line per request, on standard error")
 
 
 def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:

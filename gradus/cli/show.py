@@ -6,11 +6,15 @@ import json
 import shutil
 import textwrap
 from collections.abc import Sequence
-from dataclasses import is_dataclass
 from typing import Any
 
 from gradus.recipe import index
 from gradus.tasks.packages import PACKAGES
+
+PATHS = (
+    "Set a field by its path, the names joined with dots: --players.policy.every 2. A field of the setting needs its name alone: --group 4."
+)
+"""How the tree of a recipe names its fields."""
 
 
 def papers(family: str | None = None, search: str | None = None, *, as_json: bool = False) -> str:
@@ -54,9 +58,10 @@ def listing(rows: Sequence[Sequence[str]], head: Sequence[str]) -> str:
 
 
 def show(name: str) -> str:
-    """A recipe as text: its description, its changes to its base, its method and its setting."""
+    """A recipe as text: its description, its changes to its base, its method and its setting as trees."""
     from gradus.recipe import registry
-    from gradus.recipe.core import describe
+    from gradus.recipe.core import NAMES
+    from gradus.recipe.tree import INDENT, lines, node
 
     recipe = registry.recipe(name)
     base = f"base: {recipe.base}; " if recipe.base else ""
@@ -64,11 +69,10 @@ def show(name: str) -> str:
     parts = [f"{recipe.key}: {recipe.about}\n{base}family: {recipe.family}{needs}"]
     if recipe.base in registry.recipe_modules():
         parts.append(f"changes {recipe.base}:\n{differences(registry.recipe(recipe.base), recipe)}")
-    rows = [(path, value) for path, value in describe(recipe) if path != "setting" and value != frozenset()]
-    for title, setting in (("method", False), ("setting", True)):
-        lines = [f"  {path:<40} {'none' if value is None else value}" for path, value in rows if path.startswith("setting.") is setting]
-        parts.append("\n".join([f"{title}:", *lines]))
-    return "\n\n".join(parts)
+    fields = [one for one in node("", recipe).below if one.name not in (*NAMES, "requires")]
+    method, setting = ([one for one in fields if (one.name == "setting") is wanted] for wanted in (False, True))
+    parts += ["\n".join(["method:", *lines(method, INDENT)]), "\n".join(["setting:", *lines(setting[0].below, INDENT)])]
+    return "\n\n".join([*parts, PATHS])
 
 
 def diff(a: str, b: str) -> str:
@@ -80,26 +84,18 @@ def diff(a: str, b: str) -> str:
 
 
 def differences(a: Any, b: Any) -> str:
-    """One line for every path whose values differ."""
+    """For every path whose values differ, a line with both; below it the fields of the old part (-) and of the new one (+)."""
     from gradus.recipe.core import changes, get
+    from gradus.recipe.tree import Node, lines, node
     from gradus.types.errors import UserError
 
-    lines = []
+    found = []
     for path, value in changes(a, b).items():
         try:
-            before = get(a, path)
+            old = node(path, get(a, path), short=True)
         except UserError:  # the path is new
-            before = None
-        lines.append(f"  {path:<40} {brief(before)} -> {brief(value)}")
-    return "\n".join(lines) or "  nothing"
-
-
-def brief(value: Any) -> str:
-    """A part as its class with its numbers and its fields that differ from their defaults; any other value as its repr."""
-    from gradus.types.frozen import value_fields
-
-    if not is_dataclass(value) or isinstance(value, type):
-        return repr(value)
-    every = {f.name: (getattr(value, f.name), f.default) for f in value_fields(value)}
-    own = {name: item for name, (item, default) in every.items() if item != default or type(item) in (int, float)}
-    return f"{type(value).__name__}({', '.join(f'{name}={brief(item)}' for name, item in own.items())})"
+            old = Node(path, "none")
+        new = node(path, value, short=True)
+        found.append(f"  {path:<40} {old.text or 'entries'} -> {new.text or 'entries'}")
+        found += [*lines(old.below, "    - ", column=42), *lines(new.below, "    + ", column=42)]
+    return "\n".join(found) or "  nothing"

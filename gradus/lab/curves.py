@@ -1,8 +1,9 @@
-"""Curves as inline SVG: axes, lines, a legend with the last values. Colours come from the page's style sheet (`--curve-0` and on)."""
+"""Curves and bars as inline SVG: axes, lines, a legend with the last values. Colours come from the page's style sheet (`--curve-0` and on)."""
 
 from __future__ import annotations
 
 import html
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +11,20 @@ from dataclasses import dataclass
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 26
 COLOURS = 6
+MOST_POINTS = 400  # of a drawn line; longer lines keep the lowest and the highest point of every stretch
 
 
 @dataclass(frozen=True)
 class Series:
-    """A named line: (step, value) in the order of the steps. `dots`: every point is drawn as a dot."""
+    """A named line: (step, value) in the order of the steps.
+
+    `dots`: every point is drawn as a dot. `spans`: (step, low, high) of intervals around points, drawn as upright strokes.
+    """
 
     name: str
     points: tuple[tuple[int, float], ...]
     dots: bool = False
+    spans: tuple[tuple[int, float, float], ...] = ()
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
@@ -45,20 +51,84 @@ def smooth(points: Sequence[tuple[int, float]], window: int) -> list[tuple[int, 
     return result
 
 
+def united(series: Sequence[Series]) -> list[Series]:
+    """The series without those of no point; series with equal points become one with all their names.
+
+    >>> [one.name for one in united([Series("reward", ((0, 1.0),)), Series("verified", ((0, 1.0),)), Series("style", ((0, 0.5),))])]
+    ['reward = verified', 'style']
+    """
+    names: dict[tuple[tuple[int, float], ...], list[Series]] = {}
+    for one in series:
+        if one.points:
+            names.setdefault(one.points, []).append(one)
+    return [
+        Series(
+            " = ".join(dict.fromkeys(_cut(s.name) for s in alike)), points, alike[0].dots, next((s.spans for s in alike if s.spans), ())
+        )
+        for points, alike in names.items()
+    ]
+
+
+def _cut(name: str, most: int = 60) -> str:
+    return name if len(name) <= most else f"{name[:most]}…"
+
+
+def thinned(points: Sequence[tuple[int, float]], most: int = MOST_POINTS) -> list[tuple[int, float]]:
+    """At most `most` points: the first and the last, and the lowest and the highest of each of equal stretches between them."""
+    if len(points) <= most:
+        return list(points)
+    stretches = (most - 2) // 2
+    edges = [1 + i * (len(points) - 2) // stretches for i in range(stretches + 1)]
+    kept = [points[0]]
+    for start, stop in itertools.pairwise(edges):
+        inside = range(start, stop)
+        ends = {min(inside, key=lambda i: points[i][1]), max(inside, key=lambda i: points[i][1])}
+        kept += [points[i] for i in sorted(ends)]
+    return [*kept, points[-1]]
+
+
 def chart(title: str, series: Sequence[Series]) -> str:
     """A figure of some series on common axes; '' if none has a point. A line of 40 points or more is drawn faint under its running mean."""
-    series = [s for s in series if s.points]
+    series = united(series)
     if not series:
         return ""
     steps = [step for s in series for step, _ in s.points]
     values = [value for s in series for _, value in s.points]
+    values += [end for s in series for _, *ends in s.spans for end in ends]
     frame = _Frame(min(steps), max(steps), *_padded(min(values), max(values)))
     lines = "".join(_line(s, i % COLOURS, frame) for i, s in enumerate(series))
     legend = "".join(_entry(s, i % COLOURS) for i, s in enumerate(series))
-    label = html.escape(f"{title} by step")
+    label = f"{title} by step, last: {', '.join(f'{s.name} {s.points[-1][1]:.3g}' for s in series)}"
+    return _figure(title, label, _axes(frame) + lines, legend, "step")
+
+
+def bars(title: str, labels: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], *, about: str = "") -> str:
+    """A figure of shares from 0 to 1: for every label one bar per series. `about`: what the labels are. '' without labels."""
+    if not labels:
+        return ""
+    high = max([share for _, shares in series for share in shares], default=0.0) or 1.0
+    frame = _Frame(0, 1, 0.0, min(1.0, 1.05 * high))
+    wide = (WIDTH - LEFT - RIGHT) / len(labels)
+    thick = min(0.8 * wide / max(len(series), 1), 40.0)
+    parts = [_levels(frame, "%")]
+    for column, label in enumerate(labels):
+        middle = LEFT + (column + 0.5) * wide
+        parts.append(f'<text x="{middle:.1f}" y="{HEIGHT - 8}" text-anchor="middle">{html.escape(label)}</text>')
+        for i, (name, shares) in enumerate(series):
+            x, y = middle + (i - len(series) / 2) * thick, frame.y(shares[column])
+            told = html.escape(f"{name}, {label}: {shares[column]:.1%}")
+            size = f'width="{max(thick - 2, 1):.1f}" height="{frame.y(0.0) - y:.1f}"'
+            parts.append(f'<rect style="--c:var(--curve-{i % COLOURS})" x="{x:.1f}" y="{y:.1f}" {size}><title>{told}</title></rect>')
+    legend = "".join(f'<li style="--c:var(--curve-{i % COLOURS})">{html.escape(name)}</li>' for i, (name, _) in enumerate(series))
+    label = f"{title}: " + "; ".join(f"{name} {', '.join(f'{n} {s:.0%}' for n, s in zip(labels, shares))}" for name, shares in series)
+    return _figure(title, label, "".join(parts), legend, about)
+
+
+def _figure(title: str, label: str, inside: str, legend: str, axis: str) -> str:
     return (
-        f'<figure><figcaption>{html.escape(title)}</figcaption><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}">'
-        f'{_axes(frame)}{lines}</svg><ul class="legend">{legend}</ul></figure>'
+        f'<figure><figcaption>{html.escape(title)}<span class="axis">{html.escape(axis)}</span></figcaption>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(label)}">'
+        f'{inside}</svg><ul class="legend">{legend}</ul></figure>'
     )
 
 
@@ -84,12 +154,18 @@ def _padded(low: float, high: float) -> tuple[float, float]:
     return (0.0 if 0 <= low <= 0.2 * high else low - margin), high + margin
 
 
-def _axes(frame: _Frame) -> str:
+def _levels(frame: _Frame, unit: str = "") -> str:
+    """The horizontal lines with their values. `unit` "%": shares as percentages."""
     parts = []
     for value in ticks(frame.low, frame.high):
-        y = frame.y(value)
+        y, told = frame.y(value), f"{100 * value:g} %" if unit else f"{value:g}".replace("e-0", "e-").replace("e+", "e")
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{value:g}</text>')
+        parts.append(f'<text x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{told}</text>')
+    return "".join(parts)
+
+
+def _axes(frame: _Frame) -> str:
+    parts = [_levels(frame)]
     for step in ticks(frame.first, frame.last, 5):
         if step == int(step):
             parts.append(f'<text x="{frame.x(step):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{int(step)}</text>')
@@ -100,14 +176,17 @@ def _line(series: Series, colour: int, frame: _Frame) -> str:
     style = f'style="--c:var(--curve-{colour})"'
     window = len(series.points) // 20
     drawn = smooth(series.points, window) if window > 1 and not series.dots else series.points
-    faint = f'<path class="faint" {style} d="{_path(series.points, frame)}"/>' if drawn is not series.points else ""
+    faint = f'<path class="faint" {style} d="{_path(thinned(series.points), frame)}"/>' if drawn is not series.points else ""
     marks = ""
     if series.dots or len(series.points) == 1:
         marks = "".join(
             f'<circle {style} cx="{frame.x(step):.1f}" cy="{frame.y(value):.1f}" r="2.6"><title>step {step}: {value:.4g}</title></circle>'
-            for step, value in series.points
+            for step, value in thinned(series.points)
         )
-    return f'{faint}<path class="line" {style} d="{_path(drawn, frame)}"/>{marks}'
+    kept = {step for step, _ in thinned(series.points)}
+    strokes = "".join(f"M{frame.x(step):.1f},{frame.y(low):.1f}V{frame.y(high):.1f}" for step, low, high in series.spans if step in kept)
+    spans = f'<path class="span" {style} d="{strokes}"/>' if strokes else ""
+    return f'{faint}{spans}<path class="line" {style} d="{_path(thinned(drawn), frame)}"/>{marks}'
 
 
 def _path(points: Sequence[tuple[int, float]], frame: _Frame) -> str:

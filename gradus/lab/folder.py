@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -124,9 +125,9 @@ class RunFolder:
         with room(self.path, QUARANTINE), open(self.path / QUARANTINE, "ab") as file:
             file.write(lines.encode())
 
-    def quarantine(self) -> list[dict[str, Any]]:
-        """The trajectories without a reward, in the order in which they were judged; an unfinished last line is left out."""
-        return [record for record, _ in _records(self.path / QUARANTINE)]
+    def quarantine(self, most: int | None = None) -> list[dict[str, Any]]:
+        """The trajectories without a reward (the first `most`), in the order of judging; an unfinished last line is left out."""
+        return [record for record, _ in islice(_records(self.path / QUARANTINE), most)]
 
     def append_spike(self, step: int, spike: Mapping[str, Any]) -> None:
         """Appends one line about a gradient that was far above the others."""

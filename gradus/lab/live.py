@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -77,6 +78,20 @@ def duration(seconds: float) -> str:
     return f"{whole // 60}m{whole % 60:02d}s" if whole < 3600 else f"{whole // 3600}h{whole % 3600 // 60:02d}m"
 
 
+_FILE = re.compile(r"(?:[^,:]*/)?([^,/:]+)\.(?:jsonl|ndjson|json|parquet|csv)\b", re.IGNORECASE)
+_CODE = re.compile(r"[^,:]*/([^,/:]+\.py:)")
+
+
+def title_of(recipe: str, task: str) -> str:
+    """The title of a run: files of the task without their folders, data files without their endings.
+
+    >>> title_of("grpo", "/data/problems.jsonl")
+    'grpo on problems'
+    """
+    named = _CODE.sub(r"\1", _FILE.sub(r"\1", task))
+    return " on ".join(part for part in (recipe, named) if part)
+
+
 def printable(text: str) -> str:
     """The text with unprintable characters replaced by "?", so that it cannot control a terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
@@ -100,8 +115,10 @@ class Live:
         self._columns: list[str] = []
         self._lines = 0
 
-    def start(self, total: int, first: int = 0) -> None:
-        """Begins the display of a run of `total` steps, of which `first` are done."""
+    def start(self, total: int, first: int = 0, history: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Begins the display of a run of `total` steps, of which `first` are done. `history`: the metrics of the steps that are done."""
+        for metrics in history:
+            self._remember(int(metrics["step"]), metrics)
         self.total, self.first, self.done, self.began = total, first, first, self.clock()
         if self.console is None:
             self._print(f"{self.title}: steps {first} to {total}" if self.title else f"steps {first} to {total}")

@@ -1,50 +1,48 @@
-"""The report of a run as one HTML page without other files: results, curves, sample rollouts, recipe and provenance."""
+"""The report of a run as one HTML page without other files: results, curves, answers, recipe and provenance."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from gradus.lab import rollouts
+from gradus.lab import overview
 from gradus.lab.atomic_files import room, write
-from gradus.lab.curves import Series, chart
 from gradus.lab.folder import ROLLOUTS, RunFolder
-from gradus.lab.live import duration
-from gradus.types import Failed, Group, Outcome, Problem, Trajectory, without_aside
+from gradus.lab.live import title_of
+from gradus.lab.page_text import clean, table
+from gradus.lab.samples import answers
 
 NAME = "report.html"
-_TEXT_LIMIT = 6000  # characters shown of one text; the rollouts hold the whole text
 _TEMPLATE = Path(__file__).with_name("report.html")
-
-_CURVES: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
-    ("Accuracy", (("held_out/accuracy", "held out"), ("held_out/greedy", "held out, greedy"), ("accuracy", "training"))),
-    ("Length", (("length", "actions"), ("held_out/length", "held out"))),
-    ("Entropy", (("entropy", "nats per action"),)),
-    ("KL to the reference", (("kl", "nats per action"),)),
-    ("Clipped share", (("clip_share", "of actions"),)),
-    ("Auxiliary groups", (("aside/reward", "reward"), ("aside/accuracy", "accuracy"))),
-)
-
-Metrics = Sequence[Mapping[str, Any]]
+_FAILURES = 5000  # answers without a reward whose reasons are counted
 
 
 def write_report(run: RunFolder | Path | str) -> Path:
     """Writes `report.html` into the folder of a finished or running run. Returns its path."""
     folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
-    recipe, metrics = folder.recipe(), folder.metrics()
+    recipe, metrics, provenance = folder.recipe(), folder.metrics(), folder.provenance()
     method = recipe.get("recipe", recipe)
-    title = " on ".join(_clean(str(part)) for part in (method.get("key"), recipe.get("task")) if part)
-    page = Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=html.escape(title or folder.path.name),
-        about=html.escape(_clean(str(method.get("about") or ""))),
-        tiles=_tiles(metrics, folder.timings()),
-        curves=_curves(metrics),
-        samples=_samples(folder.path / ROLLOUTS),
-        recipe=_table(flat(recipe)),
-        provenance=_table(flat(folder.provenance())),
+    title = clean(title_of(str(method.get("key") or ""), str(recipe.get("task") or ""))) or folder.path.name
+    failed = folder.quarantine(_FAILURES + 1)
+    template = _TEMPLATE.read_text(encoding="utf-8")
+    page = Template(template).substitute(
+        title=html.escape(title),
+        about=html.escape(clean(str(method.get("about") or ""))),
+        began=html.escape(clean(" · ".join([*_began(provenance), *_setting(recipe)]))),
+        script=_hash(template),
+        tiles=overview.tiles(metrics, folder.timings(), (method.get("setting") or {}).get("steps")),
+        curves=overview.curves(metrics),
+        distributions=overview.distributions(folder.path / ROLLOUTS),
+        failures=overview.failures(failed[:_FAILURES], len(failed) > _FAILURES),
+        answers=answers(folder.path, folder.path / ROLLOUTS, metrics),
+        recipe=table(tree(recipe)),
+        provenance=table(tree(provenance)),
     )
     target = folder.path / NAME
     with room(folder.path, NAME):
@@ -52,117 +50,52 @@ def write_report(run: RunFolder | Path | str) -> Path:
     return target
 
 
-def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """(dotted path, text) of every value of a document; a part gives the name of its class, then its fields."""
-    if isinstance(value, Mapping) and set(value) == {"map"}:
-        yield from flat(value["map"], path)
-    elif isinstance(value, Mapping) and set(value) == {"set"}:
-        yield from flat(value["set"], path)
-    elif isinstance(value, Mapping) and value:
-        for name, item in value.items():
-            if name in ("part", "function"):
-                yield path, item["name"] if isinstance(item, Mapping) else str(item).rpartition(":")[2]
-            else:
-                yield from flat(item, f"{path}.{name}".lstrip("."))
+def _hash(template: str) -> str:
+    """The hash of the page's only script, for its policy: a script that an answer smuggled in would not run."""
+    [script] = re.findall(r"<script>(.*?)</script>", template, re.S)
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _began(provenance: Mapping[str, Any]) -> list[str]:
+    """When the run began, and the steps at which it was resumed."""
+    began, resumed = _time(str(provenance.get("started") or "")), provenance.get("resumed") or []
+    steps = ", ".join(str(entry.get("step")) for entry in resumed[:10])
+    more = f"resumed at step {steps}{' and later' if len(resumed) > 10 else ''}" if resumed else ""
+    return [part for part in (f"started {began}" if began else "", more) if part]
+
+
+def _setting(recipe: Mapping[str, Any]) -> list[str]:
+    """Model without its folder, seed and device."""
+    model = recipe.get("model")
+    named = [f"model {Path(str(model)).name or model}"] if model else ["built-in model"] if "model" in recipe else []
+    return [*named, *(f"{name} {recipe[name]}" for name in ("seed", "device") if name in recipe)]
+
+
+def _time(text: str) -> str:
+    """"2026-01-31T09:30:59+00:00" as "2026-01-31 09:30 UTC"; another form unchanged."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(?:\.\d+)?\+00:00", text)
+    return f"{match[1]} {match[2]} UTC" if match else text
+
+
+def tree(value: Any, name: str = "", depth: int = 0) -> Iterator[tuple[int, str, str]]:
+    """(depth, name, text) of every value of a document. A part is one row with the name of its class, above its fields."""
+    if isinstance(value, Mapping) and set(value) in ({"map"}, {"set"}):
+        value = next(iter(value.values()))
+    if isinstance(value, Mapping) and value:
+        own = [str(value[key]).rpartition(":")[2] if not isinstance(value[key], Mapping) else str(value[key].get("name")) for key in _OWN if key in value]
+        if name:
+            yield depth, name, ", ".join(own)
+        for key, item in value.items():
+            if key not in _OWN:
+                yield from tree(item, str(key), depth + bool(name))
     elif isinstance(value, (list, tuple)) and any(isinstance(item, (Mapping, list, tuple)) for item in value):
+        yield depth, name, ""
         for index, item in enumerate(value):
-            yield from flat(item, f"{path}.{index}")
+            yield from tree(item, str(index), depth + 1)
     elif isinstance(value, (list, tuple)):
-        yield path, " ".join(str(item) for item in value)
-    elif value is not None:
-        yield path, str(value)
+        yield from [(depth, name, " ".join(map(str, value)))] if value else []
+    elif value is not None and value != {}:
+        yield depth, name, str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><td>{_text(name)}</td><td>{_text(value)}</td></tr>" for name, value in rows)
-    return f"<table>{cells}</table>"
-
-
-def _tiles(metrics: Metrics, timings: Metrics) -> str:
-    tokens = sum(row.get("tokens/rollout") or 0 for row in metrics)
-    seconds = sum(value for row in timings for name, value in row.items() if name != "step" and isinstance(value, (int, float)))
-    steps = len(timings) or len(metrics)
-    facts = [
-        ("steps", f"{steps:,}"),
-        ("reward, first to last", _way(metrics, "reward")),
-        ("held-out accuracy", _way(metrics, "held_out/accuracy")),
-        ("held-out greedy", _way(metrics, "held_out/greedy")),
-        ("tokens sampled", f"{tokens:,}"),
-        ("time in steps", duration(seconds)),
-        ("failed trajectories", f"{sum(row.get('failed') or 0 for row in metrics):,}"),
-    ]
-    return "".join(f'<div class="tile"><span class="soft">{name}</span><b>{value}</b></div>' for name, value in facts if value)
-
-
-def _way(metrics: Metrics, name: str) -> str:
-    values = [row[name] for row in metrics if row.get(name) is not None]
-    return f"{values[0]:.3f} → {values[-1]:.3f}" if values else ""
-
-
-def _curves(metrics: Metrics) -> str:
-    components = list(dict.fromkeys(name for row in metrics for name in row if name.startswith("reward/")))
-    reward = ("Reward", [("reward", "combined"), *((name, name.removeprefix("reward/")) for name in components)])
-    charts = [chart(title, [_series(metrics, name, label) for name, label in lines]) for title, lines in (reward, *_CURVES)]
-    return "".join(charts) or '<p class="soft">No step is done yet.</p>'
-
-
-def _series(metrics: Metrics, name: str, label: str) -> Series:
-    points = tuple((row["step"], row[name]) for row in metrics if row.get(name) is not None)
-    return Series(label, points, dots=name.startswith("held_out/"))
-
-
-def _samples(folder: Path) -> str:
-    steps = rollouts.stored(folder)
-    chosen = dict.fromkeys(steps[i] for i in (0, len(steps) // 2, len(steps) - 1)) if steps else {}
-    parts = [f"<h3>Step {step}</h3>{_sample(groups)}" for step, groups in rollouts.scan(folder, list(chosen))]
-    return "".join(parts) or '<p class="soft">No rollout is stored.</p>'
-
-
-def _sample(groups: Sequence[Group]) -> str:
-    """The group of the step with the widest range of rewards: its problem, its best and its worst trajectory."""
-    judged = [(sorted(t.value for t in g.trajectories if t.failed is None), g) for g in without_aside(groups) or groups]
-    spread = [(values[-1] - values[0], g) for values, g in judged if values]
-    if not spread:
-        return _failures(groups)
-    group = max(spread, key=lambda pair: pair[0])[1]
-    ordered = sorted((t for t in group.trajectories if t.failed is None), key=lambda t: t.value)
-    pair = [("best", ordered[-1])] + ([("worst", ordered[0])] if len(ordered) > 1 else [])
-    return _prompt(ordered[-1].problem) + '<div class="pair">' + "".join(_article(kind, t) for kind, t in pair) + "</div>"
-
-
-def _failures(groups: Sequence[Group]) -> str:
-    failed = [t for g in groups for t in g.trajectories if t.failed is not None]
-    if not failed:
-        return '<p class="soft">This step has no trajectory.</p>'
-    return _prompt(failed[0].problem) + f'<div class="pair">{_article("worst", failed[0])}</div>'
-
-
-def _prompt(problem: Problem) -> str:
-    said = problem.text if problem.text is not None else "\n\n".join(f"{m.get('role')}: {m.get('content')}" for m in problem.messages)
-    return f'<pre class="prompt">{_text(said)}</pre>'
-
-
-def _article(kind: str, trajectory: Trajectory) -> str:
-    facts = [f"reward <b>{_outcome(trajectory.reward)}</b>"]
-    facts += [f"{_text(name)} <b>{_outcome(value)}</b>" for name, value in trajectory.components.items()]
-    if trajectory.advantages is not None and len(trajectory.advantages):
-        facts.append(f"mean advantage <b>{trajectory.advantages.mean():.3f}</b>")
-    facts += [f"{trajectory.actions} actions", f"ended by {trajectory.ended.value}"]
-    said = _text(trajectory.completion) or '<span class="soft">no text</span>'
-    return f'<article class="{kind}"><header>{" · ".join(facts)}</header><pre>{said}</pre></article>'
-
-
-def _outcome(outcome: Outcome | None) -> str:
-    if isinstance(outcome, (int, float)):
-        return f"{outcome:.4g}"
-    return f"failed: {_text(outcome.reason)}" if isinstance(outcome, Failed) else "not applicable"
-
-
-def _text(text: str) -> str:
-    """Text for the page: escaped, without control characters, cut after `_TEXT_LIMIT` characters."""
-    more = f"\n… {len(text) - _TEXT_LIMIT:,} more characters" if len(text) > _TEXT_LIMIT else ""
-    return html.escape(_clean(text[:_TEXT_LIMIT])) + more
-
-
-def _clean(text: str) -> str:
-    return "".join(c if c in "\n\t" or (ord(c) >= 32 and ord(c) != 127) else "\ufffd" for c in text)
+_OWN = ("part", "function")  # keys of a document that name its class or function

@@ -50,6 +50,29 @@ def read(folder: Path, steps: Collection[int] | None = None) -> list[tuple[int, 
     return [(step, group) for step, groups in scan(folder, steps) for group in groups]
 
 
+def tables(folder: Path, wanted: Collection[int], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows of the wanted steps as tables of one row, in the order of the steps, for readers that need few columns.
+
+    Args: columns: paths as in Parquet; a path that a file lacks is left out. The fields of an Arrow file are all there.
+    Raises: UserError for a broken file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ones, folds = _files(folder)
+    for start in sorted({_first(step) for step in (*ones, *folds)}):
+        if start not in folds:
+            yield from (_open(ones[step]) for step in sorted(ones) if _first(step) == start and step in wanted)
+            continue
+        try:
+            with pq.ParquetFile(folds[start]) as file:
+                for row, step in enumerate(file.read(columns=["step"]).column("step").to_pylist()):
+                    if step in wanted:
+                        yield file.read_row_group(row, columns=list(columns))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise _unreadable(folds[start], error) from error
+
+
 def stored(folder: Path) -> list[int]:
     """The steps with stored rollouts, ascending."""
     ones, folds = _files(folder)

@@ -40,18 +40,24 @@ class Asked:
     answers: dict[str, Judged] = field(default_factory=dict)
 
 
-def collect(steps: Steps, system: str | None = None, player: str = "policy") -> list[Asked]:
-    """Every prompt of the run with its distinct answers. Equal prompts are merged; prompts are in the order of their first appearance.
+def collect(steps: Steps, system: str | None = None, player: str = "policy", *, cut: bool = False) -> tuple[list[Asked], list[Judged]]:
+    """Every prompt of the run with its distinct answers, and the answers that are left out because a limit cut them.
 
-    Left out: answers without a reward, answers cut by a limit, empty answers, and answers of several turns or contexts, because the player
-    saw more than prompt and answer. `system`: the task's system message. Raises UserError if no answer remains.
+    Equal prompts are merged; prompts are in the order of their first appearance. Also left out: answers without a reward, empty answers, and
+    answers of several turns or contexts, because the player saw more than prompt and answer. Raises UserError if no answer remains.
+
+    Args: system: the task's system message; cut: takes the answers that a limit cut.
     """
     found: dict[str, Asked] = {}
+    left_out: list[Judged] = []
     seen = 0
     for _, groups in steps:
         for t in (t for g in groups for t in g.trajectories if t.player == player and t.failed is None):
             seen += 1
-            if t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED) or not t.completion.strip() or not _one_answer(t):
+            if not t.completion.strip() or not _one_answer(t):
+                continue
+            if not cut and t.ended in (Ended.LENGTH, Ended.CONTEXT, Ended.TRUNCATED):
+                left_out.append(Judged([t.value], t.right))
                 continue
             prompt = _prompt(t.problem, system)
             asked = found.setdefault(json.dumps(prompt, default=str), Asked(prompt))
@@ -59,11 +65,21 @@ def collect(steps: Steps, system: str | None = None, player: str = "policy") -> 
             judged.rewards.append(t.value)
             judged.right = judged.right and t.right
     if not found:
+        taken = f", or take the {len(left_out)} that a limit cut: --include-cut" if left_out else ""
         raise UserError(
-            f"none of the run's {seen} judged answers is a whole answer of one turn, so they give no data; "
-            "export its rollouts instead"
+            f"none of the run's {seen} judged answers is a whole answer of one turn, so they give no data; export its rollouts instead{taken}"
         )
-    return list(found.values())
+    return list(found.values()), left_out
+
+
+def told_of_cut(left_out: Sequence[Judged], form: str, at_least: float | None = None) -> str:
+    """A sentence about the cut answers that are left out though they are good enough for the form; '' if there are none."""
+    good = [j for j in left_out if form != "sft" or (j.right if at_least is None else j.reward >= at_least)]
+    if not good:
+        return ""
+    kind = "" if form != "sft" else " right" if at_least is None else f" with a reward of {at_least:g} or more"
+    some = f"{len(good):,}{kind if kind == ' right' else ''} answer{'s' if len(good) > 1 else ''}{kind if kind != ' right' else ''}"
+    return f"left out: {some} that a limit on length or turns cut; --include-cut exports them too"
 
 
 def demonstrations(asked: Sequence[Asked], at_least: float | None = None) -> list[Row]:

@@ -72,6 +72,14 @@ class Slots:
         self.mask[target] = self.mask[source]
         self.near[target] = self.near[source]
 
+    def take_over(self, other: Slots, used: int) -> None:
+        """Copies the sequences in the first `used` slots of a cache with at most this capacity."""
+        had = other.capacity
+        self.kv[:, :, :used, :, :had] = other.kv[:, :, :used]
+        self.mask[:used, :, :had] = other.mask[:used]
+        if self.window is not None:  # the other cache may be too short for a window: then all of its places are near
+            self.near[:used, :, :had] = other.near[:used]
+
     def places(self, positions: Tensor) -> Tensor:
         """Makes one position per slot visible and returns their flat places, int64 [rows * kv_heads]; hides the oldest place of each window."""
         places = self.first[: len(positions) * self.kv_heads] + positions.repeat_interleave(self.kv_heads)

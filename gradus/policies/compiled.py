@@ -88,6 +88,12 @@ class CompiledCache:
         self.own[:, :, target, :, :filled] = self.own[:, :, source, :, :filled]
         self.prompts[target], self.prefixes[target], self.arranged = self.prompts[source], self.prefixes[source], None
 
+    def take_over(self, other: CompiledCache, used: int) -> None:
+        """Copies the sequences in the first `used` slots of a cache with less room."""
+        filled = other.own.shape[-1]
+        self.own[:, :, :used, :, :filled] = other.own[:, :, :used]
+        self.prompts[:used], self.prefixes[:used], self.arranged = other.prompts[:used], other.prefixes[:used], None
+
     def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
         """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows."""
         f, rows, call = self.fused, len(tokens), self.library

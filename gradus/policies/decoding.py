@@ -8,7 +8,7 @@ are exact element by element or handle each row by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradus.policies.attention import attention, causal, seen
-from gradus.policies.blocks import MENU, cut, even, menu
+from gradus.policies.blocks import BASE, MENU, cut, even, menu
 from gradus.policies.cache import Segment, Slots, segments, stable_step
 from gradus.policies.config import Experts, Rule
 from gradus.policies.decoder import Decoder, Layer, Rotation
@@ -117,22 +117,40 @@ class Fused:
         Long ones are read in chunks, so that memory besides keys and values does not grow with the length.
         """
         lengths = [len(p) for p in prefixes]
-        count, length = len(prefixes), padded(lengths[0])
-        tokens = np.zeros((count, length), dtype=np.int64)
-        for i, prefix in enumerate(prefixes):
-            tokens[i, : len(prefix)] = prefix
-        kv = self.embedding.new_empty(len(self.layers), 2, count, self.kv_heads, length, self.head_dim)
-        logits = None
+        tokens, kv = self._rows_of(prefixes)
+        length = tokens.shape[1]
+        hidden = None
         for start in range(0, length, _CHUNK):
             stop = min(start + _CHUNK, length)
             # The last chunk holds the ends of all prefixes: chunks and padded lengths are multiples of the same step.
             ends = [i * (stop - start) + n - 1 - start for i, n in enumerate(lengths)] if stop == length else None
-            logits = self._read_chunk(tokens[:, start:stop], start, kv, ends)
-        assert logits is not None
+            hidden = self._read_chunk(tokens[:, start:stop], start, kv, ends)
+        assert hidden is not None
+        logits = self._logits(hidden)
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
 
+    def every_logits(self, prefix: np.ndarray) -> Iterator[Tensor]:
+        """The logits after every token of a prefix but the last, in order, in pieces [n, vocab] of at most `BASE` rows."""
+        tokens, kv = self._rows_of([prefix])
+        for start in range(0, len(prefix) - 1, _CHUNK):
+            stop = min(start + _CHUNK, tokens.shape[1])
+            hidden = self._read_chunk(tokens[:, start:stop], start, kv, range(stop - start))
+            assert hidden is not None
+            wanted = min(stop, len(prefix) - 1) - start
+            for first in range(0, wanted, BASE):
+                rows = hidden[first : first + BASE]
+                rows = F.pad(rows, (0, 0, 0, sum(cut(len(rows), self.sizes)) - len(rows)))
+                yield self._logits(rows)[: min(BASE, wanted - first)]
+
+    def _rows_of(self, prefixes: Sequence[np.ndarray]) -> tuple[np.ndarray, Tensor]:
+        """Padded prefixes int64 [count, length], and memory for their keys and values."""
+        tokens = np.zeros((len(prefixes), padded(len(prefixes[0]))), dtype=np.int64)
+        for i, prefix in enumerate(prefixes):
+            tokens[i, : len(prefix)] = prefix
+        return tokens, self.embedding.new_empty(len(self.layers), 2, len(prefixes), self.kv_heads, tokens.shape[1], self.head_dim)
+
     def _read_chunk(self, tokens: np.ndarray, start: int, kv: Tensor, ends: Sequence[int] | None) -> Tensor | None:
-        """Writes keys and values of tokens [count, size] from position `start` into kv. Returns logits after the rows `ends`, for the last chunk only."""
+        """Writes keys and values of tokens [count, size] from position `start` into kv. Returns the last layer's output at the rows `ends`, padded; None without."""
         count, size = tokens.shape
         rows, device = sum(cut(count * size, self.sizes)), self.embedding.device
         padding = np.zeros(rows - count * size, dtype=np.int64)
@@ -147,11 +165,11 @@ class Fused:
             attended = x.new_zeros(rows, self.heads, self.head_dim)
             read = _prompts(q, k, v, w.rule) if start == 0 else _later(q, kv[index, :, :, :, : start + size], w.rule)
             attended[: count * size] = read.flatten(0, 1)
-            if w is self.layers[-1]:  # only the last tokens' outputs of the last layer are needed
-                chosen = F.pad(torch.tensor(ends, device=device), (0, sum(cut(count, self.sizes)) - count))
+            if w is self.layers[-1] and ends is not None:  # only these outputs of the last layer are needed
+                chosen = F.pad(torch.tensor(ends, device=device), (0, sum(cut(len(ends), self.sizes)) - len(ends)))
                 x, attended = x[chosen], attended[chosen]
             self._finish(w, x, attended)
-        return self._logits(x)
+        return x
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Vectors [rows, hidden] of tokens [rows], in new memory."""
@@ -255,6 +273,10 @@ class PlainCache:
     def move(self, source: int, target: int, length: int) -> None:
         """Copies a sequence of a length to another slot."""
         self.slots.move(source, target, length)
+
+    def take_over(self, other: PlainCache, used: int) -> None:
+        """Copies the sequences in the first `used` slots of a cache with less room."""
+        self.slots.take_over(other.slots, used)
 
     def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
         """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows."""

@@ -6,59 +6,30 @@ take their slots. Draws, rounding and block sizes do not depend on the other seq
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from gradus.policies import jobs as asked
 from gradus.policies.blocks import cover
 from gradus.policies.compiled import CompiledCache, Shared, fits
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
-from gradus.policies.token_sampling import Settings, choose
+from gradus.policies.jobs import DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.one_by_one import OneByOne
+from gradus.policies.token_sampling import Settings, choose, most_likely
 from gradus.runtime.memory import free_memory
-from gradus.types import Ended, Sampling, UserError, uniforms
+from gradus.types import uniforms
 
 CACHE_SHARE = 0.5  # largest share of free memory for a cache; it takes fewer slots if need be
 CACHE_BYTES = 4 << 30  # the limit if the system does not report free memory
 _AHEAD = 32  # positions whose uniform numbers are drawn at once
 _READ_TOKENS = 2048  # prefixes are read ahead together, up to about this many padded tokens
-
-DecodeText: TypeAlias = Callable[[np.ndarray], str]
-
-
-@dataclass(frozen=True, eq=False)
-class Job:
-    """One sequence to continue: after `prefix` (int32 tokens), the token at absolute position p is drawn with uniforms(key, p)."""
-
-    prefix: np.ndarray
-    sampling: Sampling
-    key: int  # 64 bits
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """New tokens int32 [n], including the end token or stop string; their log-probabilities float32 [n]; the reason of the end."""
-
-    tokens: np.ndarray
-    logprobs: np.ndarray
-    ended: Ended
-
-
-class Stepwise(Protocol):
-    """A network that decodes one sequence token by token: the interface to sample from any other architecture."""
-
-    def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-        """Logits [vocab] of the token after these, and a state to continue from."""
-        ...
-
-    def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
-        """Logits [vocab] after one more token, and the next state."""
-        ...
-
 
 P = TypeVar("P", Prompt, Shared)
 
@@ -72,6 +43,7 @@ class Cache(Protocol[P]):
     def clear(self, slot: int) -> None: ...
     def move(self, source: int, target: int, length: int) -> None: ...
     def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor: ...
+    def take_over(self, other: Any, used: int) -> None: ...
 
 
 def generate(
@@ -92,195 +64,309 @@ def generate(
     Raises: UserError for an empty prefix, or one that leaves no room for a token.
     """
     for job in jobs:
-        _check(job, max_context)
-    ends = frozenset(int(t) for t in end_tokens)
-    with torch.inference_mode():
-        if isinstance(network, Decoder):
-            return _Run(network, jobs, ends, decode_text, max_context, rows, graphs).results() if jobs else []
-        return [_alone(network, job, ends, decode_text, max_context) for job in jobs]
+        check_job(job, max_context)
+    if not jobs:
+        return []
+    longest = max(len(job.prefix) + room(job, max_context) for job in jobs)
+    one = 1 if not isinstance(network, Decoder) else rows
+    batch = open_batch(
+        network, end_tokens=end_tokens, decode_text=decode_text, max_context=max_context, rows=one, graphs=graphs, longest=longest
+    )
+    numbers = batch.add(jobs)
+    while batch.busy:
+        batch.step()
+    return [batch.take(number) for number in numbers]
 
 
-def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
-    """Whether the text of the tokens contains a stop string, if it did not before the last token.
+def open_batch(
+    network: Decoder | Stepwise,
+    *,
+    end_tokens: Collection[int],
+    decode_text: DecodeText,
+    max_context: int,
+    rows: int = 256,
+    graphs: bool = False,
+    longest: int | None = None,
+) -> asked.Batch:
+    """A batch that sequences join and leave between steps, at most `rows` at a time, with the results of `generate`.
 
-    Such a stop is at the end of the text, so the last tokens are checked first: enough for a few characters more than the longest stop
-    (a split character decodes to a replacement character, hence the margin). A hit there is confirmed in the whole text.
+    It keeps the weights of the moment of this call. `longest`: the length of the longest sequence to come; None: `max_context`.
     """
-    if not stops:
-        return False
-    needed, count = max(map(len, stops)) + 4, 8
-    while True:
-        tail = decode_text(tokens[-count:])
-        if count >= len(tokens) or len(tail) >= 2 * needed:
-            break
-        count *= 2
-    if not any(stop in tail for stop in stops):
-        return False
-    text = tail if count >= len(tokens) else decode_text(tokens)
-    return any(stop in text for stop in stops)
+    ends = frozenset(int(t) for t in end_tokens)
+    if isinstance(network, Decoder):
+        return Together(network, ends, decode_text, max_context, rows, graphs, longest or max_context)
+    return OneByOne(network, ends, decode_text, max_context, rows)
 
 
-def _check(job: Job, max_context: int) -> None:
-    if len(job.prefix) == 0:
-        raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
-    if len(job.prefix) >= max_context:
-        raise UserError(
-            f"a prompt of {len(job.prefix)} tokens does not fit the model's context of {max_context} tokens with room for an answer; "
-            "shorten the prompt or take a model with a longer context"
-        )
+@dataclass(frozen=True)
+class Lengths:
+    """The longest prefix, the most new tokens, and the longest sequence that a cache has room for."""
+
+    prefix: int
+    own: int
+    whole: int
+
+    @staticmethod
+    def of(prefixes: np.ndarray, rooms: np.ndarray) -> Lengths:
+        return Lengths(int(prefixes.max()), int(rooms.max()), int((prefixes + rooms).max()))
+
+    def cover(self, other: Lengths) -> bool:
+        return self.prefix >= other.prefix and self.own >= other.own and self.whole >= other.whole
+
+    def grown(self, to: Lengths, most: int) -> Lengths:
+        """Room for both: what is too short is doubled at least, up to `most` tokens, so that a cache grows a few times only."""
+
+        def longer(have: int, need: int) -> int:
+            return have if have >= need else max(need, min(2 * have, most))
+
+        return Lengths(longer(self.prefix, to.prefix), longer(self.own, to.own), longer(self.whole, to.whole))
 
 
-def _room(job: Job, max_context: int) -> int:
-    return min(job.sampling.limit, max_context - len(job.prefix))
-
-
-def _alone(network: Stepwise, job: Job, ends: frozenset[int], decode_text: DecodeText, max_context: int) -> Sampled:
-    """Samples one job, token by token."""
-    room, settings = _room(job, max_context), Settings.of([job.sampling])
-    tokens, logprobs = np.zeros(room, np.int32), np.zeros(room, np.float32)
-    logits, state = network.begin(job.prefix)
-    for n in range(room):
-        u = torch.from_numpy(uniforms(np.array([job.key], np.uint64), np.array([len(job.prefix) + n])))
-        token, logprob = choose(logits.cpu().unsqueeze(0), settings, u)
-        tokens[n], logprobs[n] = int(token), float(logprob)
-        if int(token) in ends or stop_reached(tokens[: n + 1], job.sampling.stops, decode_text):
-            return Sampled(tokens[: n + 1].copy(), logprobs[: n + 1].copy(), Ended.STOP)
-        if n + 1 < room:
-            logits, state = network.advance(state, int(token))
-    return Sampled(tokens, logprobs, Ended.LENGTH if room == job.sampling.limit else Ended.CONTEXT)
-
-
-class _Run:
-    """One call of `generate`: the waiting jobs, the slots, the results."""
+class Together:
+    """A batch (`jobs.Batch`) over the built-in decoder: the waiting jobs, the slots, the tokens of every sequence."""
 
     def __init__(
-        self,
-        decoder: Decoder,
-        jobs: Sequence[Job],
-        ends: frozenset[int],
-        decode_text: DecodeText,
-        max_context: int,
-        rows: int,
-        graphs: bool = False,
+        self, decoder: Decoder, ends: frozenset[int], decode_text: DecodeText, max_context: int, rows: int, graphs: bool, longest: int
     ) -> None:
-        self.jobs, self.decode_text, self.device = jobs, decode_text, decoder.device
-        rooms = np.array([_room(job, max_context) for job in jobs])
-        longest = max(len(job.prefix) + int(room) for job, room in zip(jobs, rooms, strict=True))
-        self.fused = Fused(decoder, max(longest, padded(longest)))
-        self.rooms = rooms
-        self.tokens = np.zeros((len(jobs), int(rooms.max())), np.int32)
-        self.logprobs = np.zeros((len(jobs), int(rooms.max())), np.float32)
-        self.counts = np.zeros(len(jobs), np.int64)  # new tokens of every job
-        self.stopped = np.zeros(len(jobs), bool)
-        self.settings = Settings.of([job.sampling for job in jobs], self.device)
-        self.keys = np.array([job.key for job in jobs], dtype=np.uint64)
-        self.starts = np.array([len(job.prefix) for job in jobs])
-        self.numbers = np.zeros((len(jobs), _AHEAD))  # uniform numbers for a job's next tokens, drawn _AHEAD at a time
-        self.with_stops = np.array([bool(job.sampling.stops) for job in jobs])
-        self.some_stops = bool(self.with_stops.any())
+        self.decode_text, self.device, self.max_context, self.most, self.graphs = decode_text, decoder.device, max_context, rows, graphs
+        with torch.inference_mode():
+            self.fused = Fused(decoder, max(longest, padded(longest)))
+        self.longest = longest
         self.is_end = np.zeros(self.fused.vocab, bool)
         self.is_end[[t for t in ends if 0 <= t < self.fused.vocab]] = True
-        # Long prefixes first, so that neighbouring slots hold sequences of similar length; jobs of one prefix stay together.
-        self.prefixes = [job.prefix.tobytes() for job in jobs]
-        first = {p: i for i, p in reversed(list(enumerate(self.prefixes)))}
-        self.waiting = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[self.prefixes[i]], i), reverse=True)
+        self.jobs: list[Job | None] = []  # by number; None: the number is free
+        self.prefixes: list[bytes] = []
+        self.free: list[int] = []  # numbers to use again
+        self.rooms, self.starts, self.counts = (np.zeros(0, np.int64) for _ in range(3))  # most new tokens, prefix, new tokens so far
+        self.tokens, self.logprobs = np.zeros((0, 0), np.int32), np.zeros((0, 0), np.float32)
+        self.stopped, self.with_stops = np.zeros(0, bool), np.zeros(0, bool)
+        self.keys = np.zeros(0, np.uint64)
+        self.numbers = np.zeros((0, _AHEAD))  # uniform numbers for a sequence's next tokens, drawn _AHEAD at a time
+        self.settings: Settings | None = None  # of every number; None: to be made again
+        self.some_stops = self.some_likely = False
+        self.waiting: deque[int] = deque()
         self.read: dict[bytes, Any] = {}
-        self.cache = self._cache(longest, max_context, rows, graphs)
-        self.holds = np.zeros(len(self.cache), np.int64)  # the job of every slot; valid for the first `used` slots
+        self.cache: Cache[Any] | None = None
+        self.lengths, self.limit = Lengths(0, 0, 0), 0  # of the cache: its room per slot; the most slots that the memory allows of it
+        self.holds = np.zeros(0, np.int64)  # the sequence of every slot; valid for the first `used` slots without the holes
         self.used = 0
+        self.holes: list[int] = []  # slots below `used` whose sequence has left
 
-    def _cache(self, longest: int, max_context: int, rows: int, graphs: bool) -> Cache[Any]:
-        """A cache with enough slots for the jobs, or the largest agreed block size within `rows` and the memory."""
-        fused, prefix, own = self.fused, int(self.starts.max()), int(self.rooms.max())
-        compiled = fits(fused)
-        one = CompiledCache.slot_bytes(fused, own) if compiled else PlainCache.slot_bytes(fused, longest, max_context)
+    @property
+    def busy(self) -> bool:
+        return bool(self.waiting) or self.running > 0
+
+    @property
+    def running(self) -> int:
+        return self.used - len(self.holes)
+
+    def add(self, jobs: Sequence[Job]) -> list[int]:
+        for job in jobs:
+            check_job(job, self.max_context)
+        numbers = self._numbers(jobs)
+        rooms = [room(job, self.max_context) for job in jobs]
+        prefixes = [job.prefix.tobytes() for job in jobs]
+        for number, job, prefix in zip(numbers, jobs, prefixes, strict=True):
+            self.jobs[number], self.prefixes[number] = job, prefix
+        at = np.array(numbers, np.int64)
+        self.rooms[at], self.starts[at] = rooms, [len(job.prefix) for job in jobs]
+        self.counts[at], self.stopped[at], self.with_stops[at] = 0, False, [bool(job.sampling.stops) for job in jobs]
+        self.keys[at] = np.array([job.key for job in jobs], np.uint64)
+        self.settings = None
+        # Long prefixes first, so that neighbouring slots hold sequences of similar length; jobs of one prefix stay together.
+        first = {p: i for i, p in reversed(list(enumerate(prefixes)))}
+        order = sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].prefix), first[prefixes[i]], i))
+        self.waiting += [numbers[i] for i in order]
+        return numbers
+
+    @torch.inference_mode()
+    def step(self) -> Drawn:
+        if self.waiting and (free := self._free_slots()):
+            return self._admit(free)
+        self._close_holes()
+        return self._advance()
+
+    def take(self, number: int) -> Sampled:
+        job, n = self.jobs[number], self.counts[number]
+        assert job is not None
+        if n < self.rooms[number] and not self.stopped[number]:
+            self._leave(number)
+        self.jobs[number] = None
+        self.free.append(number)
+        self.settings = None
+        return Sampled(self.tokens[number, :n].copy(), self.logprobs[number, :n].copy(), reason(job, n, bool(self.stopped[number])))
+
+    def _leave(self, number: int) -> None:
+        """Takes a sequence out of the queue or out of its slot."""
+        if number in self.waiting:
+            self.waiting.remove(number)
+            return
+        held = np.flatnonzero(self.holds[: self.used] == number).tolist()
+        self.holes += [slot for slot in held if slot not in self.holes]
+
+    def _numbers(self, jobs: Sequence[Job]) -> list[int]:
+        """Free numbers for jobs, with room in the arrays for their tokens."""
+        needed = len(jobs) - len(self.free)
+        have, width = self.tokens.shape
+        longest = max((room(job, self.max_context) for job in jobs), default=0)
+        if needed > 0 or longest > width:
+            count = have if needed <= 0 else have + max(needed, have)
+            new, wider = count - have, max(0, longest - width)
+            self.tokens = np.pad(self.tokens, ((0, new), (0, wider)))
+            self.logprobs = np.pad(self.logprobs, ((0, new), (0, wider)))
+            self.numbers = np.pad(self.numbers, ((0, new), (0, 0)))
+            for name in ("rooms", "starts", "counts", "stopped", "with_stops", "keys"):
+                setattr(self, name, np.pad(getattr(self, name), (0, new)))
+            self.jobs += [None] * new
+            self.prefixes += [b""] * new
+            self.free += range(have, count)
+        taken, self.free = self.free[: len(jobs)], self.free[len(jobs) :]
+        return taken
+
+    def _free_slots(self) -> list[int]:
+        """The slots that waiting sequences may take. Makes a larger cache if the memory allows it."""
+        full = self.cache is not None and not self.holes and self.used == len(self.cache)
+        if self.cache is None or not self._head_fits() or (full and len(self.cache) < self.limit):
+            self._close_holes()
+            if not self._enlarge():
+                return []
+        return [*self.holes, *range(self.used, len(self.cache or ()))]
+
+    def _enlarge(self) -> bool:
+        """Makes the cache, or a larger one that takes over the running sequences. False if the memory allows none before others end."""
+        coming = [*self.waiting] if self.used == 0 else [self.waiting[0]]
+        at = np.array([*self.holds[: self.used], *coming], np.int64)
+        lengths = Lengths.of(self.starts[at], self.rooms[at])
+        if self.used == 0:
+            self.cache = None  # its memory is free for the new one
+        else:
+            lengths = self.lengths.grown(lengths, self.longest)
+        f, compiled = self.fused, fits(self.fused)
+        one = CompiledCache.slot_bytes(f, lengths.own) if compiled else PlainCache.slot_bytes(f, lengths.whole, self.max_context)
         free = free_memory(self.device)
         budget = CACHE_BYTES if free is None else int(CACHE_SHARE * free)
-        allowed = [size for size in fused.sizes if size <= rows and size * one <= budget] or [fused.sizes[0]]
-        count = cover(len(self.jobs), allowed)
+        allowed = [size for size in f.sizes if size <= self.most and size * one <= budget] or [f.sizes[0]]
+        wanted = self.used + len(self.waiting)
+        count = cover(max(wanted, 2 * self.used), allowed)
+        if count <= self.used:
+            return False
+        made: Any
         if compiled:
-            return CompiledCache(fused, count, prefix=prefix, own=own)
-        return PlainCache(fused, count, sequence=longest, context=max_context, graphs=graphs)
+            made = CompiledCache(f, count, prefix=lengths.prefix, own=lengths.own)
+        else:
+            made = PlainCache(f, count, sequence=lengths.whole, context=self.max_context, graphs=self.graphs)
+        if self.used:
+            made.take_over(self.cache, self.used)
+        self.cache, self.lengths, self.limit = made, lengths, allowed[-1]
+        self.holds = np.concatenate([self.holds[: self.used], np.zeros(count - self.used, np.int64)])
+        return True
 
-    def results(self) -> list[Sampled]:
-        self._admit([])
-        while self.used:
-            self._admit(self._step())
-        out = []
-        for i, job in enumerate(self.jobs):
-            n = self.counts[i]
-            full = Ended.LENGTH if n == job.sampling.limit else Ended.CONTEXT
-            out.append(Sampled(self.tokens[i, :n].copy(), self.logprobs[i, :n].copy(), Ended.STOP if self.stopped[i] else full))
-        return out
+    def _admit(self, free: list[int]) -> Drawn:
+        """Gives free slots to waiting sequences. A first token comes from the logits of the prefix; it may also be the last."""
+        assert self.cache is not None
+        prompts: dict[int, Any] = {}
+        while self.waiting and len(prompts) < len(free) and self._head_fits():
+            number = self.waiting.popleft()
+            prompts[number] = self._prompt(number)
+        drawn = self._draw(np.array(list(prompts)), torch.stack([p.logits for p in prompts.values()]))
+        going = [(number, prompt) for (number, prompt), over in zip(prompts.items(), drawn.over, strict=True) if not over]
+        for slot, (number, prompt) in zip(free, going, strict=False):
+            self.cache.fill(slot, prompt)
+            self.holds[slot] = number
+            self.used = max(self.used, slot + 1)
+        self.holes = [slot for slot in free[len(going) :] if slot < self.used]
+        return drawn
 
-    def _step(self) -> list[int]:
-        """Adds one token to every slot in use. Returns the slots whose sequences end with it."""
+    def _head_fits(self) -> bool:
+        head = np.array([self.waiting[0]])
+        return self.lengths.cover(Lengths.of(self.starts[head], self.rooms[head]))
+
+    def _close_holes(self) -> None:
+        """Moves the last sequences into the holes, so that the slots in use are always the first."""
+        if self.cache is None:
+            return
+        for hole in sorted(self.holes, reverse=True):
+            self.used -= 1
+            if hole < self.used:
+                number = self.holds[hole] = self.holds[self.used]
+                self.cache.move(self.used, hole, int(self.starts[number] + self.counts[number]))
+            self.cache.clear(self.used)
+        self.holes = []
+
+    def _advance(self) -> Drawn:
+        """Adds one token to every sequence in use."""
         held, rows = self.holds[: self.used], cover(self.used, self.fused.sizes)
+        if self.cache is None or not self.used:
+            return Drawn(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, bool))
         tokens, positions = np.zeros(rows, np.int64), np.zeros(rows, np.int64)  # empty slots read token 0 at place 0, without effect
         tokens[: self.used] = self.tokens[held, self.counts[held] - 1]
         positions[: self.used] = self.starts[held] + self.counts[held] - 1
         logits = self.cache.step(tokens, positions, self.used)
-        return np.flatnonzero(self._draw(held, logits[: self.used])).tolist()
+        drawn = self._draw(held.copy(), logits[: self.used])
+        self.holes = np.flatnonzero(drawn.over).tolist()
+        return drawn
 
-    def _draw(self, held: np.ndarray, logits: Tensor) -> np.ndarray:
-        """Draws and stores the next token of these jobs from their logits [n, vocab]. Returns whether each has ended, bool [n]."""
+    def _draw(self, held: np.ndarray, logits: Tensor) -> Drawn:
+        """Draws and stores the next token of these sequences from their logits [n, vocab]."""
         counts = self.counts[held]
         place = counts % _AHEAD
         fresh = held[place == 0]
         if len(fresh):
             ahead = (self.starts[fresh] + self.counts[fresh])[:, None] + np.arange(_AHEAD)
             self.numbers[fresh] = uniforms(self.keys[fresh, None], ahead)
-        chosen, logprobs = choose(logits, self.settings.rows(self._tensor(held)), torch.from_numpy(self.numbers[held, place]))
-        tokens = chosen.cpu().numpy()
+        if self.settings is None:
+            self._settle()
+        assert self.settings is not None
+        settings = self.settings.rows(self._tensor(held))
+        chosen, logprobs = choose(logits, settings, torch.from_numpy(self.numbers[held, place]))
+        tokens, likelihoods = chosen.cpu().numpy(), logprobs.cpu().numpy()
         self.tokens[held, counts] = tokens
-        self.logprobs[held, counts] = logprobs.cpu().numpy()
+        self.logprobs[held, counts] = likelihoods
         self.counts[held] = counts + 1
         stopped = self.is_end[tokens]
         if self.some_stops:
             for i in np.flatnonzero(self.with_stops[held] & ~stopped):
-                job = held[i]
-                stopped[i] = stop_reached(self.tokens[job, : self.counts[job]], self.jobs[job].sampling.stops, self.decode_text)
+                number = held[i]
+                stops = self.jobs[number].sampling.stops
+                stopped[i] = stop_reached(self.tokens[number, : self.counts[number]], stops, self.decode_text)
         self.stopped[held] = stopped
-        return stopped | (counts + 1 == self.rooms[held])
+        return Drawn(held, tokens, likelihoods, stopped | (counts + 1 == self.rooms[held]), self._likely(held, logits, settings))
 
-    def _admit(self, free: list[int]) -> None:
-        """Gives free slots to waiting jobs. If none waits, moves the last sequences there, so that the slots in use are always the first.
+    def _settle(self) -> None:
+        """Makes the settings of all numbers; a free number has those of another one, so that equal settings stay one row."""
+        held = [job for job in self.jobs if job is not None]
+        self.settings = Settings.of([(job or held[0]).sampling for job in self.jobs], self.device)
+        self.some_stops = any(job.sampling.stops for job in held)
+        self.some_likely = any(job.likely for job in held)
 
-        A job's first token comes from the logits of its prefix; it may also be its last.
-        """
-        free = [*free, *range(self.used, len(self.holds))]
-        while self.waiting and free:
-            prompts: dict[int, Any] = {}
-            while self.waiting and len(prompts) < len(free):
-                job = self.waiting.pop()
-                prompts[job] = self._prompt(job)
-            ended = self._draw(np.array(list(prompts)), torch.stack([p.logits for p in prompts.values()]))
-            going = [(job, prompt) for (job, prompt), over in zip(prompts.items(), ended, strict=True) if not over]
-            for slot, (job, prompt) in zip(free, going, strict=False):
-                self.cache.fill(slot, prompt)
-                self.holds[slot] = job
-                self.used = max(self.used, slot + 1)
-            free = free[len(going) :]
-        for hole in sorted((slot for slot in free if slot < self.used), reverse=True):
-            self.used -= 1
-            if hole < self.used:
-                job = self.holds[hole] = self.holds[self.used]
-                self.cache.move(self.used, hole, int(self.starts[job] + self.counts[job]))
-            self.cache.clear(self.used)
+    def _likely(self, held: np.ndarray, logits: Tensor, settings: Settings) -> dict[int, Likely]:
+        """The most likely tokens of the sequences that ask for them, by number."""
+        if not self.some_likely:
+            return {}
+        counts = [self.jobs[number].likely for number in held]
+        rows = [i for i, count in enumerate(counts) if count]
+        if not rows:
+            return {}
+        at = torch.tensor(rows, device=logits.device)
+        found = most_likely(logits[at], settings.rows(at), max(counts))
+        return {int(held[i]): (ids[: counts[i]], values[: counts[i]]) for i, (ids, values) in zip(rows, found, strict=True)}
 
-    def _prompt(self, job: int) -> Any:
-        """The job's prefix, read. If it is not read yet, the next waiting ones of the same padded length are read with it."""
-        wanted = self.prefixes[job]
+    def _prompt(self, number: int) -> Any:
+        """The sequence's prefix, read. If it is not read yet, the next waiting ones of the same padded length are read with it."""
+        assert self.cache is not None
+        wanted = self.prefixes[number]
         if wanted not in self.read:
-            length = padded(len(self.jobs[job].prefix))
-            batch = {wanted: self.jobs[job].prefix}
-            for other in reversed(self.waiting):
-                if padded(len(self.jobs[other].prefix)) != length or len(batch) * length >= _READ_TOKENS:
+            length = padded(int(self.starts[number]))
+            batch = {wanted: self.jobs[number].prefix}  # type: ignore[union-attr]
+            for other in self.waiting:
+                if padded(int(self.starts[other])) != length or len(batch) * length >= _READ_TOKENS:
                     break
-                batch.setdefault(self.prefixes[other], self.jobs[other].prefix)
+                batch.setdefault(self.prefixes[other], self.jobs[other].prefix)  # type: ignore[union-attr]
             self.read |= dict(zip(batch, self.cache.read(list(batch.values())), strict=True))
         prompt = self.read[wanted]
-        if not self.waiting or self.prefixes[self.waiting[-1]] != wanted:
+        if not self.waiting:
+            self.read.clear()
+        elif self.prefixes[self.waiting[0]] != wanted:
             del self.read[wanted]
         return prompt
 

@@ -27,6 +27,7 @@ from gradus.policies.quantised import Bits
 from gradus.policies.rows import take_rows
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign, load_foreign
+from gradus.runtime import hub
 from gradus.types import Context, Key, Message, Sampling, UserError
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
 
@@ -284,8 +285,10 @@ def sampled_context(asked: Asked, sampled: Sampled) -> Context:
 def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> LanguageModel:
     base = read_json(path / CONFIG).get("base_model_name_or_path")
     if not base or not (Path(base) / "config.json").is_file():
+        way = hub.model(str(base))
+        hint = f"; for a model of the Hugging Face Hub, {way}" if base and way else ""
         raise UserError(
-            f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is not a model folder here; set it to the folder of the base model"
+            f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is not a model folder here; set it to the folder of the base model{hint}"
         )
     model = LanguageModel.load(base, dtype=dtype, device=device)
     if not isinstance(model.trunk, Decoder):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,9 +11,9 @@ from torch import Tensor
 from gradus.policies.config import decoder_config, read_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import from_files, to_files
+from gradus.runtime import hub
 from gradus.types import UserError
 
-_HUB = re.compile(r"[\w-]+/[\w.-]+")  # names of models on the Hugging Face Hub
 _UNSAFE = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
@@ -39,13 +38,12 @@ def load_decoder(folder: str | Path, *, dtype: torch.dtype = torch.float32, devi
 def check_folder(folder: str | Path) -> Path:
     """The folder as a path. Raises UserError if it does not exist or has no config.json."""
     path = Path(folder)
-    if not path.exists() and _HUB.fullmatch(str(folder)) and not path.parent.exists():
-        raise UserError(
-            f'there is no folder "{folder}", and models are not downloaded by themselves; fetch it first (hf download {folder} '
-            f"--local-dir {path.name}), then give --model {path.name}"
-        )
     if not path.exists():
-        raise UserError(f'model folder "{folder}" does not exist; give a folder saved by save_pretrained or `gradus export`')
+        if "/" in str(folder) and not path.parent.exists() and (way := hub.model(str(folder))) is not None:
+            raise UserError(f'there is no folder "{folder}", and models are not downloaded by themselves; {way}')
+        way = hub.model(str(folder))
+        own = "give a folder saved by save_pretrained or `gradus export`"
+        raise UserError(f'model folder "{folder}" does not exist; {own}{f"; for a model of the Hugging Face Hub, {way}" if way else ""}')
     if not path.is_dir():
         raise UserError(f'model "{folder}" is a file; give the folder that holds config.json and the .safetensors files')
     if not (path / "config.json").is_file():

@@ -102,6 +102,14 @@ def choose(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor
     return tokens.squeeze(-1).to(home), p.gather(-1, tokens).squeeze(-1).log_().float().to(home)
 
 
+def most_likely(logits: Tensor, settings: Settings, count: int) -> list[tuple[list[int], list[float]]]:
+    """The `count` most likely tokens of every row and their log-probabilities, in the distribution of `choose`; a greedy row's at temperature 1."""
+    logits = logits.to(settings.scale.device)
+    tempered = logits.float() / settings.scale.unsqueeze(-1)
+    found = tempered.double().log_softmax(-1).topk(min(count, logits.shape[-1]), -1)
+    return list(zip(found.indices.tolist(), found.values.float().tolist(), strict=True))
+
+
 def _drawn(logits: Tensor, settings: Settings, uniforms: Tensor) -> tuple[Tensor, Tensor]:
     """The same by the compiled kernel, for full distributions."""
     library, (rows, vocab) = kernels(), logits.shape

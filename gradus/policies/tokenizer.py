@@ -26,12 +26,13 @@ class Tokenizer:
     """A model's tokenizer: text to tokens and back."""
 
     encode: Callable[[str, bool], list[int]]  # text, whether to add the model's own frame (a start token)
-    decode: Callable[[list[int]], str]  # without special tokens
+    decode: Callable[[list[int], bool], str]  # tokens, whether to leave special tokens out
     template: str  # chat template, jinja
     specials: Mapping[str, str]  # bos_token, eos_token, ... by name
     end: int | None  # the id of eos_token
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # unchanged from the model folder
     own_template: bool = True  # False: the model has no template
+    name: Callable[[int], str | None] = str  # the vocabulary's own name of a token, as <|im_end|>; None: no such token
 
     def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
         """int32 tokens of raw text, or of messages with the start of the assistant's turn."""
@@ -49,7 +50,11 @@ class Tokenizer:
 
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:
         """The text of tokens, without special tokens."""
-        return self.decode([int(t) for t in tokens])
+        return self.decode([int(t) for t in tokens], True)
+
+    def seen(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """The text of tokens with special tokens, as the model sees it."""
+        return self.decode([int(t) for t in tokens], False)
 
     def save(self, folder: Path) -> None:
         """Writes the tokenizer's files unchanged."""
@@ -69,17 +74,19 @@ def load_tokenizer(folder: Path) -> Tokenizer | None:
     specials = {name: _content(found) for name in _SPECIALS if (found := config.get(name) or mapped.get(name))}
     template = _template(folder, files, config)
     if "tokenizer.json" in files:
-        encode, decode, ids = _fast(folder, config)
+        encode, decode, ids, name = _fast(folder, config)
     elif files.keys() & {"tokenizer.model", "vocab.json", "vocab.txt", "spiece.model"}:
-        encode, decode, ids = _through_transformers(folder)
+        encode, decode, ids, name = _through_transformers(folder)
     else:
         return None
     eos = specials.get("eos_token")
     end = None if eos is None else ids(eos)
-    return Tokenizer(encode, decode, template or DEFAULT_TEMPLATE, specials, end, files, template is not None)
+    return Tokenizer(encode, decode, template or DEFAULT_TEMPLATE, specials, end, files, template is not None, name)
 
 
-Parts = tuple[Callable[[str, bool], list[int]], Callable[[list[int]], str], Callable[[str], "int | None"]]
+Parts = tuple[
+    Callable[[str, bool], list[int]], Callable[[list[int], bool], str], Callable[[str], "int | None"], Callable[[int], "str | None"]
+]
 
 
 def _fast(folder: Path, config: Mapping[str, Any]) -> Parts:
@@ -99,8 +106,9 @@ def _fast(folder: Path, config: Mapping[str, Any]) -> Parts:
             (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
     return (
         lambda text, framed: tokenizer.encode(text, add_special_tokens=framed).ids,
-        lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
+        lambda tokens, plain: tokenizer.decode(tokens, skip_special_tokens=plain),
         tokenizer.token_to_id,
+        tokenizer.id_to_token,
     )
 
 
@@ -109,13 +117,14 @@ def _through_transformers(folder: Path) -> Parts:
 
     tokenizer: Any
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the formats' libraries raise many types
         raise UserError(f'the tokenizer files of "{folder}" cannot be read ({error}); save a tokenizer.json beside them') from None
     return (
         lambda text, framed: tokenizer(text, add_special_tokens=framed)["input_ids"],
-        lambda tokens: tokenizer.decode(tokens, skip_special_tokens=True),
+        lambda tokens, plain: tokenizer.decode(tokens, skip_special_tokens=plain),
         tokenizer.convert_tokens_to_ids,
+        tokenizer.convert_ids_to_tokens,
     )
 
 

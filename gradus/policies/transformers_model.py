@@ -78,6 +78,11 @@ class Foreign(nn.Module):
         """Logits [vocab] after one more token, and the cache to continue from; the given state must not be used again."""
         return self._step(torch.tensor([token]), state)
 
+    def every_logits(self, tokens: np.ndarray) -> Tensor:
+        """Logits [n - 1, vocab] after every token but the last."""
+        sequence = torch.from_numpy(tokens.astype(np.int64)).unsqueeze(0).to(self.device)
+        return self.inner(input_ids=sequence, use_cache=False).logits[0, :-1]
+
     def _step(self, tokens: Tensor, past: Any) -> tuple[Tensor, Any]:
         out = self.inner(input_ids=tokens.unsqueeze(0).to(self.device), past_key_values=past, use_cache=True)
         return out.logits[0, -1], out.past_key_values

@@ -126,7 +126,8 @@ class Recipe:
         return replace(out, key="+".join([self.key, *(o.key for o in others)]), base=self.key, parent=self)
 
 
-_NAMES = ("key", "base", "parent", "about", "family")
+NAMES = ("key", "base", "parent", "about", "family")
+"""The fields of a recipe that name and describe it."""
 
 
 def changes(a: Any, b: Any) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def changes(a: Any, b: Any) -> dict[str, Any]:
 
 def _changes(a: Any, b: Any, path: str) -> list[tuple[str, Any]]:
     if type(a) is type(b) and is_dataclass(a):
-        names = [f.name for f in value_fields(a) if path or f.name not in _NAMES]
+        names = [f.name for f in value_fields(a) if path or f.name not in NAMES]
         return [c for n in names for c in _changes(getattr(a, n), getattr(b, n), f"{path}.{n}".lstrip("."))]
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         names = list(dict.fromkeys([*a, *b]))
@@ -192,7 +193,7 @@ def describe(recipe: Recipe) -> list[tuple[str, Any]]:
             if path:
                 rows.append((path, type(node).__name__))
             for f in value_fields(node):
-                if path or f.name not in _NAMES:
+                if path or f.name not in NAMES:
                     walk(getattr(node, f.name), f"{path}.{f.name}".lstrip("."))
         elif isinstance(node, Mapping):
             for name, value in node.items():

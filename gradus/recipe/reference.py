@@ -7,7 +7,9 @@ entry, up to a semicolon, is the paper; every further arXiv number in the paragr
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +55,18 @@ def read_reference(docstring: str) -> Reference | None:
     year = 2000 + int(number[:2]) if number else int(paper["year"])
     further = tuple(n for n in dict.fromkeys(_NUMBER.findall(text)) if n != number)
     return Reference(paper["authors"], paper["title"], year, number, paper.get("venue") or "", further)
+
+
+def authors_of(paper: Reference) -> tuple[str, ...]:
+    """All authors as `Last, First`, in the paper's order; an organisation in braces. Empty if the list in authors.json lacks the paper."""
+    return _authors().get(paper.arxiv or paper.title, ())
+
+
+@functools.cache
+def _authors() -> dict[str, tuple[str, ...]]:
+    """arXiv number, else title -> authors."""
+    text = Path(__file__).with_name("authors.json").read_text(encoding="utf-8")
+    return {paper: tuple(names) for paper, names in json.loads(text).items()}
 
 
 def reference_of(name: str) -> tuple[str, Reference | None]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradus.lab.folder import RECIPE, RunFolder, is_run
 from gradus.lab.trackers import names_of
@@ -20,6 +20,9 @@ from gradus.tasks.data.split_rule import RULE, split_by
 from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
 
+if TYPE_CHECKING:
+    from gradus.tasks.data.rows import PromptForm
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -32,13 +35,9 @@ class Plan:
     task_options: tuple[tuple[str, str], ...] = ()
     device: str = "cpu"
     log: tuple[str, ...] = ()  # trackers that get the metrics, too
+    text_prompts: PromptForm = "raw"  # the form of text prompts if the task does not say it; runs of older versions: chat
     processes: int = 1  # processes that train together; they do not change the result, so the number is not stored
     split: int = RULE  # the rule that splits files of rows into training and held-out rows
-
-    def load_task(self) -> Task:
-        """The task, its files split by the plan's rule."""
-        with split_by(self.split):
-            return load_task(self.task, dict(self.task_options))
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
@@ -54,6 +53,7 @@ class Plan:
             "seed": self.seed,
             "device": self.device,
             "split": self.split,
+            "text_prompts": self.text_prompts,
             **({"log": list(self.log)} if self.log else {}),
         }
 
@@ -62,8 +62,9 @@ class Plan:
         """The inverse of `stored`. Raises UserError if the recipe uses code that is missing or has changed."""
         options = tuple((str(name), str(value)) for name, value in stored["task_options"])
         log = tuple(str(name) for name in stored.get("log", ()))
-        device, split = stored.get("device", "cpu"), stored.get("split", 1)  # runs without the field began under rule 1
-        return cls(from_json(stored["recipe"]), stored["task"], stored["model"], stored["seed"], options, device, log, split=split)
+        recipe, device, form = from_json(stored["recipe"]), stored.get("device", "cpu"), stored.get("text_prompts", "chat")
+        split = stored.get("split", 1)  # runs without the field began under rule 1
+        return cls(recipe, stored["task"], stored["model"], stored["seed"], options, device, log, form, split=split)
 
 
 def stored_task(folder: RunFolder) -> Task:
@@ -112,7 +113,8 @@ def load_task(spec: str | Any, options: Mapping[str, str] | None = None) -> Task
     Options go to its maker, or are set on the task at a dotted field.
     """
     from gradus.tasks.data.loaders import load_task as load
-    from gradus.tasks.data.loaders import options_of
+    from gradus.tasks.data.loaders import options_of, prompted
+    from gradus.tasks.data.rows import PromptForm
 
     spec = rows_or_name(spec)
     options = dict(options or {})
@@ -121,6 +123,8 @@ def load_task(spec: str | Any, options: Mapping[str, str] | None = None) -> Task
     options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
     given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
     task = load(spec, TASKS, **given)
+    if "prompt" in options:
+        task = prompted(task, read(options.pop("prompt"), PromptForm, None, "task.prompt"))
     for path, text in options.items():
         names = {*known, *(f.name for f in fields(task) if f.name != "level" or task.level is not None)}  # rows of a file have no levels
         if path.partition(".")[0] not in names:
@@ -144,6 +148,16 @@ def rows_or_name(task: Any) -> str | InMemory:
             "write rows of another kind into a JSON lines file and name it"
         )
     return rows
+
+
+def task_of(planned: Plan) -> Task:
+    """The task of a plan. A run of an older version keeps its split of files, and text prompts that say no form of their own are user messages."""
+    from gradus.tasks.data.loaders import prompted
+
+    with split_by(planned.split):
+        task = load_task(planned.task, dict(planned.task_options))
+    said = planned.text_prompts == "raw" or any(name == "prompt" for name, _ in planned.task_options)
+    return task if said or not hasattr(task.source, "in_form") else prompted(task, planned.text_prompts)
 
 
 def plan(

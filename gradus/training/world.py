@@ -173,6 +173,8 @@ class RunWorld:
         if request.prompt is None and self.task.system and problem.text is None:
             prompt = ({"role": "system", "content": self.task.system}, *problem.messages)
         tokens = policy.tokens(prompt)
+        if len(tokens) == 0:
+            raise UserError(f"the prompt of problem {problem.id} has no token under this tokenizer; write a longer prompt or leave the problem out")
         if len(tokens) >= policy.context_length:
             raise UserError(
                 f"the prompt of problem {problem.id} has {len(tokens)} tokens, but the model's context holds {policy.context_length} "

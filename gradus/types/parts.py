@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from gradus.types.errors import UserError
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
 from gradus.types.records import Context, Group, Message, Outcome, Problem, Request, Sampling, Trajectory
@@ -113,6 +114,24 @@ class Task:
     level: int | None = None  # difficulty level of the drawn problems; None: no level is named
     policy: str = "lm"  # kind of policy that acts: lm, flow
     chance: float = 0.0  # accuracy of guessing
+
+    def __post_init__(self) -> None:
+        """A system message or an environment makes a conversation, so text prompts of data become user messages.
+
+        Raises UserError if the prompts are to be raw.
+        """
+        if not self.system and self.environment is None:
+            return
+        for name in ("source", "held_out"):
+            source = getattr(self, name)
+            if isinstance(source, type) or not hasattr(source, "in_form"):
+                continue
+            if source.form == "raw":
+                article, thing = ("a", "system message") if self.system else ("an", "environment")
+                raise UserError(
+                    f"task {self.name} has {article} {thing}, which raw prompts cannot have; leave --task.prompt raw out, or leave out the {thing}"
+                )
+            object.__setattr__(self, name, source.in_form("chat"))
 
 
 class World(Protocol):

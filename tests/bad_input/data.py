@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from tests import broken
 from tests.bad_input.row import Row
 from tests.broken import ROWS
+
+CHATS = "".join(json.dumps({"prompt": [{"role": "user", "content": f"say {i}"}]}) + "\n" for i in range(2))
 
 DATA: list[Row] = [
     (
@@ -92,7 +96,12 @@ DATA: list[Row] = [
     ("{train} --task .", ". is a folder; give one file", {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.prompt_column q", 'unknown column "q"; known: answer, prompt', {"d.jsonl": ROWS}),
     ("{train} --task d.jsonl --task.held_out d.jsonl", "every prompt of d.jsonl is also in d.jsonl; give held-out", {"d.jsonl": ROWS}),
-    ("{train} --task d.jsonl", "has 303 tokens, but the model's context holds 128|shorten", {"d.jsonl": ROWS.replace("say", "say" * 100)}),
+    ("{train} --task d.jsonl", "has 302 tokens, but the model's context holds 128|shorten", {"d.jsonl": ROWS.replace("say", "say" * 100)}),
+    ("{train} --task.prompt rav", 'unknown value "rav" (did you mean raw?)'),
+    ("{train} --task arithmetic --task.prompt raw", "task arithmetic writes its prompts itself; --task.prompt is for"),
+    ("{train} --task d.jsonl --task.prompt raw", "d.jsonl: the prompts are lists of chat messages", {"d.jsonl": CHATS}),
+    ("{train} --task.prompt raw --task.system Hi", "task problems has a system message, which raw prompts cannot have"),
+    ("{train} --task squad", "unknown task \"squad\".|A data set of the Hugging Face Hub is saved first: python -c"),
     ("{train} --task gsm8k", "gsm8k needs its file: give --task.path"),
     ("{train} --task gsm8k --task.path d.jsonl", 'd.jsonl, line 1: a row of GSM8K has "question"', {"d.jsonl": ROWS}),
     ("{train} --task arithmetic:0,countdown:1", "the weight of arithmetic is 0; it must be above 0"),

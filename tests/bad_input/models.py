@@ -10,7 +10,7 @@ from tests.bad_input.row import Row
 MODELS: list[Row] = [
     (
         "{train} --model Qwen/Qwen2.5-0.5B",
-        'no folder "Qwen/Qwen2.5-0.5B"|hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B|--model Qwen2.5-0.5B',
+        'no folder "Qwen/Qwen2.5-0.5B"|hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then give Qwen2.5-0.5B in its place',
     ),
     ("{train} --model {home}/problems.jsonl", 'problems.jsonl" is a file; give the folder that holds config.json'),
     ("{train} --model m", 'model folder "m" has no model.safetensors; give a folder', {"m": broken.model(model__safetensors=None)}),
@@ -32,7 +32,8 @@ MODELS: list[Row] = [
     ("{train} --model m", "[98, 32], config.json asks for [50, 32]", {"m": broken.model(config__json=broken.fields(vocab_size=50))}),
     ("{train} --model m", 'model folder "m" has no tokenizer.json; save its tokenizer', {"m": broken.model(tokenizer__json=None)}),
     ("{train} --model m", "m/tokenizer.json cannot be read|save", {"m": broken.model(tokenizer__json=broken.cut)}),
-    ("{train} --model m", "chat template, line 1|fix chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
+    ("{train} --model m --task.prompt chat", "chat template, line 1|fix chat_template", {"m": broken.model(chat_template__jinja="{% for m in")}),
+    ("{train} --model gpt2", "for a model of the Hugging Face Hub, fetch it first: hf download gpt2 --local-dir gpt2|then start again"),
     ("{train} --model m", "m/adapter_config.json: base_model_name_or_path|set it", {"m/adapter_config.json": "{}"}),
     ("{train} --players.reference.model gone", 'model folder "gone" does not exist'),
 ]

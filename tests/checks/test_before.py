@@ -43,7 +43,7 @@ def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[
 def test_all_is_well(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, found = checked(capsys, "--task", "d.jsonl")
     assert code == 0
-    assert set(found) == {"recipe", "method", "data", "task", "fit", "model", "verifier", "template", "reward", "samples", "sandbox", "disk", "memory"}
+    assert set(found) == {"recipe", "method", "data", "task", "fit", "model", "verifier", "prompts", "template", "reward", "samples", "sandbox", "disk", "memory"}
     assert {v for rows in found.values() for v, _, _ in rows} <= {"ok", "note", "warning", "not checked"}
     assert "30 rows, 30 with an answer" in found["data"][0][1]
     assert "30 reference answers judged right" in found["verifier"][0][1]
@@ -134,9 +134,11 @@ def test_a_step_is_done_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]
 
 def test_a_model_of_the_user_and_other_kinds_of_task(capsys: pytest.CaptureFixture[str]) -> None:
     save_small_model(Path("model"))
-    code, found = checked(capsys, "--task", "d.jsonl", "--model", "model")
+    code, found = checked(capsys, "--task", "d.jsonl", "--task.prompt", "chat", "--model", "model")
     assert code == 0
-    assert found["template"][0][0] == "warning"
+    assert found["template"][0][0] == "warning"  # it opens no turn
+    code, found = checked(capsys, "--task", "d.jsonl", "--model", "model")
+    assert (code, found["prompts"][0][0], found["template"][0][0]) == (0, "note", "ok")
     assert "context 128 tokens" in found["model"][0][1]
     assert checked(capsys, "--task", "frozen_lake")[1]["reward"][0][0] == "not checked"
     code, found = checked(capsys, "flow_grpo")

@@ -27,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(1)
     home = tmp_path_factory.mktemp("home")
     save_small_model(home / "model")
-    rows = ({"prompt": "say " + "x" * (i % 7), "answer": str(i)} for i in range(20))
+    rows = ({"prompt": [{"role": "user", "content": "say " + "x" * (i % 7)}], "answer": str(i)} for i in range(20))
     (home / "problems.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return home
 

@@ -95,3 +95,18 @@ def test_raw_text_and_a_system_message(model: LanguageModel) -> None:
     assert [f.verdict for f in of_template(model, task, [raw])] == ["ok"]  # raw text takes no system message
     (found,) = of_template(model, task, task.source.draw([0], None, Key()))
     assert found.details[0].endswith("lost \u00e9")
+
+
+def test_a_tokenizer_that_ends_raw_text(model: LanguageModel) -> None:
+    own = model.tokenizer
+
+    def ended(text: str, framed: bool) -> list[int]:
+        return [*own.encode(text, False), *([own.end] if framed else [])]
+
+    policy = replace(model, tokenizer=replace(own, encode=ended))
+    task = load_task("arithmetic")
+    (finding,) = of_template(policy, task, [Problem("r", "t", text="2+2=", answer="4")])
+    assert (finding.verdict, "puts an end token after raw text" in finding.says) == ("warning", True)
+    assert [f.verdict for f in of_template(policy, task, task.source.draw([0], None, Key()))] == ["ok"]  # chat has no frame
+    says = [f.says for f in of_template(model, task, [Problem("r", "t", text="2+2=", answer="4")])]
+    assert says == ["raw text: 1 prompt and 1 answer come back whole from their tokens"]

@@ -122,6 +122,20 @@ def test_problems_are_those_of_evaluation() -> None:
         problem_of(frozen_lake(), 0)
 
 
+def test_a_text_prompt_is_asked_raw_or_as_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("d.jsonl").write_text("".join(f'{{"prompt": "say {n}", "answer": {n}}}\n' for n in range(9)))
+    asked = []
+    for words in ([], ["--task.prompt", "chat"]):
+        model = Echo("6")
+        monkeypatch.setattr(chat, "load", lambda *a, model=model, **k: model)
+        monkeypatch.setattr("sys.stdin", io.StringIO(""))
+        assert main(["chat", "--task", "d.jsonl", "--problem", "0", *words]) == 0
+        asked += model.read
+    text = capsys.readouterr().out.split("problem 0: ")[1].splitlines()[0]
+    assert asked == [text, ({"role": "user", "content": text},)]
+
+
 def test_verdicts() -> None:
     assert [verdict(v) for v in (1.0, 0.25, 0.0)] == ["right (1)", "partly right (0.25)", "wrong (0)"]
     assert verdict(Failed("it hung")) == "not judged: it hung"
@@ -164,6 +178,8 @@ def test_the_command_over_a_pipe(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     [
         (["gone"], "gone"),
         (["--problem", "1"], "name the task with --task"),
+        (["--task.prompt", "chat"], "--task.prompt is an option of a task; name the task with --task"),
+        (["--task", "arithmetic", "--max_token", "4"], "--max_token is not an option of gradus chat (did you mean --max-tokens?)"),
         (["--task", "arithmetics"], 'unknown task "arithmetics"'),
         (["--task", "flow_2d"], "task flow_2d is for a generator, not for a language model"),
         (["--precision", "half"], 'unknown precision "half"'),

@@ -83,6 +83,19 @@ def test_a_field_that_a_recipe_takes_away() -> None:
     assert "set it" not in told(found)
 
 
+def test_a_part_is_told_as_a_tree() -> None:
+    text = told(explain("objective.policy", recipe("grpo")))
+    assert text.startswith("objective.policy = PolicyGradient\n")
+    assert "  reinforce  PolicyGradient (trust Unclipped, average SequenceSum, coefficient 1.0)" in text
+    rows = text.splitlines()
+    at = next(i for i, row in enumerate(rows) if row.startswith("fields"))
+    assert [row.split() for row in rows[at : at + 3]] == [["fields", "ratio", "TokenRatio"], ["against", "old"], ["trust", "Clip"]]
+    every = told(explain("players", recipe("ppo")))
+    assert every.startswith("players = policy, critic, reference\n")
+    assert "policy, critic, reference  gradus/papers/bases/ppo.py" in every  # too long for one line with all numbers
+    assert "Frozen(" not in every
+
+
 def test_a_part_names_its_fields_and_those_that_fit() -> None:
     found = explain("objective.policy.trust", recipe("grpo"))
     assert dict(found.fields) == {"low": 0.2, "high": 0.2}

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from gradus.cli.show import brief, diff, listing, papers, show, tasks
-from gradus.recipe.core import Setting
-from gradus.recipe.registry import recipe
+from gradus.cli.show import diff, listing, papers, show, tasks
+from gradus.recipe.registry import recipe_modules
 from gradus.types import UserError
 
 
@@ -33,29 +32,46 @@ def test_tasks_are_listed() -> None:
     assert tasks().splitlines()[0].split() == ["task", "description"]
 
 
-def test_a_recipe_is_shown() -> None:
+def test_a_recipe_is_shown_as_a_tree() -> None:
     shown = show("grpo")
     assert "base: reinforce; family: bases" in shown
-    assert shown.count("Unclipped() -> Clip(low=0.2, high=0.2)") == 1
-    assert [line.split() for line in shown.splitlines() if "setting.group" in line] == [["setting.group", "8"]]
     method, setting = shown.split("\nsetting:\n")
-    assert "setting." not in method
-    assert ["setting.max_tokens", "none"] in [line.split() for line in setting.splitlines()]  # a field that is left empty can be set too
-    assert ["objective.policy.weight", "none"] in [line.split() for line in method.splitlines()]
-    assert all(line.startswith("  setting.") for line in setting.splitlines())
+    at = method.splitlines().index("  objective")
+    assert [line.split() for line in method.splitlines()[at + 1 : at + 7]] == [
+        ["policy", "PolicyGradient"],
+        ["ratio", "TokenRatio"],
+        ["against", "old"],
+        ["trust", "Clip"],
+        ["low", "0.2"],
+        ["high", "0.2"],
+    ]
+    indents = [len(line) - len(line.lstrip()) for line in method.splitlines()[at : at + 7]]
+    assert indents == [2, 4, 6, 8, 6, 8, 8]
+    words = [line.split() for line in shown.splitlines()]
+    assert ["weight", "none"] in words  # a field that is left empty can be set too
+    assert ["betas", "0.9,", "0.999"] in words
+    assert ["greedy", "true"] in words
+    assert [line for line in setting.splitlines() if line.startswith("  group ")] == ["  group                                  8"]
+    assert "--players.policy.every 2" in shown
+    assert "about" not in method.splitlines()[-1]
 
 
 def test_recipes_differ_by_what_changes() -> None:
     assert diff("grpo", "grpo") == "grpo -> grpo\n  nothing"
-    lines = diff("reinforce", "rloo").splitlines()
-    assert lines[0] == "reinforce -> rloo"
-    assert [line.split()[0] for line in lines[1:]] == ["credit"]
+    assert diff("reinforce", "rloo").splitlines() == ["reinforce -> rloo", "  credit                                   BatchBaseline -> LeaveOneOut"]
+    lines = [line.split() for line in diff("grpo", "ppo").splitlines()]
+    assert ["players.critic", "none", "->", "Player"] in lines
+    assert ["+", "model", "Head"] in lines
+    assert ["+", "value", "ValueLoss"] in lines
+    assert ["objective.kl", "KL", "->", "none"] in lines
+    assert ["-", "coefficient", "0.04"] in lines
+    assert ["update.epochs", "1", "->", "4"] in lines
 
 
-def test_parts_in_brief() -> None:
-    assert brief(recipe("grpo").objective["policy"].trust) == "Clip(low=0.2, high=0.2)"
-    assert brief(Setting(steps=3)).startswith("Setting(learning_rate=0.0001, warmup=5, steps=3,")
-    assert brief("a") == "'a'"
+@pytest.mark.parametrize("key", sorted(recipe_modules()))
+def test_no_text_is_the_repr_of_an_object(key: str) -> None:
+    for text in (show(key), diff("grpo", key)):
+        assert not [sign for sign in ("(", "Frozen", "frozenset", "'", "<", "None", "True", "False") if sign in text.split("\n\n", 1)[-1]]
 
 
 def test_the_last_column_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.lab.curves import HEIGHT, WIDTH, Series, chart, smooth, ticks
+from gradus.lab.curves import HEIGHT, MOST_POINTS, WIDTH, Series, bars, chart, smooth, thinned, ticks, united
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,52 @@ def test_every_point_is_inside(points: list[tuple[int, float]]) -> None:
         assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in line)
 
 
+def test_lines_that_coincide_are_one() -> None:
+    same, other = ((0, 0.0), (1, 0.5)), ((0, 0.0), (1, 0.25))
+    series = [Series("reward", same), Series("verified", same), Series("style", other), Series("none", ()), Series("accuracy", same)]
+    assert united(series) == [Series("reward = verified = accuracy", same), Series("style", other)]
+    svg = chart("Reward", series)
+    assert len(paths(svg)) == 2
+    assert "reward = verified = accuracy <b>0.5</b>" in svg
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=2500))
+def test_a_thinned_line_keeps_its_ends_and_its_extremes(values: list[float]) -> None:
+    points = list(enumerate(values))
+    kept = thinned(points)
+    assert len(kept) <= MOST_POINTS
+    assert kept == sorted(set(kept))  # in the order of the steps, each once
+    assert set(kept) <= set(points)
+    assert (kept[0], kept[-1]) == (points[0], points[-1])
+    assert (min(v for _, v in kept), max(v for _, v in kept)) == (min(values), max(values))
+
+
+def test_intervals_are_strokes_inside_the_frame() -> None:
+    points = ((0, 0.5), (2, 1.0))
+    [one] = united([Series("a", points), Series("b", points, spans=((0, 0.0, 0.75), (2, 0.5, 1.0)))])
+    assert one == Series("a = b", points, spans=((0, 0.0, 0.75), (2, 0.5, 1.0)))
+    root = ElementTree.fromstring(chart("x", [one]))
+    [stroke] = [p.attrib["d"] for p in root.iter("path") if p.attrib["class"] == "span"]
+    # y from 204 for 0 up to 12 for 1.05: 0.75 is at 66.9, 0.5 at 112.6, 1 at 21.1
+    assert stroke == "M52.0,204.0V66.9M408.0,112.6V21.1"
+
+
+def test_a_long_run_has_a_small_picture() -> None:
+    svg = chart("x", [Series("a", tuple((i, float(i % 7)) for i in range(100_000)))])
+    assert len(svg) < 20_000
+
+
+def test_bars_by_hand() -> None:
+    svg = bars("Rewards", ["0", "1"], [("early", [0.75, 0.25]), ("late", [0.0, 1.0])], about="answers")
+    root = ElementTree.fromstring(svg)
+    found = [(r.find("title").text, float(r.attrib["height"])) for r in root.iter("rect")]  # type: ignore[union-attr]
+    # 192 units for 1 (the top is 1, not 1.05): 0.75 are 144, 0.25 are 48
+    assert found == [("early, 0: 75.0%", 144.0), ("late, 0: 0.0%", 0.0), ("early, 1: 25.0%", 48.0), ("late, 1: 100.0%", 192.0)]
+    assert root.find("svg").attrib["aria-label"] == "Rewards: early 0 75%, 1 25%; late 0 0%, 1 100%"  # type: ignore[union-attr]
+    assert bars("Rewards", [], []) == ""
+
+
 def test_names_are_escaped_and_nothing_is_nothing() -> None:
+    assert "<b>bold</b>" not in bars("<i>", ["<b>bold</b>"], [("<b>bold</b>", [1.0])])
     assert chart("x", [Series("a", ())]) == ""
     assert "<b>bold</b>" not in chart("<i>", [Series("<b>bold</b>", ((0, 1.0),))])

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gradus.lab.live import Live, duration, number, printable, sparkline
+from gradus.lab.live import Live, duration, number, printable, sparkline, title_of
 
 
 class Clock:
@@ -130,6 +130,37 @@ def test_a_terminal_shows_one_table(encoding: str) -> None:
     assert "200 tokens/s" in last
     assert "done" in last
     assert "best so far" in text
+
+
+def test_a_resumed_run_shows_its_whole_history() -> None:
+    raw = io.StringIO()
+    console = Console(file=raw, force_terminal=True, width=120, color_system=None)
+    live = Live("grpo", console=console, clock=Clock())
+    live.start(4, first=2, history=[{**row(0), "held_out/accuracy": 0.25}, row(1)])
+    live.evaluated(2, {"held_out/accuracy": 0.5}, 1.0)
+    live.step(row(2), {"rollout": 1.0})
+    live.step(row(3), {"rollout": 1.0})
+    live.stop()
+    last = raw.getvalue().rsplit("step 4/4", 1)[1].splitlines()
+    # rewards 0, 1/4, 2/4, 3/4 of the four steps: levels 0, 2.33, 4.67 and 7 of the eight bars
+    assert [line.split() for line in last if line.startswith("reward")] == [["reward", "0.750", "0.000", "▁▃▆█"]]
+    assert [line.split() for line in last if "held-out" in line] == [["held-out", "accuracy", "0.500", "0.250", "▁█"]]
+
+
+@pytest.mark.parametrize(
+    ("task", "title"),
+    [
+        ("arithmetic", "grpo on arithmetic"),
+        ("/long/path/problems.jsonl", "grpo on problems"),
+        ("problems.parquet", "grpo on problems"),
+        ("/a/b.csv:3,c/d.JSON:1", "grpo on b:3,d:1"),
+        ("/home/me/mine.py:task", "grpo on mine.py:task"),
+        ("openai/gsm8k", "grpo on openai/gsm8k"),
+        ("", "grpo"),
+    ],
+)
+def test_a_title_has_no_path(task: str, title: str) -> None:
+    assert title_of("grpo", task) == title
 
 
 def test_a_resumed_run_counts_its_own_steps() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gradus.lab.folder import RunFolder
-from gradus.lab.report import flat, write_report
+from gradus.lab.report import tree, write_report
 from gradus.types import Failed, Group
 
 
@@ -27,7 +29,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "line", "circle", "path") or tag == "circle":
+        if tag not in ("meta", "line", "path", "input", "br"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list) -> None:
@@ -63,47 +65,111 @@ def test_an_empty_run_has_a_report(run: RunFolder) -> None:
 
 def test_curves_numbers_and_tables(run: RunFolder) -> None:
     for step in range(4):
-        run.append_metrics(step, {"reward": step / 4, "reward/style": 0.5, "kl": None, "tokens/rollout": 100, "failed": 1, "entropy": 1.0})
+        names = {"reward": step / 4, "reward/style": 0.5, "kl": None, "tokens/rollout": 100, "failed": 1, "entropy": 1.0, "grad_norm": step}
+        run.append_metrics(step, names)
         run.append_timings(step, {"rollout": 20.0, "update": 10.0})
-    run.append_metrics(4, {"held_out/accuracy": 0.75})
-    _, page = write(run)
-    captions = re.findall(r"(Reward|Accuracy|Length|Entropy|KL to the reference|Clipped share)", page.text)
-    assert captions == ["Reward", "Accuracy", "Entropy"]
+    held = {"held_out/accuracy": 0.75, "held_out/problems": 100, "held_out/low": 0.65, "held_out/high": 0.84, "held_out/greedy": 0.5}
+    run.append_metrics(4, held)
+    text, page = write(run)
+    assert text.count('class="span"') == 1
+    captions = re.findall(r"(Reward and accuracy|Reward|Accuracy|Length|Entropy|KL to the reference|Gradient norm)(?=step)", page.text)
+    assert captions == ["Reward and accuracy", "Gradient norm"]
     for fact in (
-        "0.000 → 0.750",
-        "0.750 → 0.750",
+        "reward0.750first 0.000",
+        "held-out accuracy0.75095 % interval 0.650 to 0.840100 problems",
+        "held-out greedy0.500100 problems",
         "400",
         "2m00s",
-        "credit.scale",
-        "Rule",
+        "answers without a reward4of training",
+        "Not drawn, because they never change: Entropy 1, Answers without a reward 1.",
+        "creditRule",
         "gradus train",
-        "data.a.jsonl.bytes",
+        "a.jsonl",
         "style 0.5",
     ):
         assert fact in page.text, fact
 
 
-def test_first_middle_and_last_step_best_and_worst(run: RunFolder, group: Callable) -> None:
-    for step in range(5):
+def test_a_run_of_no_step_has_its_evaluation(run: RunFolder) -> None:
+    run.append_metrics(0, {"held_out/accuracy": 0.5, "held_out/length": 3.0})
+    _, page = write(run)
+    assert "steps0" in page.text
+    assert "held-out accuracy0.500" in page.text
+
+
+def test_equal_components_are_one_curve(run: RunFolder) -> None:
+    for step in range(3):
+        run.append_metrics(step, {"reward": step / 4, "reward/verified": step / 4, "accuracy": step / 4, "reward/style": 0.1 * step})
+    text, page = write(run)
+    assert "reward = verified = accuracy 0.5" in page.text
+    assert text.count('<path class="line"') == 2
+
+
+def test_the_title_names_no_path(run: RunFolder) -> None:
+    run.replan({**run.recipe(), "task": "/long/path/problems.jsonl"})
+    text, page = write(run)
+    assert "<title>grpo on problems</title>" in text
+    assert [attributes for tag, attributes in page.tags if tag == "h1"] == [{}]
+
+
+def test_some_steps_and_their_best_and_worst_answers(run: RunFolder, group: Callable) -> None:
+    for step in range(7):
         near = group(f"near{step}", size=2)
         far = group(f"far{step}", size=4)
         lost = far.trajectories[3].but(reward=Failed("timed out"))
         run.append_rollouts(step, [near, Group("far", (*far.trajectories[:3], lost))])
-    _, page = write(run)
-    assert re.findall(r"Step \d", page.text) == ["Step 0", "Step 2", "Step 4"]
-    assert re.findall(r"far\d|near\d", page.text) == ["far0", "far2", "far4"]
+        run.append_metrics(step, {"reward": [3, 9, 4, 4, 4, 1, 4][step]})
+    text, page = write(run)
+    assert re.findall(r"Step \d [a-z ,]+(?=mean)", page.text) == [
+        "Step 0 first",
+        "Step 1 highest reward",
+        "Step 3 middle",
+        "Step 5 lowest reward",
+        "Step 6 last",
+    ]
+    assert "5 of 7 stored steps: first, middle, last, highest and lowest mean reward." in page.text
     # rewards 0, 1, 2 and a failure: the best is 2 with advantage 1 and 5 actions, the worst 0 with -1 and 3
-    assert "reward 2 · correct 2 · mean advantage 1.000 · 5 actions · ended by stopit is 2" in page.text
-    assert "reward 0 · correct 0 · mean advantage -1.000 · 3 actions · ended by stopit is 0" in page.text
+    assert "bestreward = correct 2 · mean advantage 1.000 · 5 actions · ended by stopit is 2" in page.text
+    assert "worstreward = correct 0 · mean advantage -1.000 · 3 actions · ended by stopit is 0" in page.text
+    assert "failedreward failed: timed out" in page.text
+    assert [attributes["href"] for tag, attributes in page.tags if tag == "a"] == [f"#step-{n}" for n in (0, 1, 3, 5, 6)]
+    assert all(f'id="step-{n}"' in text for n in (0, 1, 3, 5, 6))
 
 
-def test_a_step_of_failures_shows_one(run: RunFolder, group: Callable) -> None:
+def test_a_step_of_failures_shows_them_and_their_reasons(run: RunFolder, group: Callable) -> None:
     failed = tuple(t.but(reward=Failed("<b>no</b>")) for t in group().trajectories)
     run.append_rollouts(0, [Group("g", failed)])
     run.append_rollouts(1, [])
+    run.append_failed(0, "train", failed)
     _, page = write(run)
-    assert "reward failed: <b>no</b>" in page.text
+    assert page.text.count("reward failed: <b>no</b>") == 3
     assert "This step has no trajectory." in page.text
+    assert re.search(r"answerskindreason, of the first such answer3\w+<b>no</b>", page.text)
+
+
+def test_the_distribution_of_rewards_and_the_solve_rates(run: RunFolder, group: Callable) -> None:
+    for step in range(20):
+        rewards = [0.0, 1.0, 1.0, 1.0] if step >= 10 else [0.0, 0.0, 0.0, 1.0]
+        rows = [t.but(reward=r, components={}) for t, r in zip(group(f"p{step % 2}", size=4).trajectories, rewards, strict=True)]
+        run.append_rollouts(step, [Group("g", tuple(rows))])
+    _, page = write(run)
+    labels = [attributes["aria-label"] for tag, attributes in page.tags if tag == "svg"]
+    assert labels == [
+        "Rewards of answers: steps 0 to 1 0 75%, 1 25%; steps 18 to 19 0 25%, 1 75%",
+        "Solve rate per problem: steps 0 to 1 0 0%, ≤ 25 % 100%, ≤ 50 % 0%, ≤ 75 % 0%, < 100 % 0%, 100 % 0%; "
+        "steps 18 to 19 0 0%, ≤ 25 % 0%, ≤ 50 % 0%, ≤ 75 % 100%, < 100 % 0%, 100 % 0%",
+    ]
+    # each problem has ten groups of four: five with one and five with three right answers
+    assert "Problems solved least (0 of 2 never solved)" in page.text
+    assert "20 of 4018p0: 1 + 1?" in page.text
+
+
+def test_rewards_below_one_have_no_solve_rate(run: RunFolder, group: Callable) -> None:
+    rows = [t.but(reward=0.25, components={}) for t in group().trajectories]
+    run.append_rollouts(0, [Group("g", tuple(rows))])
+    _, page = write(run)
+    assert "No answer earns a full reward of 1" in page.text
+    assert "Solve rate per problem" not in page.text
 
 
 def test_what_a_model_wrote_is_text(run: RunFolder, group: Callable, strange: Callable) -> None:
@@ -113,28 +179,58 @@ def test_what_a_model_wrote_is_text(run: RunFolder, group: Callable, strange: Ca
     text, page = write(run)
     assert "</pre><script>alert(1)</script><img src=x onerror=alert(1)>$title ${tiles} &amp; \ufffd[31m\ufffdxxx" in page.text
     assert "more characters" in page.text
-    assert not [tag for tag, _ in page.tags if tag in ("script", "img", "link", "iframe")]
-    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on") or name in ("src", "href")]
+    assert [tag for tag, _ in page.tags if tag in ("script", "img", "link", "iframe")] == ["script"]
+    attributes = [(name, value) for _, found in page.tags for name, value in found.items()]
+    assert not [name for name, _ in attributes if name.startswith("on") or name == "src"]
+    assert all(value.startswith("#step-") for name, value in attributes if name == "href")
     assert "http://" not in text
     assert "https://" not in text
 
 
-def test_flat_by_hand() -> None:
+def test_only_the_script_of_the_page_may_run(run: RunFolder) -> None:
+    text, page = write(run)
+    policy = next(a["content"] for tag, a in page.tags if tag == "meta" and "http-equiv" in a)
+    [script] = re.findall(r"<script>(.*?)</script>", text, re.S)
+    assert f"script-src 'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}';" in policy
+    assert "default-src 'none'" in policy
+
+
+def test_a_page_of_huge_answers_is_small(run: RunFolder, group: Callable) -> None:
+    for step in range(6):
+        groups = [group(f"{step}-{i}", size=4) for i in range(8)]
+        huge = [g.but(trajectories=tuple(t.but(completion=str(n) + "<&" * 500_000) for n, t in enumerate(g.trajectories))) for g in groups]
+        run.append_rollouts(step, huge)
+        run.append_metrics(step, {"reward": float(step % 3)})
+    text, page = write(run)
+    assert len(text.encode()) < 1_500_000
+    assert "Texts are cut after 2,500 characters." in page.text
+
+
+def test_a_tree_by_hand() -> None:
     document = {
-        "part": "gradus.recipe.core:Recipe",
-        "objective": {"map": {"policy": {"part": "x:Policy", "high": 0.2, "none": None}}},
-        "requires": {"set": ["a", "b"]},
-        "rule": {"function": {"file": "my.py", "name": "score", "sha256": "0"}},
-        "stages": [{"until": 3}, {"until": 5}],
-        "plain": [1, 2],
+        "recipe": {
+            "part": "gradus.recipe.core:Recipe",
+            "objective": {"map": {"policy": {"part": "x:Policy", "high": 0.2, "none": None}}},
+            "requires": {"set": ["a", "b"]},
+            "rule": {"function": {"file": "my.py", "name": "score", "sha256": "0"}},
+            "stages": [{"until": 3}, {"until": 5}],
+            "plain": [1, 2],
+            "on": True,
+            "empty": {},
+        }
     }
-    assert list(flat(document)) == [
-        ("", "Recipe"),
-        ("objective.policy", "Policy"),
-        ("objective.policy.high", "0.2"),
-        ("requires", "a b"),
-        ("rule", "score"),
-        ("stages.0.until", "3"),
-        ("stages.1.until", "5"),
-        ("plain", "1 2"),
+    assert list(tree(document)) == [
+        (0, "recipe", "Recipe"),
+        (1, "objective", ""),
+        (2, "policy", "Policy"),
+        (3, "high", "0.2"),
+        (1, "requires", "a b"),
+        (1, "rule", "score"),
+        (1, "stages", ""),
+        (2, "0", ""),
+        (3, "until", "3"),
+        (2, "1", ""),
+        (3, "until", "5"),
+        (1, "plain", "1 2"),
+        (1, "on", "true"),
     ]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from gradus.lab.training_data import collect, demonstrations, preferences, write_rows, write_tables
+from gradus.lab.training_data import Asked, collect, demonstrations, preferences, told_of_cut, write_rows, write_tables
 from gradus.tasks.data.loaders import load_task_file
 from gradus.types import Context, Ended, Failed, Frozen, Group, Key, Problem, Trajectory, UserError, prompt_context
 
@@ -30,12 +30,16 @@ def steps(*groups: list[Trajectory]) -> list[tuple[int, list[Group]]]:
     return [(step, [Group(str(step), tuple(trajectories))]) for step, trajectories in enumerate(groups)]
 
 
+def gathered(stored: list[tuple[int, list[Group]]], system: str | None = None) -> list[Asked]:
+    return collect(stored, system)[0]
+
+
 def texts(rows: list[dict[str, Any]], column: str) -> list[str]:
     return [row[column][-1]["content"] for row in rows]
 
 
 def test_an_answer_counts_once_with_its_mean_reward():
-    found = collect(steps([answered("2", 1.0), answered("3", 0.0)], [answered("2", 1.0), answered("3", 0.5)]))
+    found = gathered(steps([answered("2", 1.0), answered("3", 0.0)], [answered("2", 1.0), answered("3", 0.5)]))
     assert len(found) == 1
     assert found[0].prompt == QUESTION
     assert {text: (j.rewards, j.reward, j.right) for text, j in found[0].answers.items()} == {
@@ -61,19 +65,35 @@ def test_what_is_no_whole_answer_of_one_turn_is_left_out():
         answered("h", 1.0, contexts=(forked,)),
         answered("i", 1.0, contexts=(*kept.contexts, *kept.contexts)),
     ]
-    assert list(collect(steps([kept, *others]))[0].answers) == ["2"]
+    assert list(gathered(steps([kept, *others]))[0].answers) == ["2"]
     with pytest.raises(UserError, match=r"none of the run's 8 judged answers is a whole answer of one turn.*export its rollouts instead"):
-        collect(steps(others))
+        gathered(steps(others))
+
+
+def test_cut_answers_come_only_if_asked():
+    whole, cut = answered("2", 0.5), [answered("b", 1.0, ended=Ended.LENGTH), answered("c", 0.25, ended=Ended.CONTEXT)]
+    asked, left_out = collect(steps([whole, *cut]))
+    assert list(asked[0].answers) == ["2"]
+    assert [(j.rewards, j.right) for j in left_out] == [([1.0], True), ([0.25], False)]
+    assert told_of_cut(left_out, "sft") == "left out: 1 right answer that a limit on length or turns cut; --include-cut exports them too"
+    assert told_of_cut(left_out, "sft", 0.25).startswith("left out: 2 answers with a reward of 0.25 or more that a limit ")
+    assert told_of_cut(left_out, "preference").startswith("left out: 2 answers that a limit ")
+    assert told_of_cut(left_out, "sft", 2.0) == told_of_cut([], "preference") == ""
+    asked, left_out = collect(steps([whole, *cut]), cut=True)
+    assert (list(asked[0].answers), left_out) == (["2", "b", "c"], [])
+    assert texts(demonstrations(asked, 0.25), "messages") == ["b"]
+    with pytest.raises(UserError, match=r"export its rollouts instead, or take the 2 that a limit cut: --include-cut"):
+        gathered(steps(cut))
 
 
 def test_the_right_answers_with_the_highest_reward_are_imitated():
-    given = collect(
+    given = gathered(
         steps([answered("two", 1.5), answered("2", 2.0), answered("2!", 2.0), answered("x", 0.5)]), system="Add."
     )  # "two" is right as well, but worth less
     rows = demonstrations(given)
     head = [{"role": "system", "content": "Add."}, {"role": "user", "content": "1 + 1 = "}]
     assert rows == [{"messages": [*head, {"role": "assistant", "content": text}]} for text in ("2", "2!")]
-    graded = collect(steps([answered("near", 0.5), answered("far", 0.1), answered("also near", 0.5)]))
+    graded = gathered(steps([answered("near", 0.5), answered("far", 0.1), answered("also near", 0.5)]))
     with pytest.raises(UserError, match=r"no answer of the run is right \(the highest reward is 0.5\).*--at-least"):
         demonstrations(graded)
     assert texts(demonstrations(graded, at_least=0.3), "messages") == ["near", "also near"]
@@ -82,23 +102,23 @@ def test_the_right_answers_with_the_highest_reward_are_imitated():
 
 
 def test_the_best_is_paired_with_the_worst_and_so_on_inwards():
-    given = collect(steps([answered(t, r) for t, r in (("b", 0.0), ("a", 1.0), ("c", 0.5), ("d", 0.9), ("e", 0.5), ("f", 0.2))]))
+    given = gathered(steps([answered(t, r) for t, r in (("b", 0.0), ("a", 1.0), ("c", 0.5), ("d", 0.9), ("e", 0.5), ("f", 0.2))]))
     # by reward: a 1, d 0.9, c 0.5, e 0.5, f 0.2, b 0: a with b, d with f; c and e are worth the same
     rows = preferences(given)
     assert (texts(rows, "chosen"), texts(rows, "rejected")) == (["a", "d"], ["b", "f"])
     assert rows[0]["prompt"] == [{"role": "user", "content": "1 + 1 = "}]
     assert texts(preferences(given, at_least=0.95), "chosen") == ["a"]
-    odd = collect(steps([answered("a", 1.0), answered("b", 0.5), answered("c", 0.0)]))
+    odd = gathered(steps([answered("a", 1.0), answered("b", 0.5), answered("c", 0.0)]))
     assert texts(preferences(odd), "rejected") == ["c"]  # the middle one stays alone
     with pytest.raises(UserError, match="no prompt of the run has two answers of different reward"):
-        preferences(collect(steps([answered("a", 1.0), answered("b", 1.0)])))
+        preferences(gathered(steps([answered("a", 1.0), answered("b", 1.0)])))
     with pytest.raises(UserError, match="so there are no pairs"):
         preferences(given, at_least=1.1)
 
 
 def test_raw_text_stays_text():
     raw = Problem("r", "text", text="Once upon")
-    given = collect(steps([answered(" a time", 1.0, raw), answered(" x", 0.0, raw)]), system="never put before raw text")
+    given = gathered(steps([answered(" a time", 1.0, raw), answered(" x", 0.0, raw)]), system="never put before raw text")
     assert demonstrations(given) == [{"prompt": "Once upon", "completion": " a time"}]
     assert preferences(given) == [{"prompt": "Once upon", "chosen": " a time", "rejected": " x"}]
 
@@ -106,7 +126,7 @@ def test_raw_text_stays_text():
 @pytest.fixture
 def rows() -> list[dict[str, Any]]:
     problems = [Problem(str(i), "sums", ({"role": "user", "content": f"{i} + 1 = "},)) for i in range(4)]
-    return demonstrations(collect(steps(*([answered(f"{i + 1}", 1.0, p)] for i, p in enumerate(problems)))))
+    return demonstrations(gathered(steps(*([answered(f"{i + 1}", 1.0, p)] for i, p in enumerate(problems)))))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -157,7 +177,7 @@ def test_one_file_has_one_form(tmp_path, rows):
 
 def test_odd_text_comes_back_as_it_was(tmp_path):
     odd = 'line\u2028break\r\n\x00 \U0001f600 "quoted" \\n'
-    made = demonstrations(collect(steps([answered(odd, 1.0)])))
+    made = demonstrations(gathered(steps([answered(odd, 1.0)])))
     write_rows(tmp_path / "a.jsonl", made)
     assert [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()] == made
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from gradus.policies import compiled, decoding, engine
 from gradus.policies.config import decoder_config
 from gradus.policies.decoder import Decoder
-from gradus.policies.engine import Job, Sampled, generate, stop_reached
+from gradus.policies.engine import Job, Sampled, generate, open_batch, stop_reached
 from gradus.policies.kernels import kernels
 from gradus.policies.loading import load_decoder
 from gradus.types import Ended, Key, Sampling, UserError, uniforms
@@ -305,3 +305,94 @@ def test_llama3_scaling_of_long_contexts_reaches_the_engine():
         assert network(sequence[None])[0, 58:-1].argmax(-1).tolist() == found.tokens.tolist()
     [unscaled] = sample(decoder(), [job], end_tokens=())
     assert unscaled.logprobs.tolist() != found.logprobs.tolist()
+
+
+def joined(
+    network: Decoder, jobs: list[Job], *, seed: int, rows: int = 24, leave: dict[int, int] | None = None, **more: Any
+) -> list[Sampled]:
+    """The jobs through an open batch, which each joins at a random moment; `leave`: jobs that leave after this many tokens."""
+    rng, leave = np.random.default_rng(seed), leave or {}
+    batch = open_batch(network, **{"end_tokens": (0,), "decode_text": text, "max_context": 160, "rows": rows, **more})
+    order, numbers, found = rng.permutation(len(jobs)).tolist(), {}, {}
+    while order or batch.busy:
+        coming, order = order[: (n := int(rng.integers(0, 4)))], order[n:]
+        numbers |= dict(zip(batch.add([jobs[i] for i in coming]), coming, strict=True))
+        drawn = batch.step()
+        assert batch.running <= rows
+        for number, over in zip(drawn.numbers.tolist(), drawn.over.tolist(), strict=True):
+            i = numbers[number]
+            if over or (i in leave and (leave := {**leave, i: leave[i] - 1})[i] == 0):
+                found[i] = batch.take(number)
+    assert not batch.busy
+    return [found[i] for i in range(len(jobs))]
+
+
+def test_sequences_that_join_and_leave_a_running_batch_are_equal_to_alone():
+    network, jobs = decoder(), mixed_jobs(120)
+    alone = sample(network, jobs)
+    for seed in (1, 2):
+        assert same(alone, joined(network, jobs, seed=seed))
+    shorter = dict.fromkeys(range(0, 120, 4), 3)
+    for i, (whole, cut) in enumerate(zip(alone, joined(network, jobs, seed=3, leave=shorter), strict=True)):
+        count = min(3, len(whole.tokens)) if i in shorter else len(whole.tokens)
+        assert (cut.tokens.tobytes(), cut.logprobs.tobytes()) == (whole.tokens[:count].tobytes(), whole.logprobs[:count].tobytes())
+
+
+@pytest.mark.parametrize(
+    ("family", "fields"), [("qwen2", {"use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1}), ("qwen3", {})]
+)
+def test_a_cache_grows_under_running_sequences(family: str, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    network = decoder(family, 1, **fields)
+    jobs = [Job(np.arange(1, 2 + n, dtype=np.int32), Sampling(max_tokens=m), n) for n, m in ((3, 9), (5, 40), (9, 90), (40, 60), (2, 120))]
+    jobs += [Job(np.array([n], np.int32), Sampling(max_tokens=30), n) for n in range(1, 20)]
+    alone = [sample(network, [job], end_tokens=())[0] for job in jobs]
+    grown: list[int] = []
+    for kind in (compiled.CompiledCache, decoding.PlainCache):
+        monkeypatch.setattr(
+            kind, "take_over", lambda self, other, used, plain=kind.take_over: grown.append(used) or plain(self, other, used)
+        )
+    assert same(alone, joined(network, jobs, seed=4, end_tokens=()))
+    assert len(grown) > 2
+
+
+def test_a_long_sequence_waits_until_the_memory_holds_it(monkeypatch: pytest.MonkeyPatch):
+    network = decoder()
+    jobs = [Job(np.array([n], np.int32), Sampling(max_tokens=12), n) for n in range(1, 13)] + [
+        Job(np.array([9], np.int32), Sampling(max_tokens=140), 1)
+    ]
+    alone = sample(network, jobs, end_tokens=())
+    monkeypatch.setattr(engine, "free_memory", lambda device: None)
+    monkeypatch.setattr(engine, "CACHE_BYTES", 20 * 2 * 2 * 2 * 16 * 4 * 48)
+    batch = open_batch(network, end_tokens=(), decode_text=text, max_context=160)
+    numbers = batch.add(jobs[:12])
+    batch.step()
+    numbers += batch.add(jobs[12:])
+    most, started = 0, False
+    while batch.busy:
+        drawn = batch.step()
+        started = started or numbers[12] in drawn.numbers
+        most = max(most, batch.running if started else 0)
+    assert same(alone, [batch.take(n) for n in numbers])
+    assert most == 1
+
+
+def test_the_most_likely_tokens_are_those_of_the_full_forward():
+    network = decoder()
+    jobs = [
+        Job(np.array([7, 8, n], np.int32), Sampling(max_tokens=6, temperature=t), n, likely)
+        for n, t, likely in ((1, 0.5, 3), (2, 1.0, 0), (3, 0, 5))
+    ]
+    batch = open_batch(network, end_tokens=(), decode_text=text, max_context=160)
+    numbers = batch.add(jobs)
+    found: dict[int, list[Any]] = {n: [] for n in numbers}
+    while batch.busy:
+        for n, top in batch.step().likely.items():
+            found[n].append(top)
+    assert [len(found[n]) for n in numbers] == [6, 0, 6]
+    for number, job in zip(numbers, jobs, strict=True):
+        sequence = torch.from_numpy(np.concatenate([job.prefix, batch.take(number).tokens]).astype(np.int64))
+        with torch.no_grad():
+            rows = (network(sequence[None])[0, 2:-1] / (job.sampling.temperature or 1.0)).log_softmax(-1)
+        for row, (ids, values) in zip(rows, found[number], strict=False):
+            assert ids == row.topk(job.likely).indices.tolist()
+            assert np.abs(row.topk(job.likely).values.numpy() - values).max() < 1e-5

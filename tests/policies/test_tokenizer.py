@@ -107,3 +107,34 @@ def test_older_formats_go_through_transformers(tmp_path):
     assert tokenizer.encode("one two", False) == BertTokenizer(vocab=vocabulary)("one two", add_special_tokens=False)["input_ids"] == [5, 6]
     assert tokenizer.text([5, 3, 6]) == "one two"
     assert tokenizer.end == 3
+
+
+def test_special_tokens_are_seen_on_demand(tokenizer_folder):
+    tokenizer = load_tokenizer(tokenizer_folder)
+    tokens = tokenizer.tokens(TALK[:1])
+    assert tokenizer.seen(tokens) == "<|im_start|>user\nWhat is 12 + 30?<|im_end|>\n<|im_start|>assistant\n"
+    assert tokenizer.text(tokens) == "user\nWhat is 12 + 30?\nassistant\n"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", [False, True])
+def test_prompts_are_trl_s_own_tokens(copied, start):
+    """TRL's method for the tokens of prompts, run on the same tokenizer with and without a start token."""
+    trainer = pytest.importorskip("trl.trainer.grpo_trainer", reason="trl is in the extra benchmarks")
+    from types import SimpleNamespace
+
+    from tokenizers import Tokenizer, processors
+    from transformers import AutoTokenizer
+
+    if start:
+        raw = Tokenizer.from_file(str(copied / "tokenizer.json"))
+        raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+        raw.save(str(copied / "tokenizer.json"))
+    ours, theirs = load_tokenizer(copied), AutoTokenizer.from_pretrained(copied)
+    bare = SimpleNamespace(
+        processing_class=theirs, _is_vlm=False, environment_factories=None, tools=None, chat_template=None, chat_template_kwargs={}
+    )
+    for prompts in (["A dog named Max", " two\n<|im_end|> é"], [TALK, TALK[:1]]):
+        found, _, _ = trainer.GRPOTrainer._tokenize_prompts(bare, prompts)
+        assert [ours.tokens(prompt).tolist() for prompt in prompts] == found
+    assert (ours.tokens("A dog")[0] == 0) == start

@@ -91,6 +91,33 @@ def test_an_older_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     assert ours == theirs
 
 
+OWN = "from gradus.tasks.data.loaders import load_task_file\n\n\ndef task():\n    return load_task_file({path!r})\n"
+
+
+@pytest.mark.parametrize("spec", ["d.jsonl", "d.jsonl:1,arithmetic:1", "own.py:task"])
+def test_text_prompts_of_an_older_run_stay_user_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("d.jsonl").write_text("".join(json.dumps({"prompt": f"{n}+1=", "answer": str(n + 1)}) + "\n" for n in range(20)))
+    Path("own.py").write_text(OWN.format(path=str(tmp_path / "d.jsonl")))
+    small = {"prompts": 2, "group": 2, "save_every": 2, "eval_every": 0, "max_tokens": 4, "keep": 3}
+    settings = {f"setting__{name}": value for name, value in small.items()}
+    for steps, name in ((4, "whole"), (2, "older"), (2, "newer")):
+        options = {} if name == "newer" else {"prompt": "chat"}
+        gradus.train("grpo", spec, steps=steps, run=tmp_path / name, study=None, task_options=options, **settings)
+    file = tmp_path / "older" / "recipe.json"
+    stored = json.loads(file.read_text())
+    assert stored.pop("text_prompts") == "raw"
+    file.write_text(json.dumps({**stored, "task_options": []}))  # as a version without the option wrote it
+    gradus.resume(tmp_path / "older", more=3)
+    assert json.loads(file.read_text())["text_prompts"] == "chat"
+    gradus.resume(tmp_path / "older", more=4)
+    gradus.resume(tmp_path / "newer", more=4)
+    ours, theirs, raw = (fingerprint(tmp_path / name) for name in ("older", "whole", "newer"))
+    files = [name for name in theirs if name.startswith(("metrics", "rollouts"))]
+    assert [ours[name] for name in files] == [theirs[name] for name in files]
+    assert raw["metrics.jsonl"] != ours["metrics.jsonl"]  # a run of today keeps its raw prompts
+
+
 def test_the_state_of_an_older_part_is_taken_up(tmp_path: Path) -> None:
     """The curriculum remembers how many problems it has drawn, under its class name of before."""
     small = {"prompts": 2, "group": 2, "save_every": 1, "eval_every": 0, "max_tokens": 4}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from gradus.runtime import hub
 from gradus.runtime.user_code import load_object
 from gradus.sandbox import Isolation, isolation_named
 from gradus.tasks.code.unit_tests import UnitTests
@@ -18,15 +19,17 @@ from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
-from gradus.tasks.data.rows import RowSource, check_rows
+from gradus.tasks.data.rows import PromptForm, RowSource, check_rows
 from gradus.tasks.data.splits import REPEATS, by_content
 from gradus.tasks.data.splits import beside as split_beside
 from gradus.tasks.maths.mathematics import mathematics
 from gradus.types import UserError, unknown
+from gradus.types.errors import nearest
 from gradus.types.parts import Task, Verify
 
 _FILE = re.compile(r".*\.(jsonl|ndjson|json|parquet|csv)", re.IGNORECASE)
 _PYTHON = re.compile(r".*\.py:[^,]*")
+_WORD = re.compile(r"[\w-]+")
 _DATASET = re.compile(r"[\w.-]+/[\w.-]+(/[\w.-]+)?")
 VERIFIERS: dict[str, Verify] = {
     "final_answer": final_answer.verify,
@@ -39,8 +42,8 @@ VERIFIERS: dict[str, Verify] = {
 def load_task(spec: str | InMemory, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
     """The task of `spec`, the first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
-    `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt_column, answer_column, held_out, name,
-    verify, bad_rows, isolation, repeats).
+    `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt, prompt_column, answer_column, held_out,
+    name, verify, bad_rows, isolation, repeats). A mixture takes `prompt` only.
     Raises UserError, with similar names, if nothing matches.
     """
     if isinstance(spec, InMemory):
@@ -55,11 +58,22 @@ def load_task(spec: str | InMemory, named: Mapping[str, Callable[..., Task]], **
         return load_task_file(spec, **options)
     weights = split_weights(spec)
     if weights:
+        form = options.pop("prompt", None)
         if options:
             raise UserError(f"the mixture {spec} takes no options ({', '.join(options)}); put the tasks into a file.py:task to set them")
-        return mix_tasks([(part, load_task(part, named), weight) for part, weight in weights])
+        mixture = mix_tasks([(part, load_task(part, named), weight) for part, weight in weights])
+        return mixture if form is None else prompted(mixture, form)
     remedy = f"A task is also a file ({FORMATS}), file.py:task, a data set owner/name, or a mixture a:3,b:1"
+    if _WORD.fullmatch(spec) and not nearest(spec, named):
+        remedy += f". A data set of the Hugging Face Hub is saved first: {hub.data_set(spec)}"
     raise unknown("task", spec, named, remedy)
+
+
+def prompted(task: Task, form: PromptForm) -> Task:
+    """The task with the text prompts of its data in this form. Raises UserError if its prompts do not come from data, or cannot be raw."""
+    if not all(hasattr(source, "in_form") for source in (task.source, task.held_out)):
+        raise UserError(f"task {task.name} writes its prompts itself; --task.prompt is for prompts of a file or a data set: leave it out")
+    return replace(task, source=task.source.in_form(form), held_out=task.held_out.in_form(form))  # type: ignore[attr-defined]
 
 
 def is_data(spec: str | InMemory, named: Collection[str]) -> bool:
@@ -96,6 +110,7 @@ def options_of(spec: str | InMemory, named: Mapping[str, Callable[..., Task]]) -
 def load_task_file(
     path: str | Path | InMemory,
     *,
+    prompt: PromptForm | None = None,
     prompt_column: str | None = None,
     answer_column: str | None = None,
     held_out: str | Path | None = None,
@@ -111,6 +126,9 @@ def load_task_file(
     A row has a prompt, text or a list of chat messages, in the column `prompt_column` (None: the first of `prompt`, `question` and
     `messages`). It may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). Problems
     keep all other columns in `meta`, and reward functions get them as keywords. `name`: the task's name; None: the last part of the path.
+
+    A text prompt goes to the model raw (`prompt` None or "raw"), or as a user message in the model's chat template ("chat"). It is always a
+    user message if the task has a system message or an environment. A list of chat messages always goes through the template.
 
     `verify` sets the comparison of a completion's final answer with the row's: as number or text ("final_answer"), or as mathematics
     ("mathematics": LaTeX, fractions, sets, intervals, equations, matrices). With `verify` "unit_tests" the completion's program must pass
@@ -138,20 +156,25 @@ def load_task_file(
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
     if beside is None:
         split = by_content(table, checked, str(path), repeats)
-        evaluation = RowSource(table, checked.columns, name, split.held_out, len(split.held_out))
+        evaluation = RowSource(table, checked.columns, name, split.held_out, len(split.held_out), plain=checked.plain)
     else:
         other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows)
         split = split_beside(table, checked, beside, other, str(path), str(held_out or "its held-out split"), repeats)
-        evaluation = RowSource(beside, other.columns, name, split.held_out, len(split.held_out), part="held_out/", bad=other.bad)
+        evaluation = RowSource(beside, other.columns, name, split.held_out, len(split.held_out), part="held_out/", bad=other.bad, plain=other.plain)
     bad = len(checked.bad) + len(evaluation.bad)
-    return Task(
+    task = Task(
         name=name,
-        source=RowSource(table, checked.columns, name, split.training, len(split.training), bad=checked.bad, accounts=split.accounts),
+        source=RowSource(
+            table, checked.columns, name, split.training, len(split.training), bad=checked.bad, plain=checked.plain, accounts=split.accounts
+        ),
         held_out=evaluation,
         verify=judge if checked.answered or isinstance(judge, UnitTests) else None,
         provides=checked.provides,
         about=f"{len(split.training)} problems of {path}; {split.about}" + (f"; {bad} bad rows left out" if bad else ""),
     )
+    if prompt is None and evaluation.plain != checked.plain:
+        prompt = "chat"  # one of the two has chat messages
+    return task if prompt is None else prompted(task, prompt)
 
 
 def _judge(verify: str, isolation: str) -> Verify:
@@ -209,6 +232,8 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
         raise UserError(f'reading the data set {path} needs the package datasets: pip install "gradus[datasets]"') from None
     try:
         found = datasets.load_from_disk(path) if saved else _from_hub(datasets, path)
+    except UserError:
+        raise
     except Exception as error:  # the package raises errors of many libraries: network, file system, parsers
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         remedy = "write it anew with save_to_disk" if saved else "check the name and the network, or give a file"
@@ -227,8 +252,18 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
 
 
 def _from_hub(datasets: Any, path: str) -> Any:
+    """The data set by its name; from the cache alone if the hub does not answer. Raises UserError with the commands if it is not there."""
     owner, name, *configuration = path.split("/")
-    return datasets.load_dataset(f"{owner}/{name}", *configuration)
+    if hub.answers():
+        return datasets.load_dataset(f"{owner}/{name}", *configuration)
+    silence = hub.silence()
+    try:
+        with hub.offline():
+            return datasets.load_dataset(f"{owner}/{name}", *configuration)
+    except Exception as error:  # the package raises errors of many libraries
+        reason = "" if isinstance(error, ConnectionError) else f" ({' '.join(str(error).split())[:200]})"
+        place = f"the data set {path} is not on this disk{reason}, and {silence}"
+        raise UserError(f"{place}; on a machine with a network run: {hub.data_set(path)}") from None
 
 
 def _name(path: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,24 @@ class Mixture:
 
     def sources(self) -> list[Source]:
         return [task.held_out if self.held_out else task.source for task in self.parts.values()]
+
+    @property
+    def plain(self) -> bool:
+        """Whether a source has text prompts of data."""
+        return any(getattr(source, "plain", False) for source in self.sources())
+
+    @property
+    def form(self) -> str | None:
+        """raw if a source is to be raw; else None."""
+        return next((form for source in self.sources() if (form := getattr(source, "form", None)) == "raw"), None)
+
+    def in_form(self, form: str) -> Mixture:
+        """The mixture with the text prompts of its data in this form. Raises UserError for `raw` if there are none."""
+        if form == "raw" and not self.plain:
+            raise UserError(f"the mixture of {', '.join(self.parts)} has no text prompts of a file or a data set; leave --task.prompt raw out")
+        name = "held_out" if self.held_out else "source"
+        texts: dict[str, Any] = {n: source for n, source in zip(self.parts, self.sources(), strict=True) if getattr(source, "plain", False)}
+        return replace(self, parts=self.parts.replace(**{n: replace(self.parts[n], **{name: s.in_form(form)}) for n, s in texts.items()}))
 
     @property
     def size(self) -> int | None:

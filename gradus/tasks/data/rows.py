@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from gradus.types import Frozen, Key, Message, Problem, UserError, unknown
 
 PROMPTS = ("prompt", "question", "messages")
 ANSWERS = ("answer", "solution", "label")
+PromptForm = Literal["raw", "chat"]
+"""How a text prompt goes to the model: raw, or as a user message in its chat template."""
 RESERVED = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")  # arguments of reward functions besides the columns
 
 
@@ -67,8 +69,10 @@ def asked(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     return messages[:-1] if messages[-1]["role"] == "assistant" else messages
 
 
-def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str) -> Problem:
+def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str, raw: bool = False) -> Problem:
     """The problem of a row. `meta` holds every further column, and `solution` if the row has a worked solution.
+
+    A text prompt becomes one user message; with `raw` it stays raw text.
 
     A worked solution is the column `solution`, else the text of `completion`, else the assistant's last message of the prompt, else an
     answer that contains `####`.
@@ -79,6 +83,8 @@ def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str) ->
     if meta.get("solution") is None:
         solution = next((text for text in _solutions(row, messages, answer) if isinstance(text, str)), None)
         meta |= {"solution": solution} if solution else {}
+    if raw and plain:
+        return Problem(id=id, task=task, text=messages[0]["content"], answer=answer, meta=Frozen(meta))
     return Problem(id=id, task=task, messages=asked(messages), answer=answer, meta=Frozen(meta), plain=plain)
 
 
@@ -110,13 +116,22 @@ class RowSource:
     size: int | None
     part: str = ""  # prefix in the ids, if problems of one task come from two tables
     bad: tuple[BadRow, ...] = ()  # rows of the table that were left out
+    plain: bool = False  # the prompts are text, not lists of chat messages
+    form: PromptForm | None = None  # of text prompts; None: not said, so raw
     accounts: tuple[Account, ...] = ()  # of the task's tables
+
+    def in_form(self, form: PromptForm) -> RowSource:
+        """The source with its text prompts in this form. Raises UserError for `raw` if the prompts are chat messages."""
+        if form == "raw" and not self.plain:
+            place = self.table.where(0).rpartition(", ")[0]
+            raise UserError(f"{place}: the prompts are lists of chat messages, which need a chat template; leave --task.prompt raw out, or give text")
+        return replace(self, form=form)
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
         at = [int(self.indices[i]) for i in indices]
-        rows = self.table.rows(at)
+        rows, raw = self.table.rows(at), self.form != "chat"
         return [
-            problem_of(row, self.columns, id=f"{self.name}/{self.part}{n}", task=self.name, where=self.table.where(n))
+            problem_of(row, self.columns, id=f"{self.name}/{self.part}{n}", task=self.name, where=self.table.where(n), raw=raw)
             for n, row in zip(at, rows, strict=True)
         ]
 
@@ -124,7 +139,7 @@ class RowSource:
 @dataclass(frozen=True, eq=False)
 class Checked:
     """The result of one pass over a table: the valid `rows` (int64, in order), a hash of each row's prompt (uint64), the number of rows
-    with an answer, the columns that every row provides, and the bad rows."""
+    with an answer, the columns that every row provides, the bad rows, and whether the prompts are text (`plain`)."""
 
     columns: Columns
     rows: np.ndarray
@@ -132,6 +147,7 @@ class Checked:
     answered: int
     provides: frozenset[str]
     bad: tuple[BadRow, ...] = ()
+    plain: bool = False
 
 
 def check_rows(table: Table, prompt: str | None = None, answer: str | None = None, *, bad_rows: float = 0.0) -> Checked:
@@ -172,7 +188,7 @@ def check_rows(table: Table, prompt: str | None = None, answer: str | None = Non
         many = f"{len(bad)} of {total} rows are bad, more than --task.bad_rows {bad_rows:g} allows" if rows else "no row can be used"
         field = f'"{bad[0].field}" ' if bad[0].field else ""
         raise UserError(f"{bad[0].file}: {many}; the first is {bad[0].place}: {field}{bad[0].reason}")
-    return Checked(columns, np.array(rows, np.int64), np.array(hashes, np.uint64), answered, frozenset(common or ()), tuple(bad))
+    return Checked(columns, np.array(rows, np.int64), np.array(hashes, np.uint64), answered, frozenset(common or ()), tuple(bad), form)
 
 
 def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> None:

@@ -1,9 +1,13 @@
+import importlib
 import json
+from dataclasses import replace
 
 import pytest
 
+from gradus.runtime import hub
 from gradus.runtime.user_code import load_object
 from gradus.tasks.data.loaders import is_data, load_task, load_task_file, options_of
+from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.training.plan import load_task as load_task_by_words
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
@@ -32,6 +36,77 @@ def test_a_file_becomes_a_task_with_a_tenth_held_out(tmp_path):
     assert task.verify(training[0], "answer: 99") == 0.0
     assert "36 problems of" in task.about
     assert "4 prompts held out by content" in task.about
+
+
+def forms(task):
+    """The forms of the problems for training and for evaluation."""
+    return [
+        {"raw" if p.text is not None else "wrapped" if p.plain else "chat" for p in everything(source)} for source in (task.source, task.held_out)
+    ]
+
+
+def chats(*numbers):
+    return [{"prompt": [{"role": "user", "content": f"{n} + 1 ="}], "answer": n + 1} for n in numbers]
+
+
+def test_text_prompts_are_raw_unless_the_task_says_chat(tmp_path):
+    path = jsonl(tmp_path / "sums.jsonl", sums(*range(20)))
+    assert forms(load_task_file(path)) == forms(load_task_file(path, prompt="raw")) == [{"raw"}, {"raw"}]
+    wrapped = load_task_file(path, prompt="chat")
+    assert forms(wrapped) == [{"wrapped"}, {"wrapped"}]
+    raw = load_task_file(path)
+    assert [p.id for p in everything(raw.held_out)] == [p.id for p in everything(wrapped.held_out)]  # one split for both forms
+    assert [p.question for p in everything(raw.source)] == [p.question for p in everything(wrapped.source)]
+    assert forms(replace(raw, system="Be short.")) == [{"wrapped"}, {"wrapped"}]
+    assert forms(load_task_by_words(path, {"system": "Be short."})) == [{"wrapped"}, {"wrapped"}]
+    assert forms(replace(raw, environment=frozen_lake().environment)) == [{"wrapped"}, {"wrapped"}]
+    assert forms(load_task_by_words(path, {"prompt": "chat"})) == [{"wrapped"}, {"wrapped"}]
+
+
+def test_chat_prompts_stay_chat(tmp_path):
+    path = jsonl(tmp_path / "chats.jsonl", chats(*range(20)))
+    assert forms(load_task_file(path)) == forms(load_task_file(path, prompt="chat")) == [{"chat"}, {"chat"}]
+    texts = jsonl(tmp_path / "texts.jsonl", sums(30, 31))
+    assert forms(load_task_file(path, held_out=texts)) == [{"chat"}, {"wrapped"}]  # one form for training and evaluation
+    assert forms(load_task_file(texts, held_out=path)) == [{"wrapped"}, {"chat"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "sentence"),
+    [
+        ("chats.jsonl", {"prompt": "raw"}, "chats.jsonl: the prompts are lists of chat messages, which need a chat template"),
+        ("sums.jsonl", {"prompt": "raw", "system": "Hi"}, "task sums has a system message, which raw prompts cannot have"),
+        ("sums.jsonl", {"prompt": "ra"}, 'unknown value "ra" (did you mean raw?)'),
+        ("arithmetic", {"prompt": "chat"}, "task arithmetic writes its prompts itself; --task.prompt is for prompts of a file or a data set"),
+        ("arithmetic:1,chats.jsonl:1", {"prompt": "raw"}, "has no text prompts of a file or a data set"),
+        ("sums.jsonl,arithmetic", {"prompt": "raw", "system": "Hi"}, "has a system message, which raw prompts cannot have"),
+        ("sums.jsonl,arithmetic", {"held_out": "x"}, "takes no options (held_out)"),
+    ],
+)
+def test_a_form_that_does_not_fit_is_a_sentence(tmp_path, monkeypatch, spec, options, sentence):
+    monkeypatch.chdir(tmp_path)
+    jsonl(tmp_path / "sums.jsonl", sums(*range(9)))
+    jsonl(tmp_path / "chats.jsonl", chats(*range(9)))
+    with pytest.raises(UserError) as caught:
+        load_task_by_words(spec, options)
+    assert sentence in str(caught.value)
+
+
+def test_the_form_reaches_the_data_in_a_mixture_and_in_a_file_of_python(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    jsonl(tmp_path / "sums.jsonl", sums(*range(20)))
+    (tmp_path / "own.py").write_text(
+        "from gradus.tasks.data.loaders import load_task_file\n\n\ndef task():\n    return load_task_file('sums.jsonl')\n\n\n"
+        "def asked(prompt: str):\n    return load_task_file('sums.jsonl', name=prompt)\n"
+    )
+    drawn = [load_task_by_words("sums.jsonl:1,arithmetic:1", o).source.draw(range(2), None, Key()) for o in ({}, {"prompt": "chat"})]
+    assert [{(p.task, p.text is not None, p.plain) for p in problems} for problems in drawn] == [
+        {("sums", True, False), ("arithmetic", False, False)},
+        {("sums", False, True), ("arithmetic", False, False)},
+    ]
+    assert forms(load_task_by_words("own.py:task")) == [{"raw"}, {"raw"}]
+    assert forms(load_task_by_words("own.py:task", {"prompt": "chat"})) == [{"wrapped"}, {"wrapped"}]
+    assert load_task_by_words("own.py:asked", {"prompt": "mine"}).name == "mine"  # an option of the user's own
 
 
 def test_duplicates_are_on_one_side(tmp_path):
@@ -136,10 +211,47 @@ def test_a_data_set_is_asked_for_by_name_and_configuration(tmp_path, monkeypatch
         return datasets.DatasetDict(train=datasets.Dataset.from_list(sums(1, 2, 3)))
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(hub, "answers", lambda: True)
     assert load_task("openai/sums/main", {}).source.size == 2
     assert asked == [("openai/sums", "main")]
     with pytest.raises(UserError, match="the data set who/absent cannot be loaded: Dataset 'who/absent' doesn't exist; check the name"):
         load_task("who/absent", {})
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_without_the_hub_a_data_set_comes_from_the_cache_alone(monkeypatch, off):
+    datasets = pytest.importorskip("datasets")
+    constants = importlib.import_module("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", off)
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    found = []
+
+    def load_dataset(*names):
+        assert constants.HF_HUB_OFFLINE
+        assert datasets.config.HF_HUB_OFFLINE
+        if not found:
+            raise ConnectionError("Couldn't reach it")
+        return found[0]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    with pytest.raises(UserError) as caught:
+        load_task("openai/sums/main", {})
+    silence = "HF_HUB_OFFLINE switches the Hugging Face Hub off" if off else "the Hugging Face Hub does not answer"
+    command = "from datasets import load_dataset; load_dataset('openai/sums', 'main').save_to_disk('sums')"
+    assert str(caught.value) == (
+        f"the data set openai/sums/main is not on this disk, and {silence}; on a machine with a network run: "
+        f'python -c "{command}", then give --task ./sums'
+    )
+    found.append(datasets.DatasetDict(train=datasets.Dataset.from_list(sums(1, 2, 3))))
+    assert load_task("openai/sums", {}).source.size == 2
+
+
+def test_a_bare_name_is_told_with_the_hubs_command():
+    with pytest.raises(UserError, match=r"A data set of the Hugging Face Hub is saved first: python -c .*load_dataset\('squad'\)"):
+        load_task("squad", {})
+    with pytest.raises(UserError) as caught:
+        load_task("arithmetics", {"arithmetic": None})
+    assert "Hub" not in str(caught.value)  # a misspelt task
 
 
 def test_the_missing_package_is_named(monkeypatch):
@@ -174,7 +286,7 @@ def test_the_options_of_a_task_are_those_of_its_maker(tmp_path):
     )
     assert list(options_of(f"{file}:task", {})) == ["size", "kind", "odd"]
     assert options_of(f"{file}:made", {}) == {}
-    names = {"prompt_column", "answer_column", "held_out", "name", "verify", "bad_rows", "isolation", "repeats"}
+    names = {"prompt", "prompt_column", "answer_column", "held_out", "name", "verify", "bad_rows", "isolation", "repeats"}
     assert set(options_of("data.jsonl", {})) == names
     assert load_task_by_words(f"{file}:task", {"size": "4", "kind": "5"}).name == "arithmetic"
     assert load_object(f"{file}:got", "value") == (4, "5")

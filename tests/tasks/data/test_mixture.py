@@ -1,11 +1,13 @@
+import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradus.tasks.data.loaders import load_task_file
 from gradus.tasks.data.mixture import Mixture, mix_tasks, split_weights, whole
 from gradus.types import NOT_APPLICABLE, Frozen, Key, Problem, Sampling, UserError
 from gradus.types.parts import Task
@@ -107,6 +109,17 @@ def test_verifier_ids_levels_and_systems_are_each_task_s_own():
     assert [m["role"] for m in problems["b"].messages] == ["user"]
     assert mixture.verify(problems["a"], "a") == 1.0
     assert mixture.verify(problems["b"], "a") == 0.0
+
+
+def test_a_system_message_of_one_task_makes_its_texts_chat(tmp_path):
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps({"prompt": f"say {n}", "answer": n}) + "\n" for n in range(9)))
+    file = load_task_file(tmp_path / "d.jsonl")
+    told = replace(load_task_file(tmp_path / "d.jsonl", name="told"), system="Be short.")
+    problems = {p.task: p for p in mixed((file, 1), (told, 1)).source.draw([0, 1], None, Key())}
+    assert problems["d"].text.startswith("say ")
+    assert problems["d"].messages == ()
+    assert problems["told"].text is None
+    assert [m["role"] for m in problems["told"].messages] == ["system", "user"]
 
 
 def test_a_task_without_verifier_is_not_applicable():

@@ -31,6 +31,15 @@ def test_a_plain_row():
     assert dict(problem.meta) == {"source": "book", "n": None}
 
 
+def test_a_text_prompt_stays_raw_and_messages_stay_messages():
+    row = {"prompt": " 2 + 2 =", "answer": 4, "source": "book"}
+    columns = choose_columns(row, "here")
+    raw = problem_of(row, columns, id="d/0", task="d", where="here", raw=True)
+    assert (raw.text, raw.messages, raw.plain, raw.answer, dict(raw.meta)) == (" 2 + 2 =", (), False, 4, {"source": "book"})
+    chat = problem_of({"prompt": CHAT}, columns, id="d/0", task="d", where="here", raw=True)
+    assert (chat.text, chat.messages) == (None, tuple(CHAT))
+
+
 def test_a_chat_row_keeps_its_messages_and_drops_null_fields():
     problem = of({"messages": [{**m, "name": None} for m in CHAT], "solution": "4"})
     assert problem.messages == tuple(CHAT)

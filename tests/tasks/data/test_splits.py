@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gradus.checks.data import accounts_of
 from gradus.tasks.data.loaders import load_task_file
 from gradus.tasks.data.split_rule import split_by
-from gradus.training.plan import Plan, load_task, plan
+from gradus.training.plan import Plan, load_task, plan, task_of
 from gradus.types import Key, UserError
 
 
@@ -126,13 +126,13 @@ def test_a_run_from_before_keeps_its_split(tmp_path):
     today = Plan.read(stored)
     assert today == plan("grpo", str(path))
     before = Plan.read({name: value for name, value in stored.items() if name != "split"})
-    held = {q for q, _ in drawn(today.load_task().held_out)}
+    held = {q for q, _ in drawn(task_of(today).held_out)}
     sides = [[r for r in rows if (r["prompt"] in held) == side] for side in (False, True)]
-    for task in (before.load_task(), Plan(before.recipe, f"{tmp_path / 't.py'}:task", split=1).load_task()):  # as in every version before
+    for task in (task_of(before), task_of(Plan(before.recipe, f"{tmp_path / 't.py'}:task", split=1))):  # as in every version before
         assert drawn(task.source) == [(r["prompt"], r["answer"]) for r in sides[0]]
         assert drawn(task.held_out) == [(sides[1][0]["prompt"], sides[1][0]["answer"])]
         assert all(sum(count for count, _ in a.parts) == a.rows for a in accounts_of(task))
-    assert today.load_task().held_out.size > 1
+    assert task_of(today).held_out.size > 1
     assert Plan.read(before.stored()) == before  # the mark stays
     with split_by(1):
         assert load_task(str(path)).held_out.size == 1

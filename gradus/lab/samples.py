@@ -1,0 +1,223 @@
+"""The answers that a report shows: a few steps, of each some problems, of each problem some answers. The page says what is left out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradus.lab import rollouts
+from gradus.lab.arrow import plain_json
+from gradus.lab.page_text import shown
+from gradus.lab.transcript import Decode, Segment, decoder, many_turns, sample, segments
+from gradus.types import Failed, Group, Outcome, Problem, Trajectory, without_aside
+
+PROBLEMS, ANSWERS, TURNS = 6, 4, 24  # shown: problems of a step, answers of a problem, stretches of one answer
+LIMITS = (6000, 2500, 1000, 400, 150)  # characters of one text; a shorter limit applies if the texts exceed SIZE
+SIZE = 1_200_000  # bytes of all answers on the page
+
+
+def answers(run: Path, folder: Path, metrics: Sequence[Mapping[str, Any]]) -> str:
+    """The section of answers. Args: run: the run's folder; folder: its rollouts."""
+    steps = rollouts.stored(folder)
+    if not steps:
+        return '<p class="soft">No rollout is stored.</p>'
+    named = chosen(steps, metrics)
+    stored = list(rollouts.scan(folder, list(named)))
+    decode = functools.cache(functools.partial(decoder, run))
+    for limit in LIMITS:
+        sections = "".join(_step(step, named[step], groups, limit, decode) for step, groups in stored)
+        if len(sections.encode("utf-8", "replace")) <= SIZE:
+            break
+    jump = "".join(f'<a href="#step-{step}">{step:,} <small>{", ".join(named[step])}</small></a>' for step, _ in stored)
+    return f'{_said(len(steps), len(named), limit)}{_SEARCH}<nav class="jump" aria-label="Steps">{jump}</nav>{sections}'
+
+
+_SEARCH = (
+    '<div class="find" hidden><label for="find">Search in prompts and answers</label>'
+    '<input id="find" type="search" autocomplete="off" spellcheck="false" placeholder="a word, worst, failed, ended by length …">'
+    '<output id="found" for="find"></output></div>'
+)
+
+
+def _said(steps: int, shown_steps: int, limit: int) -> str:
+    """The sentences about the choice of answers."""
+    which = "All stored steps" if shown_steps == steps else f"{shown_steps} of {steps:,} stored steps: first, middle, last, highest and lowest mean reward"
+    return (
+        f'<p class="soft">{which}. At most {PROBLEMS} problems of a step (the widest range of rewards first) and {ANSWERS} different answers of a '
+        f"problem (with the best and the worst). Texts are cut after {limit:,} characters. The folder <code>rollouts</code> of the run holds "
+        "every answer.</p>"
+    )
+
+
+def chosen(steps: Sequence[int], metrics: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
+    """Step -> why it is shown, ascending: first, middle, last, highest and lowest mean reward."""
+    there = set(steps)
+    rewards = {row["step"]: row["reward"] for row in metrics if row.get("reward") is not None and row["step"] in there}
+    reasons = [(steps[0], "first"), (steps[len(steps) // 2], "middle"), (steps[-1], "last")]
+    if len(set(rewards.values())) > 1:
+        reasons += [(max(rewards, key=lambda s: rewards[s]), "highest reward"), (min(rewards, key=lambda s: rewards[s]), "lowest reward")]
+    found: dict[int, list[str]] = {}
+    for step, why in sorted(reasons, key=lambda pair: pair[0]):
+        found.setdefault(step, []).append(why)
+    return found
+
+
+def picked(groups: Sequence[Group], most: int = PROBLEMS) -> list[Group]:
+    """The groups to show: two thirds by the widest range of rewards, one with a failure, the rest at equal distances; in their order."""
+    ranges = {id(g): _range(g) for g in groups}
+    order = sorted(groups, key=lambda g: -ranges[id(g)])
+    kept = order[: max(1, 2 * most // 3)]
+    failing = [g for g in order if any(t.failed is not None for t in g.trajectories)]
+    kept += [g for g in failing[:1] if g not in kept]
+    rest = [g for g in groups if g not in kept]
+    free = min(most - len(kept), len(rest))
+    kept += [rest[i * len(rest) // free] for i in range(free)]
+    return [g for g in groups if g in kept]
+
+
+def _range(group: Group) -> float:
+    values = [t.value for t in group.trajectories if t.failed is None]
+    return max(values) - min(values) if values else -1.0
+
+
+@dataclass(frozen=True)
+class Pick:
+    """An answer to show. `kind`: best, worst, failed or ''; `count`: the answers of the group that are equal to it."""
+
+    kind: str
+    trajectory: Trajectory
+    count: int
+
+
+def best_first(group: Group, most: int = ANSWERS) -> list[Pick]:
+    """The answers to show: the best, others at equal distances, the worst; at least one failed, if any did. Equal answers are one."""
+    equal: dict[Any, list[Trajectory]] = {}
+    for t in group.trajectories:
+        equal.setdefault((t.failed, t.reward if t.failed is None else None, _identity(t)), []).append(t)
+    judged = sorted((same for same in equal.values() if same[0].failed is None), key=lambda same: -same[0].value)
+    lost = [same for same in equal.values() if same[0].failed is not None]
+    lost = lost[: max(1, most - len(judged))]
+    free = most - len(lost)
+    if len(judged) > free:
+        judged = [judged[round(i * (len(judged) - 1) / max(free - 1, 1))] for i in range(free)]
+    differ = len(judged) > 1 and judged[0][0].value > judged[-1][0].value
+    kinds = ["best", *[""] * (len(judged) - 2), "worst"] if differ else [""] * len(judged)
+    kinds += ["failed"] * len(lost)
+    return [Pick(kind, same[0], len(same)) for kind, same in zip(kinds, [*judged, *lost], strict=True)]
+
+
+def _identity(trajectory: Trajectory) -> tuple[Any, ...]:
+    """The text and the tokens of a trajectory, or the sample of a flow generator."""
+    return (trajectory.completion, sample(trajectory), *(c.sequence.tobytes() for c in trajectory.contexts))
+
+
+def _step(step: int, why: Sequence[str], groups: Sequence[Group], limit: int, decode: Callable[[], Decode | None]) -> str:
+    usual = [g for g in without_aside(groups) or groups if g.trajectories]
+    kept = picked(usual)
+    count = sum(len(g.trajectories) for g in usual)
+    values = [t.value for g in usual for t in g.trajectories if t.failed is None]
+    facts = [f"mean reward <b>{sum(values) / len(values):.3f}</b>"] if values else []
+    facts += [f"{_some(len(usual), 'problem')}, {_some(count, 'answer')}"]
+    facts += [f"{len(kept)} problems shown"] if len(kept) < len(usual) else []
+    inside = "".join(_problem(g, limit, decode) for g in kept) or '<p class="soft">This step has no trajectory.</p>'
+    head = f'<h3>Step {step:,} <span class="why">{", ".join(why)}</span></h3><p class="soft facts">{" · ".join(facts)}</p>'
+    return f'<section class="step" id="step-{step}">{head}{inside}</section>'
+
+
+def _problem(group: Group, limit: int, decode: Callable[[], Decode | None]) -> str:
+    picks = best_first(group)
+    problem = group.trajectories[0].problem
+    told = [_turns(pick.trajectory, decode) for pick in picks]
+    opening = next((turns[0].text for turns in told if turns and not turns[0].own), None)
+    right, count = sum(t.right for t in group.trajectories), len(group.trajectories)
+    facts = [f"{right} of {count} right"]
+    shown_count = sum(pick.count for pick in picks)
+    facts += [f"{count - shown_count} not shown"] if shown_count < count else []
+    if problem.answer is not None:
+        facts.append(f"reference answer <code>{shown(_reference(problem.answer), 200)}</code>")
+    articles = "".join(_article(pick, turns, opening, limit) for pick, turns in zip(picks, told, strict=True))
+    return (
+        f'<div class="problem"><pre class="prompt" dir="auto">{shown(opening or _prompt(problem), limit)}</pre>'
+        f'<p class="soft facts">{" · ".join(facts)}</p><div class="pair">{articles}</div></div>'
+    )
+
+
+def _prompt(problem: Problem) -> str:
+    """The problem's text, or its messages; a single message of the user without its role."""
+    if problem.text is not None:
+        return problem.text
+    if len(problem.messages) == 1 and problem.messages[0].get("role") == "user":
+        return str(problem.messages[0].get("content"))
+    return "\n\n".join(f"{m.get('role')}: {m.get('content')}" for m in problem.messages)
+
+
+def _turns(trajectory: Trajectory, decode: Callable[[], Decode | None]) -> list[Segment]:
+    """The stretches of a trajectory of many turns; empty for one answer, for another player's, and if the run has no tokenizer."""
+    if trajectory.player != "policy" or not many_turns(trajectory) or (text := decode()) is None:
+        return []
+    return [one for context in segments(trajectory, text) for one in context if one.text.strip() or one.own]
+
+
+def _article(pick: Pick, turns: Sequence[Segment], opening: str | None, limit: int) -> str:
+    trajectory = pick.trajectory
+    tag = f'<span class="tag">{pick.kind}</span>' if pick.kind else ""
+    often = [f"<b>{pick.count}</b> times"] if pick.count > 1 else []
+    head = f'<header>{tag}{" · ".join([*_facts(trajectory), *often])}</header>'
+    if turns:
+        first = turns[0]
+        turns = turns[1:] if not first.own and first.text == opening else turns
+        body = _list(turns, limit)
+    else:
+        said = shown(trajectory.completion, limit) if trajectory.completion else f'<span class="soft">{sample(trajectory) or "no text"}</span>'
+        body = f'<pre dir="auto">{said}</pre>'
+    return f'<article class="{pick.kind or "other"}">{head}{body}</article>'
+
+
+def _list(turns: Sequence[Segment], limit: int) -> str:
+    """Own and given stretches as a list, the middle left out if there are many."""
+    left_out = len(turns) - TURNS
+    items = [_turn(one, limit) for one in (turns if left_out <= 0 else [*turns[: TURNS // 2], *turns[-TURNS // 2 :]])]
+    if left_out > 0:
+        items.insert(TURNS // 2, f'<li class="soft">… {_some(left_out, "stretch", "es")} left out</li>')
+    return f'<ol class="turns">{"".join(items)}</ol>'
+
+
+def _turn(one: Segment, limit: int) -> str:
+    kind, who = ("said", "policy") if one.own else ("seen", "observation")
+    text = shown(one.text.strip("\n"), limit) or '<span class="soft">no text</span>'
+    return f'<li class="{kind}"><span class="who">{who}</span><pre dir="auto">{text}</pre></li>'
+
+
+def _facts(trajectory: Trajectory) -> Iterator[str]:
+    """The reward with the components that equal it, other components, advantage, length and end."""
+    alike = [name for name, value in trajectory.components.items() if value == trajectory.reward and not isinstance(value, Failed)]
+    yield f"{' = '.join(['reward', *(shown(name, 100) for name in alike)])} <b>{_outcome(trajectory.reward)}</b>"
+    for name, value in trajectory.components.items():
+        if name not in alike:
+            yield f"{shown(name, 100)} <b>{_outcome(value)}</b>"
+    if trajectory.advantages is not None and len(trajectory.advantages):
+        yield f"mean advantage <b>{trajectory.advantages.mean():.3f}</b>"
+    if "turns" in trajectory.links:
+        yield _some(int(trajectory.links["turns"]), "turn")
+    yield _some(trajectory.actions, "action")
+    yield f"ended by {trajectory.ended.value}"
+    if not trajectory.trained:
+        yield "not trained on"
+
+
+def _outcome(outcome: Outcome | None) -> str:
+    if isinstance(outcome, (int, float)):
+        return f"{outcome:.4g}"
+    return f"failed: {shown(outcome.reason, 600)}" if isinstance(outcome, Failed) else "not applicable"
+
+
+def _reference(answer: Any) -> str:
+    return answer if isinstance(answer, str) else plain_json(answer)
+
+
+def _some(count: int, what: str, plural: str = "s") -> str:
+    return f"{count:,} {what}{'' if count == 1 else plural}"
+

@@ -1,0 +1,69 @@
+"""A trajectory as text: the turns of the player with the observations between them, or the sample of a flow generator."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gradus.lab import checkpoints
+from gradus.types import Context, Trajectory, UserError
+
+Decode = Callable[[Sequence[int]], str]
+_NUMBERS = 16  # largest sample of a flow generator that is shown as numbers
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a context. `own`: the player chose its tokens; else they are prompt, observation or other given text."""
+
+    own: bool
+    text: str
+
+
+def decoder(run: Path) -> Decode | None:
+    """The function from tokens to text of the run's newest readable model; None if no checkpoint has a tokenizer."""
+    from gradus.policies.tokenizer import load_tokenizer
+
+    for path in reversed(checkpoints.steps(run).values()):
+        try:
+            tokenizer = load_tokenizer(path / "model")
+        except (UserError, OSError):
+            continue
+        if tokenizer is not None:
+            return tokenizer.text
+    return None
+
+
+def many_turns(trajectory: Trajectory) -> bool:
+    """Whether the trajectory is an episode, has several contexts, or has given text between chosen tokens."""
+    return len(trajectory.contexts) > 1 or any("turn" in c.streams or len(_runs(c)) > 2 for c in trajectory.contexts)
+
+
+def segments(trajectory: Trajectory, decode: Decode) -> list[list[Segment]]:
+    """For each context its stretches of given and of chosen tokens, in order, as text."""
+    return [
+        [Segment(own, decode([int(token) for token in c.sequence[start:stop]])) for own, start, stop in _runs(c)]
+        for c in trajectory.contexts
+    ]
+
+
+def _runs(context: Context) -> list[tuple[bool, int, int]]:
+    """(chosen, start, stop) of every stretch of a context's sequence; tokens chosen in a parent context count as given."""
+    mask = np.concatenate([np.zeros(len(context.prefix), bool), context.chosen])
+    edges = [0, *(np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist(), len(mask)]
+    return [(bool(mask[start]), start, stop) for start, stop in itertools.pairwise(edges) if stop > start]
+
+
+def sample(trajectory: Trajectory) -> str:
+    """The sample of a flow generator as numbers, or its shape if it is large; '' for a trajectory of tokens."""
+    rows = trajectory.contexts[-1].streams.get("sample") if trajectory.contexts else None
+    if rows is None or not len(rows):
+        return ""
+    last = np.asarray(rows[-1])
+    if last.size > _NUMBERS:
+        return f"sample of shape {' x '.join(map(str, last.shape))}"
+    return f"sample ({', '.join(f'{value:.3f}' for value in last.ravel().tolist())})"

@@ -1,0 +1,128 @@
+"""What the engine is asked for and what it gives back: jobs, sampled sequences, and the networks that decode one sequence at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from torch import Tensor
+
+from gradus.types import Ended, Sampling, UserError
+
+DecodeText: TypeAlias = Callable[[np.ndarray], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One sequence to continue: after `prefix` (int32 tokens), the token at absolute position p is drawn with uniforms(key, p)."""
+
+    prefix: np.ndarray
+    sampling: Sampling
+    key: int  # 64 bits
+    likely: int = 0  # number of most likely tokens to report beside every drawn one
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """New tokens int32 [n], including the end token or stop string; their log-probabilities float32 [n]; the reason of the end."""
+
+    tokens: np.ndarray
+    logprobs: np.ndarray
+    ended: Ended
+
+
+Likely: TypeAlias = tuple[list[int], list[float]]
+"""The most likely tokens of a position, the first the most likely, and their log-probabilities."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """One new token for each of some sequences of a batch, by the sequences' numbers."""
+
+    numbers: np.ndarray  # int64 [n]
+    tokens: np.ndarray  # int64 [n]
+    logprobs: np.ndarray  # float32 [n]
+    over: np.ndarray  # bool [n], whether the sequence ends with this token
+    likely: Mapping[int, Likely] = field(default_factory=dict)  # by number, for jobs that ask for it
+
+
+class Stepwise(Protocol):
+    """A network that decodes one sequence token by token: the interface to sample from any other architecture."""
+
+    def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
+        """Logits [vocab] of the token after these, and a state to continue from."""
+        ...
+
+    def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
+        """Logits [vocab] after one more token, and the next state."""
+        ...
+
+
+class Batch(Protocol):
+    """Sequences that advance together. They join and leave between steps; a sequence's result does not depend on the others, byte for byte."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a sequence runs or waits."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """The number of sequences that have a slot."""
+        ...
+
+    def add(self, jobs: Sequence[Job]) -> list[int]:
+        """The numbers of new sequences, in order of the jobs. They start as slots become free."""
+        ...
+
+    def step(self) -> Drawn:
+        """Draws one token for some or all sequences: the first tokens of those that start, or the next tokens of those that run."""
+        ...
+
+    def take(self, number: int) -> Sampled:
+        """The sequence with this number, which leaves the batch; before its end it leaves with the tokens so far. The number may be used again."""
+        ...
+
+
+def check_job(job: Job, max_context: int) -> None:
+    """Raises UserError for an empty prefix, or one that leaves no room for a token."""
+    if len(job.prefix) == 0:
+        raise UserError("a prompt has no tokens; give at least one, such as the beginning-of-text token")
+    if len(job.prefix) >= max_context:
+        raise UserError(
+            f"a prompt of {len(job.prefix)} tokens does not fit the model's context of {max_context} tokens with room for an answer; "
+            "shorten the prompt or take a model with a longer context"
+        )
+
+
+def room(job: Job, max_context: int) -> int:
+    """The largest number of new tokens."""
+    return min(job.sampling.limit, max_context - len(job.prefix))
+
+
+def reason(job: Job, count: int, stopped: bool) -> Ended:
+    """Why a sequence with this number of new tokens ended."""
+    full = Ended.LENGTH if count == job.sampling.limit else Ended.CONTEXT
+    return Ended.STOP if stopped else full
+
+
+def stop_reached(tokens: np.ndarray, stops: Sequence[str], decode_text: DecodeText) -> bool:
+    """Whether the text of the tokens contains a stop string, if it did not before the last token.
+
+    Such a stop is at the end of the text, so the last tokens are checked first: enough for a few characters more than the longest stop
+    (a split character decodes to a replacement character, hence the margin). A hit there is confirmed in the whole text.
+    """
+    if not stops:
+        return False
+    needed, count = max(map(len, stops)) + 4, 8
+    while True:
+        tail = decode_text(tokens[-count:])
+        if count >= len(tokens) or len(tail) >= 2 * needed:
+            break
+        count *= 2
+    if not any(stop in tail for stop in stops):
+        return False
+    text = tail if count >= len(tokens) else decode_text(tokens)
+    return any(stop in text for stop in stops)

@@ -1,0 +1,71 @@
+"""Parts and values as text for people: a tree with one line per field, or one line for a whole part. Never the repr of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+from gradus.types.frozen import value_fields
+
+INDENT = "  "
+_COLUMN = 40  # width of the names with their indents
+
+
+@dataclass(frozen=True)
+class Node:
+    """A named value: its text ('' if it has only children), and the fields or entries below it."""
+
+    name: str
+    text: str
+    below: tuple[Node, ...] = ()
+
+
+def node(name: str, value: Any, *, short: bool = False) -> Node:
+    """The tree of a value. A part has the name of its class as its text.
+
+    Args: short: leaves out the fields of parts that have their default, except numbers.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        fields = ((f.name, getattr(value, f.name), f.default) for f in value_fields(value))
+        kept = [(key, item) for key, item, default in fields if not short or item != default or type(item) in (int, float)]
+        return Node(name, type(value).__name__, tuple(node(key, item, short=short) for key, item in kept))
+    if isinstance(value, Mapping) and value:
+        return Node(name, "", tuple(node(str(key), item, short=short) for key, item in value.items()))
+    if isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) or is_dataclass(item) for item in value):
+        return Node(name, "", tuple(node(str(index), item, short=short) for index, item in enumerate(value)))
+    return Node(name, plain(value))
+
+
+def plain(value: Any) -> str:
+    """A value without fields as a user types it: none, true, 0.28, several values with commas; an object as the name of its class."""
+    if value is None or (isinstance(value, (Mapping, list, tuple, set, frozenset)) and not value):
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (set, frozenset)):
+        return ", ".join(sorted(map(plain, value)))
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(plain, value))
+    if isinstance(value, (int, float, str)):
+        return str(value)
+    return str(getattr(value, "__name__", None) or type(value).__name__)
+
+
+def lines(nodes: Sequence[Node], start: str = "", *, column: int = _COLUMN) -> list[str]:
+    """One line per node: the name, indented by its depth, and the text. `start`: the beginning of every line."""
+    found = []
+    for one in nodes:
+        found.append(f"{start + one.name:<{column}} {one.text}".rstrip())
+        found += lines(one.below, start + INDENT, column=column)
+    return found
+
+
+def brief(value: Any) -> str:
+    """A value in one line: a part as its class, with its numbers and its other fields that differ from their defaults in brackets."""
+    return _brief(node("", value, short=True))
+
+
+def _brief(one: Node) -> str:
+    inside = ", ".join(f"{child.name} {_brief(child)}" for child in one.below)
+    return one.text + (f" ({inside})" if one.text and inside else inside)

@@ -1,0 +1,100 @@
+"""The Hugging Face Hub: whether it answers, and the commands that bring its models and data sets onto the disk."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gradus.types import UserError
+
+WAIT = 5.0  # seconds for the first answer of the hub
+_MODEL = re.compile(r"([\w-]+/)?[\w.-]*\w")  # owner/name, or a name alone
+
+
+def answers(seconds: float = WAIT) -> bool:
+    """Whether the hub answers within `seconds`; False if HF_HUB_OFFLINE switches its client off.
+
+    The hub's client alone tries for half a minute and more, so this one request comes first. It takes the client's own way, with its proxies
+    and HF_ENDPOINT; a thread makes it, because the look-up of a name has no time limit.
+    """
+    hub, constants = importlib.import_module("huggingface_hub"), _constants()
+    if constants.HF_HUB_OFFLINE:
+        return False
+    answered = threading.Event()
+
+    def ask() -> None:
+        try:
+            hub.get_session().head(constants.ENDPOINT, timeout=seconds)
+        except Exception:  # the errors of several libraries; all mean that nothing answers
+            return
+        answered.set()
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(seconds)
+    return answered.is_set()
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Switches the hub's client and the package `datasets` to their caches on the disk, so that they wait for nothing."""
+    configs = [_constants(), importlib.import_module("datasets.config")]
+    before = [config.HF_HUB_OFFLINE for config in configs]
+    for config in configs:
+        config.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        for config, value in zip(configs, before, strict=True):
+            config.HF_HUB_OFFLINE = value
+
+
+def silence() -> str:
+    """Why the hub gives nothing, for a sentence."""
+    return "HF_HUB_OFFLINE switches the Hugging Face Hub off" if _constants().HF_HUB_OFFLINE else "the Hugging Face Hub does not answer"
+
+
+def data_set(name: str) -> str:
+    """The command that saves a data set (owner/name, owner/name/configuration, or a name alone), and the task that it is then."""
+    owner, *rest = name.split("/")
+    arguments = [f"{owner}/{rest[0]}", *rest[1:]] if rest else [owner]
+    target = (rest or [owner])[0]
+    listed = ", ".join(f"'{argument}'" for argument in arguments)
+    return f"python -c \"from datasets import load_dataset; load_dataset({listed}).save_to_disk('{target}')\", then give --task ./{target}"
+
+
+def model(name: str) -> str | None:
+    """How to get a model of this name: its folder in the hub's cache, or the command that fetches it; None for a path."""
+    if not _MODEL.fullmatch(name):
+        return None
+    if (cached := _cached(name)) is not None:
+        return f"the hub's cache holds a copy: give {cached} in its place"
+    target = Path(name).name
+    then = "start again" if target == name else f"give {target} in its place"
+    return f"fetch it first: hf download {name} --local-dir {target}, then {then}"
+
+
+def no_folder(name: str) -> UserError:
+    """The error for a missing folder of a model or of a run."""
+    way = model(name)
+    hint = f"; for a model of the Hugging Face Hub, {way}" if way else ""
+    return UserError(f'there is no folder "{name}"; give the folder of a model, or of a run (the one named with --run){hint}')
+
+
+def _cached(name: str) -> Path | None:
+    """The newest copy of a model in the hub's cache."""
+    home = Path(os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+    found = [file.parent for file in cache.glob(f"models--{name.replace('/', '--')}/snapshots/*/config.json")]
+    return max(found, key=lambda folder: folder.stat().st_mtime, default=None)
+
+
+def _constants() -> Any:
+    return importlib.import_module("huggingface_hub.constants")
+

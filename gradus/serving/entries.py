@@ -1,0 +1,90 @@
+"""The text of an answer, and the log-probabilities of its tokens under names that a client can compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.policies.jobs import Likely
+from gradus.serving.pieces import HALF, Decoded, Guarded
+from gradus.types import Ended
+
+LEAST = -9999.0  # in place of minus infinity, which JSON has not
+
+
+@dataclass(frozen=True)
+class Named:
+    """A token, its log-probability (None for the first token of a prompt), and the bytes of its text if it is whole characters."""
+
+    name: str
+    logprob: float | None
+    bytes: list[int] | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A token of an answer: the start of its text in the whole text, and the most likely tokens of its place."""
+
+    start: int
+    token: Named
+    likely: list[Named] | None
+
+
+class Names:
+    """The names of a model's tokens: their text after the tokens before; for half characters and special tokens the vocabulary's own name."""
+
+    def __init__(self, model: Any) -> None:
+        self.decode, self.raw = model.text, model.tokenizer.name
+
+    def entry(self, decoded: Decoded, start: int, token: int, logprob: float | None, likely: Likely | None) -> Entry:
+        """The entry of a token after the tokens so far. Two tokens of one place never have the same name."""
+        taken: set[str] = set()
+        made: dict[int, Named] = {}
+        values = dict(zip(*likely, strict=True)) if likely else {}
+        for one in dict.fromkeys([*values, token]):
+            name = decoded.peek(one)
+            whole = bool(name) and HALF not in name
+            name = name if whole else self.raw(one) or ""
+            if not name or name in taken:
+                name, whole = f"token_id:{one}", False
+            taken.add(name)
+            value = values.get(one, logprob)
+            made[one] = Named(name, None if value is None else max(float(value), LEAST), list(name.encode()) if whole else None)
+        own = made[token]
+        own = Named(own.name, None if logprob is None else max(float(logprob), LEAST), own.bytes)
+        return Entry(start, own, [made[one] for one in values] if likely else None)
+
+
+class Written:
+    """The part of an answer that may be sent: whole characters, no stop string, and the entries of tokens whose text was sent."""
+
+    def __init__(self, names: Names, stops: Sequence[str], keep_stop: bool, with_entries: bool) -> None:
+        self.names, self.with_entries = names, with_entries
+        self.decoded, self.guarded = Decoded(names.decode), Guarded(stops, keep_stop)
+        self.entries: list[Entry] = []  # not sent yet
+        self.text = self.sent = 0  # characters so far, and of them sent
+
+    def more(
+        self, tokens: Sequence[int], logprobs: Sequence[float], likely: Sequence[Likely], ended: Ended | None
+    ) -> tuple[str, list[Entry]]:
+        """The new text and the new entries after more tokens; `ended`: why these are the last, else None."""
+        text = self._with_entries(tokens, logprobs, likely) if self.with_entries else self.decoded.add(tokens)
+        if ended is None:
+            out = self.guarded.add(text)
+        else:
+            out = self.guarded.end(text + self.decoded.end(), ended is Ended.STOP)
+        self.sent += len(out)
+        cut = ended is Ended.STOP and self.guarded.cut
+        ready = [e for e in self.entries if e.start < self.sent or (ended is not None and not cut)]
+        self.entries = self.entries[len(ready) :]
+        return out, ready
+
+    def _with_entries(self, tokens: Sequence[int], logprobs: Sequence[float], likely: Sequence[Likely]) -> str:
+        text = ""
+        for i, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
+            self.entries.append(self.names.entry(self.decoded, self.text, token, logprob, likely[i] if likely else None))
+            new = self.decoded.add([token])
+            text += new
+            self.text += len(new)
+        return text

@@ -1,0 +1,83 @@
+"""Tokens to text as they come: whole characters only, and nothing of a stop string."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+DecodeText = Callable[[np.ndarray], str]
+HALF = "\ufffd"  # the sign of a character whose other half may be in the next token
+
+
+class Decoded:
+    """The text of a growing token sequence. The new text of every call, joined, is the text of all tokens.
+
+    The text of new tokens is the difference of two texts, with and without them, from a few tokens before on: a token's text may depend on
+    its neighbours (a space before a word, a character in several tokens). One case differs: a vocabulary with tokens for single bytes shows
+    a whole run of them as replacement characters if the run is not valid; bytes of it that were given out as characters stay characters.
+    """
+
+    def __init__(self, decode: DecodeText) -> None:
+        self.decode = decode
+        self.tokens: list[int] = []
+        self.start = self.read = 0  # the compared tokens begin at `start`; the text up to `read` was given out
+
+    def add(self, tokens: Sequence[int]) -> str:
+        """The new text that these tokens complete."""
+        self.tokens += tokens
+        new = self._new()
+        if not new or new.endswith(HALF):
+            return ""
+        self.start, self.read = self.read, len(self.tokens)
+        return new
+
+    def end(self) -> str:
+        """The rest of the text, with half characters."""
+        new = self._new()
+        self.start = self.read = len(self.tokens)
+        return new
+
+    def peek(self, token: int) -> str:
+        """The text that one more token would add."""
+        before = self.tokens[self.start :]
+        return self._text([*before, token])[len(self._text(before)) :]
+
+    def _new(self) -> str:
+        return self._text(self.tokens[self.start :])[len(self._text(self.tokens[self.start : self.read])) :]
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return self.decode(np.array(tokens, np.int32)) if tokens else ""
+
+
+class Guarded:
+    """Text that may be sent: the part that can become a stop string waits. A stop string ends the text; it is sent only with `keep`."""
+
+    def __init__(self, stops: Sequence[str], keep: bool = False) -> None:
+        self.stops, self.keep = stops, keep
+        self.held = ""
+        self.cut = False  # whether a stop string was taken off
+
+    def add(self, text: str) -> str:
+        """The text that can no longer be the start of a stop string."""
+        self.held += text
+        sent = len(self.held) - max((_overlap(self.held, stop) for stop in self.stops), default=0)
+        out, self.held = self.held[:sent], self.held[sent:]
+        return out
+
+    def end(self, text: str, stopped: bool) -> str:
+        """The last text; cut at the first stop string if the sequence was `stopped` by one."""
+        self.held += text
+        found = [(at, at + len(stop)) for stop in self.stops if (at := self.held.find(stop)) >= 0] if stopped else []
+        cut = len(self.held) if not found else min(end for _, end in found) if self.keep else min(at for at, _ in found)
+        self.cut = cut < len(self.held)
+        out, self.held = self.held[:cut], ""
+        return out
+
+
+def _overlap(text: str, stop: str) -> int:
+    """The length of the longest end of the text that begins the stop string or contains it whole."""
+    whole = text.find(stop)
+    if whole >= 0:
+        return len(text) - whole
+    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if stop.startswith(text[-n:])), 0)

@@ -1,0 +1,70 @@
+"""The answers of a report: which problems and answers are shown, and the turns of an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gradus
+from gradus.lab.report import write_report
+from gradus.lab.samples import ANSWERS, PROBLEMS, best_first, chosen, picked
+from gradus.types import Failed, Group
+
+
+def rewarded(group: Callable, rewards: list[float | None], name: str = "p") -> Group:
+    rows = group(name, size=len(rewards)).trajectories
+    return Group(name, tuple(t.but(reward=Failed("no") if r is None else r) for t, r in zip(rows, rewards, strict=True)))
+
+
+def test_steps_and_why() -> None:
+    metrics = [{"step": s, "reward": r} for s, r in enumerate([0.5, 0.1, None, 0.9, 0.5])] + [{"step": 9, "reward": 7.0}]
+    assert chosen([0, 1, 2, 3, 4], metrics) == {
+        0: ["first"],
+        1: ["lowest reward"],
+        2: ["middle"],
+        3: ["highest reward"],
+        4: ["last"],
+    }
+    assert chosen([4], []) == {4: ["first", "middle", "last"]}
+    assert chosen([0, 1], [{"step": 0, "reward": 1.0}, {"step": 1, "reward": 1.0}]) == {0: ["first"], 1: ["middle", "last"]}
+
+
+def test_problems_by_range_with_a_failure_and_others(group: Callable) -> None:
+    wide = [rewarded(group, [0.0, float(i)], f"wide{i}") for i in range(1, 9)]
+    flat = [rewarded(group, [1.0, 1.0], f"flat{i}") for i in range(8)]
+    lost = rewarded(group, [1.0, None], "lost")
+    found = picked([*flat, lost, *wide])
+    # four of six by range; the one with a failure; one of the others, which are flat0 to flat7, wide1 to wide4
+    assert [g.key for g in found] == ["flat0", "lost", "wide5", "wide6", "wide7", "wide8"]
+    assert len(found) == PROBLEMS
+    assert picked(flat[:3]) == flat[:3]
+    assert picked([]) == []
+
+
+def test_answers_from_best_to_worst(group: Callable) -> None:
+    found = best_first(rewarded(group, [0.1, 0.9, 0.5, 0.3, 0.7, 0.2]))
+    # sorted: 0.9 0.7 0.5 0.3 0.2 0.1; positions 0, 5/3, 10/3 and 5, rounded 0, 2, 3 and 5
+    assert [(p.kind, p.trajectory.value) for p in found] == [("best", 0.9), ("", 0.5), ("", 0.3), ("worst", 0.1)]
+    assert len(found) == ANSWERS
+    some = best_first(rewarded(group, [0.1, None, 0.5, 0.3, None, 0.2]))
+    assert [(p.kind, p.trajectory.failed) for p in some] == [("best", None), ("", None), ("worst", None), ("failed", "no")]
+    assert [p.kind for p in best_first(rewarded(group, [1.0, 1.0]))] == ["", ""]
+    assert [p.kind for p in best_first(rewarded(group, [None] * 6))] == ["failed"] * 4
+
+
+def test_equal_answers_are_shown_once(group: Callable) -> None:
+    one, other = rewarded(group, [1.0, 0.0]).trajectories
+    found = best_first(Group("g", (other, one, one.but(id="again"), one.but(id="once more"))))
+    assert [(p.kind, p.count) for p in found] == [("best", 3), ("worst", 1)]
+
+
+def test_an_episode_has_its_observations(tmp_path: Path) -> None:
+    run = gradus.train("grpo", task="frozen_lake", steps=1, run=tmp_path / "run", setting__prompts=2, setting__group=4, study__problems=2)
+    text = write_report(tmp_path / "run").read_text()
+    trajectories = [t for _, g in run.folder.rollouts() for t in g.trajectories]
+    longest = max(trajectories, key=lambda t: t.links["turns"])
+    assert longest.links["turns"] > 1
+    assert '<span class="who">observation</span>' in text
+    assert '<span class="who">policy</span>' in text
+    board = "\n".join(longest.problem.meta["map"])
+    assert f"Walk P to G, not into H. Say up, down, left or right.\n{board}</pre>" in text  # the first prompt, as the model saw it
