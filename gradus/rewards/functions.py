@@ -23,8 +23,9 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.workers.call_queue import Limits, overtime
 from gradus.workers.isolate_failures import Asker, about, judged
+from gradus.workers.logged import Log
 from gradus.workers.pool import Pool, pool_of
-from gradus.workers.trl_signature import Log, accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, own, required
+from gradus.workers.trl_signature import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, own, required
 from gradus.workers.worker import Answer
 
 T = TypeVar("T")

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from gradus.types import Failed, FailureKind, Outcome, Trajectory
 from gradus.workers.call_queue import Limits, Question
+from gradus.workers.logged import Log, Scores
 from gradus.workers.pool import Pool
-from gradus.workers.trl_signature import Log, Scores, arguments_of
+from gradus.workers.trl_signature import arguments_of
 from gradus.workers.worker import Answer
 
 Known = Callable[[str], "Failed | None"]

@@ -7,58 +7,18 @@ column of the data. The result is a list of numbers; None if the reward does not
 from __future__ import annotations
 
 import inspect
-import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 from gradus.runtime.user_code import raised, without_addresses
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, NotApplicable, Outcome, Problem, Trajectory, UserError
+from gradus.workers.logged import Log, Scores
 
 GIVEN = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")
 _LONGEST = 1000  # characters of a reason that are kept
-
-
-@dataclass
-class Log:
-    """The metrics and columns that a function logs in one call, through the keywords `log_metric` and `log_extra`."""
-
-    metrics: list[tuple[str, float]] = field(default_factory=list)  # name and value of every call of log_metric
-    columns: dict[str, list[Any]] = field(default_factory=dict)  # one value per completion, in order
-
-    def metric(self, name: str, value: float) -> None:
-        """`log_metric`: a number about this call."""
-        self.metrics.append((str(name), float(value)))
-
-    def extra(self, column: str, values: Sequence[Any]) -> None:
-        """`log_extra`: one value for every completion of this call."""
-        self.columns.setdefault(str(column), []).extend(values)
-
-    @property
-    def keywords(self) -> dict[str, Callable[..., None]]:
-        return {"log_metric": self.metric, "log_extra": self.extra}
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; a number that is not finite as None, a value without a JSON form as text."""
-        values = json.loads(json.dumps(self.columns, default=str, allow_nan=True), parse_constant=lambda name: None)
-        return {"metrics": [[name, value if math.isfinite(value) else None] for name, value in self.metrics], "columns": values}
-
-    @classmethod
-    def read(cls, plain: Mapping[str, Any], count: int) -> Log:
-        """The inverse of `as_json`. Raises ValueError if a column has not one value per completion."""
-        columns = {str(name): list(values) for name, values in plain["columns"].items()}
-        if any(len(values) != count for values in columns.values()):
-            raise ValueError
-        return cls([(str(name), math.nan if value is None else float(value)) for name, value in plain["metrics"]], columns)
-
-
-class Scores(list[Outcome]):
-    """The outcomes of a call, with what the function logged."""
-
-    log: Log | None = None
 
 
 def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None, steps: int | None = None) -> dict[str, Any]:

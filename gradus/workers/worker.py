@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 from gradus.runtime.user_code import load_object, split_spec
 from gradus.types import NOT_APPLICABLE, Failed, NotApplicable, Outcome, Problem, UserError
 from gradus.types.packing import unpacked
-from gradus.workers.trl_signature import Log, Scores, accepted, failure_of, outcome, outcomes, required, taken
+from gradus.workers.logged import Log, Scores
+from gradus.workers.trl_signature import accepted, failure_of, outcome, outcomes, required, taken
 
 Answer = list[Outcome] | Failed
 """The outcomes of a call, or the failure of the whole call."""

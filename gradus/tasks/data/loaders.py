@@ -20,7 +20,7 @@ from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
 from gradus.tasks.data.rows import PromptForm, RowSource, check_rows
-from gradus.tasks.data.splits import REPEATS, by_content
+from gradus.tasks.data.splits import by_content
 from gradus.tasks.data.splits import beside as split_beside
 from gradus.tasks.maths.mathematics import mathematics
 from gradus.types import UserError, unknown
@@ -120,8 +120,7 @@ def load_task_file(
     isolation: str = "bubblewrap",
     repeats: Literal["drop", "keep"] = "drop",
 ) -> Task:
-    """The task of a file of problems (JSON lines, Parquet, CSV), of a data set (a name owner/name[/configuration], or a saved folder), or of
-    rows in memory (`gradus.tasks.data.in_memory`).
+    """The task of a file of problems (JSON lines, Parquet, CSV), a data set (owner/name[/configuration], or a saved folder), or rows in memory.
 
     A row has a prompt, text or a list of chat messages, in the column `prompt_column` (None: the first of `prompt`, `question` and
     `messages`). It may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). Problems
@@ -145,18 +144,13 @@ def load_task_file(
     Raises UserError if the source cannot be read, and with file and line if there are too many bad rows.
     """
     judge = _judge(verify, isolation)
-    if repeats not in REPEATS:
-        raise unknown("value", repeats, REPEATS, "For --task.repeats")
-    table, beside = open_tables(path, prompt_column, lossy=bad_rows > 0)
-    if held_out is not None:
-        if isinstance(table, DatasetTable) and isinstance(beside, DatasetTable):
-            table = replace(table, unread=(*table.unread, f"{beside.split} ({len(beside):,} rows)"))
-        beside, _ = open_tables(str(held_out), prompt_column, lossy=bad_rows > 0)
+    table, beside = _open_both(path, held_out, prompt_column, lossy=bad_rows > 0)
     name = name or _name(path.file if isinstance(path, InMemory) else str(path))
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
+    rows = RowSource(table, checked.columns, name, checked.rows, len(checked.rows), plain=checked.plain)
     if beside is None:
         split = by_content(table, checked, str(path), repeats)
-        evaluation = RowSource(table, checked.columns, name, split.held_out, len(split.held_out), plain=checked.plain)
+        evaluation = replace(rows, indices=split.held_out, size=len(split.held_out))
     else:
         other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows)
         split = split_beside(table, checked, beside, other, str(path), str(held_out or "its held-out split"), repeats)
@@ -164,9 +158,7 @@ def load_task_file(
     bad = len(checked.bad) + len(evaluation.bad)
     task = Task(
         name=name,
-        source=RowSource(
-            table, checked.columns, name, split.training, len(split.training), bad=checked.bad, plain=checked.plain, accounts=split.accounts
-        ),
+        source=replace(rows, indices=split.training, size=len(split.training), bad=checked.bad, accounts=split.accounts),
         held_out=evaluation,
         verify=judge if checked.answered or isinstance(judge, UnitTests) else None,
         provides=checked.provides,
@@ -175,6 +167,16 @@ def load_task_file(
     if prompt is None and evaluation.plain != checked.plain:
         prompt = "chat"  # one of the two has chat messages
     return task if prompt is None else prompted(task, prompt)
+
+
+def _open_both(path: str | Path | InMemory, held_out: str | Path | None, prompt_column: str | None, *, lossy: bool) -> tuple[Table, Table | None]:
+    """The table and the held-out table. A data set's own held-out split is not read if another file is named."""
+    table, beside = open_tables(path, prompt_column, lossy=lossy)
+    if held_out is None:
+        return table, beside
+    if isinstance(table, DatasetTable) and isinstance(beside, DatasetTable):
+        table = replace(table, unread=(*table.unread, f"{beside.split} ({len(beside):,} rows)"))
+    return table, open_tables(str(held_out), prompt_column, lossy=lossy)[0]
 
 
 def _judge(verify: str, isolation: str) -> Verify:

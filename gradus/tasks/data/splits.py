@@ -11,7 +11,7 @@ import numpy as np
 from gradus.tasks.data.files import CHUNK, Row, Table
 from gradus.tasks.data.rows import Account, Checked, hold_out
 from gradus.tasks.data.split_rule import rule_of_splits
-from gradus.types import UserError
+from gradus.types import UserError, unknown
 
 REPEATS = ("drop", "keep")
 
@@ -71,7 +71,9 @@ def beside(table: Table, checked: Checked, other_table: Table, other: Checked, p
 
 
 def _trained(training: np.ndarray, equal: np.ndarray, repeats: str) -> tuple[np.ndarray, list[tuple[int, str]]]:
-    """The rows to train on, and their part of the account."""
+    """The rows to train on, and their part of the account. Raises UserError for an unknown value of `repeats`."""
+    if repeats not in REPEATS:
+        raise unknown("value", repeats, REPEATS, "For --task.repeats")
     again = equal[training]
     if repeats == "drop":
         return training[~again], [(int((~again).sum()), "to train on")]

@@ -13,7 +13,8 @@ from gradus.lab.folder import RunFolder
 from gradus.rewards.functions import Function, LocalFunction
 from gradus.rewards.several import reward_of
 from gradus.types import NOT_APPLICABLE, Failed
-from gradus.workers.trl_signature import Log, Scores, outcomes
+from gradus.workers.logged import Log, Scores
+from gradus.workers.trl_signature import outcomes
 from gradus.workers.worker import _plain, read_outcomes
 from tests.rewards.judged import groups, task, trajectory
 from tests.rewards.judged import waiting as no_wait
