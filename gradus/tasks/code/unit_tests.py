@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from gradus.runtime.user_code import raised
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError
 from gradus.sandbox.calls import ask
 from gradus.tasks.code.assertion_parser import Test, as_script, claimed, claims_nothing, right
@@ -71,21 +72,44 @@ class UnitTests:
         return [verdicts.get(id(test), False) for test in tests]
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
-        """The outcomes of many trajectories, in parallel. They are recorded as a fact of the step, because a program may act at random."""
+        """The outcomes of many trajectories, in parallel. Every exception on an answer is the failure of that answer.
+
+        They are recorded as facts of the step, because a program may act at random. A failure by an exception is not: a repeated step
+        judges that answer again, by a verifier that may be mended.
+        """
         if not trajectories:
             return []
         call = world.call(f"unit_tests/{trajectories[0].id}")
-        known = world.fact(call)
-        if known is not None:
-            return [Failed.read(v["failed"]) if isinstance(v, dict) else float(v) for v in json.loads(known)]
-        with world.waiting("the sandbox", f"the tests of {len(trajectories)} programs"):
-            found = await asyncio.gather(*(asyncio.to_thread(self, t.problem, t.completion) for t in trajectories))
-        world.decide(call, json.dumps([{"failed": o.told} if isinstance(o, Failed) else o for o in found]))
-        return list(found)
+        found = _recorded(world, call, len(trajectories))
+        asked = [n for n, known in enumerate(found) if known is None]
+        if asked:
+            with world.waiting("the sandbox", f"the tests of {len(trajectories)} programs"):
+                judged = await asyncio.gather(*(asyncio.to_thread(self._outcome, trajectories[n]) for n in asked))
+            for n, one in zip(asked, judged, strict=True):
+                found[n] = one
+                if isinstance(one, Failed) and one.kind.chance:
+                    world.decide(f"{call}/{n}", one.told)
+            world.decide(call, json.dumps([one if isinstance(one, float) else None for one in found]))
+        return [one for one in found if one is not None]
+
+    def _outcome(self, trajectory: Trajectory) -> Outcome:
+        try:
+            return self(trajectory.problem, trajectory.completion)
+        except Exception as error:
+            kind = FailureKind.MEMORY if isinstance(error, MemoryError) else FailureKind.RAISED
+            return Failed(f"the verifier raised {raised(error)}", kind)
 
     def check(self) -> None:
         """Raises UserError if this machine cannot isolate programs."""
         self.sandbox.check()
+
+
+def _recorded(world: World, call: str, count: int) -> list[Outcome | None]:
+    """The outcomes of a call that was made before; None for an answer that must be judged."""
+    known = world.fact(call)
+    rewards = [None] * count if known is None else [float(v) if isinstance(v, int | float) else None for v in json.loads(known)]
+    failures = [world.fact(f"{call}/{n}") for n in range(count)]
+    return [reward if failure is None else Failed.read(failure) for reward, failure in zip(rewards, failures, strict=True)]
 
 
 def python_code(completion: str) -> str:

@@ -207,6 +207,39 @@ def test_a_sandbox_that_fails_is_a_failure_not_a_wrong_answer(monkeypatch):
     assert "no memory" in found.reason
 
 
+@isolated
+def test_an_answer_that_cannot_be_read_back_is_wrong() -> None:
+    """Its real part, an integer above the largest float, made `complex` raise in the verifier."""
+    program = "class C(complex):\n    real = 10**400\ndef f(x): return C(1)"
+    assert UnitTests()(problem("assert f(2) == 4"), program) == 0.0
+
+
+def test_a_fault_of_the_verifier_on_one_answer_is_that_answers_failure(monkeypatch):
+    """A program that finds a fault of the verifier costs its own reward, never the run. A keyboard interrupt still stops the run."""
+    raised: BaseException = ZeroDivisionError("seven")
+
+    def judge(self: UnitTests, problem: Problem, completion: str) -> float:
+        if completion == "b":
+            raise raised
+        return 1.0
+
+    monkeypatch.setattr(UnitTests, "__call__", judge)
+    tried = [SimpleNamespace(id=f"0/{c}", problem=problem("assert f(2) == 4"), completion=c) for c in "abc"]
+    first = Facts()
+    found = asyncio.run(UnitTests().together(tried, first))
+    assert [found[0], found[2]] == [1.0, 1.0]
+    assert isinstance(found[1], Failed)
+    assert found[1].kind is FailureKind.RAISED
+    assert found[1].reason.startswith("the verifier raised ZeroDivisionError: seven (test_unit_tests.py, line ")
+    assert asyncio.run(UnitTests().together(tried, Facts(first.known))) == found
+    with monkeypatch.context() as mended:
+        mended.setattr(UnitTests, "__call__", lambda self, problem, completion: 0.0)
+        assert asyncio.run(UnitTests().together(tried, Facts(first.known))) == [1.0, 0.0, 1.0]  # that one is judged again
+    raised = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(UnitTests().together(tried, Facts()))
+
+
 def test_missing_isolation_stops_before_the_first_program(monkeypatch):
     monkeypatch.setattr("gradus.sandbox.bubblewrap.missing", lambda: "bubblewrap is not installed: apt-get install bubblewrap")
     with pytest.raises(UserError, match="apt-get install bubblewrap"):
@@ -247,6 +280,9 @@ def test_a_step_that_is_done_again_is_judged_as_the_first_time(monkeypatch):
     assert asyncio.run(UnitTests().together(tried, Facts(first.known))) == found
     assert asyncio.run(UnitTests().together(tried, Facts())) == [0.0, 1.0, 0.0]
     assert asyncio.run(UnitTests().together([], Facts())) == []
+    forgotten = {call: "" if Failed.read(fact).kind.chance else fact for call, fact in first.known.items()}  # a run that ended by failures
+    forgotten = {call: fact for call, fact in forgotten.items() if fact}
+    assert asyncio.run(UnitTests().together(tried, Facts(forgotten))) == [1.0, 1.0, 0.0]
 
 
 @isolated
