@@ -147,6 +147,14 @@ def test_what_sockets_hold_is_memory():
     assert run(source, limits=Limits(wall=30, memory=128 << 20)).ended is End.MEMORY
 
 
+@isolated
+def test_mappings_without_a_page_are_memory():
+    """The kernel keeps a record of each, in no process's own memory."""
+    source = "import mmap, os, time\nfor i in range(2): os.fork()\nheld = []\ntry:\n"
+    source += "    while True: held.append(mmap.mmap(-1, 4096, mmap.MAP_SHARED))\nexcept OSError: time.sleep(30)"
+    assert run(source, limits=Limits(wall=30, memory=96 << 20)).ended is End.MEMORY
+
+
 @both
 def test_no_core_is_written_or_handed_on(isolation):
     """1 and not 0: a system that hands cores to a program of its own does so for 0 too."""
