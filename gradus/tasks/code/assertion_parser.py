@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gradus.sandbox.calls import Raised, same
+from gradus.sandbox.calls import NUMBERS, Raised, same
 
 _PARTS = (
     *(ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict),
@@ -105,7 +105,7 @@ def right(value: Any, test: Test) -> bool:
 
 
 def _near(value: Any, expected: float, relative: float, absolute: float, strict: bool) -> bool:
-    if not isinstance(value, int | float):
+    if not isinstance(value, NUMBERS) or isinstance(value, bool):
         return False
     if strict:
         return bool(abs(value - expected) < absolute)

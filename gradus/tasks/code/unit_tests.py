@@ -4,7 +4,8 @@ The tests are the problem's answer: one test or a list of tests, each of them
 - Python text. A comparison with a literal, such as `assert f(2) == 3`, is split (`gradus.tasks.code.assertion_parser`): the program
   computes f(2), and only the verifier knows the expected value. A text of several assertions is several tests. Any other text runs in the
   program's own interpreter and passes if it does not raise; there, a program written to deceive can forge the verdict;
-- {"stdin": text, "stdout": text}: the whole program reads `stdin` and must print `stdout`; spaces at the ends of lines do not count.
+- {"stdin": text, "stdout": text}: the whole program reads `stdin` and must print `stdout`; spaces at the ends of lines, and empty lines at
+  the beginning and the end, do not count.
 """
 
 from __future__ import annotations
@@ -161,4 +162,10 @@ def _printed(ran: Ran, expected: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip().splitlines()]
+    """The lines of an output, without spaces and tabs at their ends and without empty lines before the first and after the last.
+
+    A line ends with a newline, also after a carriage return. Other characters at which Python splits lines are part of a line.
+    """
+    lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").split("\n")]
+    full = [number for number, line in enumerate(lines) if line]
+    return lines[full[0] : full[-1] + 1] if full else []

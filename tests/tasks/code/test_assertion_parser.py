@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from fractions import Fraction
 
 import pytest
 
@@ -111,6 +112,11 @@ def test_texts_that_every_program_passes():
         (math.nan, Test("f(2)", 0.5, within=(0.0, 1.0)), False),
         (math.inf, Test("f(2)", 0.5, within=(1.0, 1.0)), False),
         (10**400, Test("f(2)", 0.5, within=(0.0, 1.0)), False),
+        (True, Test("f(2)", 1, within=(0.0, 1e-6)), False),
+        (Fraction(1, 3), Test("f(2)", 0.333333, within=(0.0, 1e-5)), True),
+        (Fraction(10**400), Test("f(2)", 0.5, within=(0.0, 1e-5)), False),
+        (2 + 0j, Test("f(2)", 2, within=(0.0, 1e-6)), False),
+        ({True}, Test("f(2)", {1}), False),
     ],
 )
 def test_what_is_right(value, test, expected):

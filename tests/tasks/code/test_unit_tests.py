@@ -87,6 +87,31 @@ def test_whole_programs_that_read_and_print():
     assert UnitTests(share=True)(asked, "print(sum(map(int, input().split()))); 1/0") == 0.0  # it must end well, too
 
 
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("1\n2\n", "1\n2", True),
+        ("1\r\n2\r\n", "1\n2\n", True),
+        ("1 \t\n2\n\n", "1\n2", True),
+        ("\n1", "1\n", True),
+        ("", "\n", True),
+        ("1\x0b2", "1\n2", False),
+        ("1\x0c2", "1\n2", False),
+        ("1\x1c2", "1\n2", False),
+        ("1\x852", "1\n2", False),
+        ("1\u20282", "1\n2", False),
+        ("1\r2", "1\n2", False),
+        ("1 2", "1\n2", False),
+        ("1\n\n2", "1\n2", False),
+        ("  1\n 2", "1\n 2", False),  # the beginning of a line counts, also of the first
+        ("1\u00a0", "1", False),
+        ("1\x1f", "1", False),
+    ],
+)
+def test_which_output_is_the_expected_one(printed, expected, same):
+    assert (unit_tests._lines(printed) == unit_tests._lines(expected)) is same
+
+
 @pytest.mark.parametrize(("share", "programs", "expected"), [(True, [0, 1, 2], 0.25), (False, [0, 1], 0.0)])
 def test_after_a_limit_or_a_failure_that_decides_no_further_test_is_run(monkeypatch, share, programs, expected):
     """Else a program that hangs would take its limit as many times as it has tests."""
