@@ -132,7 +132,7 @@ def same(one: Any, other: Any) -> bool:
 
 def _rounded(one: Any, other: Any) -> bool:
     """Whether two unequal numbers are a float and a value that differs from it by rounding."""
-    if isinstance(one, int) or isinstance(other, int) or not isinstance(one, float) and not isinstance(other, float):
+    if isinstance(one, int) or isinstance(other, int) or (not isinstance(one, float) and not isinstance(other, float)):
         return False
     try:
         one, other = float(one), float(other)

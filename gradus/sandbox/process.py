@@ -23,6 +23,7 @@ from gradus.sandbox import bubblewrap
 from gradus.sandbox.records import PROGRAM, End, Isolation, Limits, Ran, SandboxError
 from gradus.sandbox.resource_limits import environment, resources
 from gradus.sandbox.seccomp import filter_for
+from gradus.sandbox.shown import interpreter, library_folders
 from gradus.sandbox.usage import Tree, ended_first
 
 START_SECONDS = 60.0  # limit for the start of an interpreter; long, because the machine may be busy
@@ -77,14 +78,14 @@ class Started:
         self._info, info = self._pipe()
         isolated = self.settings.isolation is Isolation.BUBBLEWRAP
         user = bubblewrap.unused_user() if isolated and bubblewrap.as_root() else 0
-        own = [str(bubblewrap.interpreter()), "-s", "-S", "-P", "-B", "-X", "utf8", "-c", _inside(), str(job), str(ready), str(user)]
+        own = [str(interpreter()), "-s", "-S", "-P", "-B", "-X", "utf8", "-c", _inside(), str(job), str(ready), str(user)]
         given = [job, ready]
         if isolated:
             ours, seccomp = self._pipe(reads=False)
             os.write(ours, filter_for())
             self._close(ours)
-            readable = (*self.settings.readable, *(bubblewrap.packages_folders() if self.settings.packages else ()))
-            own = [*bubblewrap.command(info, seccomp, disk=self.settings.limits.disk, readable=readable), *own]
+            beside = (*library_folders(), *bubblewrap.packages_folders()) if self.settings.packages else ()
+            own = [*bubblewrap.command(info, seccomp, disk=self.settings.limits.disk, readable=(*self.settings.readable, *beside)), *own]
             given += [info, seccomp]
         else:
             self._folder = tempfile.TemporaryDirectory(prefix="gradus-sandbox-", ignore_cleanup_errors=True)

@@ -2,8 +2,8 @@
 
 Lists name the calls. A call in ALLOWED passes, a call in REFUSED fails with EPERM. A call in PRETENDED succeeds without an effect: all programs
 read the same files of the machine, and a lock on one of them would be a message to the others, and would hold up the machine's own programs.
-Calls in GUARDED pass for some arguments only. Any other call fails with ENOSYS, as on a kernel that does not know it, so that a C library falls back to an older call. A call in another
-machine's numbering kills the program.
+Calls in GUARDED pass for some arguments only. Any other call fails with ENOSYS, as on a kernel that does not know it, so that a C library
+falls back to an older call. A call in another machine's numbering kills the program.
 
 References: seccomp(2); Documentation/userspace-api/seccomp_filter.rst and include/uapi/linux/{filter,seccomp,audit}.h of the Linux sources;
 numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (which aarch64 uses).
@@ -16,6 +16,7 @@ import platform
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """Machine -> its audit number and its column in the tables."""
@@ -23,7 +24,8 @@ MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 # Name, number on x86_64, number on aarch64 ("-": that machine lacks the call).
 ALLOWED = """
     # open files
-    read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68; preadv 295 69; pwritev 296 70; pwritev2 328 287; close 3 57; close_range 436 436; lseek 8 62; fstat 5 80; fsync 74 82; fdatasync 75 83; ftruncate 77 46;
+    read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68; preadv 295 69; pwritev 296 70;
+    pwritev2 328 287; close 3 57; close_range 436 436; lseek 8 62; fstat 5 80; fsync 74 82; fdatasync 75 83; ftruncate 77 46;
     truncate 76 45; fallocate 285 47; sync_file_range 277 84; dup 32 23; dup2 33 -; dup3 292 24;
     sendfile 40 71; splice 275 76; tee 276 77; copy_file_range 326 285;
     # names of files
@@ -129,6 +131,7 @@ def numbers(table: str, column: int) -> list[int]:
     return [int(entry[1 + column]) for entry in entries if entry[1 + column] != "-"]
 
 
+@cache
 def filter_for(machine: str | None = None) -> bytes:
     """The filter as an array of struct sock_filter, for `bwrap --seccomp`. Raises KeyError for a machine that MACHINES lacks."""
     audit, column = MACHINES[machine or platform.machine()]

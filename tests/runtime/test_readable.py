@@ -59,7 +59,8 @@ from gradus.workers.pool import pool_of, stop_workers
 from gradus.workers.call_queue import Limits, Question
 file = pathlib.Path(tempfile.mkdtemp()) / "mine.py"
 file.write_text("def reward(completions, **more): return [1.0 for _ in completions]")
-(answer,) = pool_of(f"{file}:reward").ask([Question({"completions": ["a"], "prompts": ["b"], "completion_ids": [[1]], "trainer_state": {}}, 1)], Limits(60.0, 0, 0, 1))
+given = {"completions": ["a"], "prompts": ["b"], "completion_ids": [[1]], "trainer_state": {}}
+(answer,) = pool_of(f"{file}:reward").ask([Question(given, 1)], Limits(60.0, 0, 0, 1))
 assert answer == [1.0], answer
 stop_workers()
 """,

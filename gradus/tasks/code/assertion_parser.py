@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from gradus.sandbox.calls import NUMBERS, Raised, same
@@ -107,9 +108,10 @@ def right(value: Any, test: Test) -> bool:
 def _near(value: Any, expected: float, relative: float, absolute: float, strict: bool) -> bool:
     if not isinstance(value, NUMBERS) or isinstance(value, bool):
         return False
+    number: int | float = float(value) if isinstance(value, Fraction) else value
     if strict:
-        return bool(abs(value - expected) < absolute)
-    return value == expected or abs(value - expected) <= max(relative * max(abs(value), abs(expected)), absolute) < float("inf")
+        return bool(abs(number - expected) < absolute)
+    return number == expected or abs(number - expected) <= max(relative * max(abs(number), abs(expected)), absolute) < float("inf")
 
 
 def _claims(body: Sequence[ast.stmt]) -> Iterator[Test]:
