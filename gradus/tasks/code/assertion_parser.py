@@ -61,11 +61,6 @@ def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
     return found
 
 
-def claims_nothing(body: Sequence[ast.stmt]) -> bool:
-    """Whether a text only defines functions and names, so that every program passes it."""
-    return all(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _sets_up(node) for node in body)
-
-
 def as_script(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     """A text's statements, with those under `if __name__ == "__main__":` unpacked, because they are meant to run."""
     guard = ast.dump(ast.parse("__name__ == '__main__'", mode="eval").body)

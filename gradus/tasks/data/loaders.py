@@ -16,13 +16,14 @@ from gradus.runtime import hub
 from gradus.runtime.user_code import load_object
 from gradus.sandbox import Isolation, isolation_named
 from gradus.tasks.code.unit_tests import UnitTests
+from gradus.tasks.code.unit_tests import refused as unusable
 from gradus.tasks.data import final_answer
 from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
 from gradus.tasks.data.rows import Checked, PromptForm, RowSource, check_rows, hold_out
 from gradus.tasks.maths.mathematics import mathematics
-from gradus.types import UserError, unknown
+from gradus.types import Problem, UserError, unknown
 from gradus.types.errors import nearest
 from gradus.types.parts import Task, Verify
 
@@ -140,11 +141,12 @@ def load_task_file(
     if held_out is not None:
         beside, _ = open_tables(str(held_out), prompt_column, lossy=bad_rows > 0)
     name = name or _name(str(path))
-    checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
+    refused = refusal(verify)
+    checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows, refused=refused)
     if beside is None:
         rows, evaluation, split = _one_table(table, checked, str(path), name)
     else:
-        other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows)
+        other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows, refused=refused)
         rows, split = _apart(checked, other, str(path), str(held_out or "its held-out split"))
         evaluation = RowSource(beside, other.columns, name, other.rows, len(other.rows), part="held_out/", bad=other.bad, plain=other.plain)
     bad = len(checked.bad) + len(evaluation.bad)
@@ -180,6 +182,11 @@ def _judge(verify: str, isolation: str) -> Verify:
     if kind is not Isolation.BUBBLEWRAP:
         raise UserError(f"isolation {isolation} does nothing for the verifier {verify}, which runs no program; leave it out")
     return judge
+
+
+def refusal(verify: str) -> Callable[[Problem], str | None] | None:
+    """The function that names the reason why the verifier cannot use a problem's answer; None for a verifier that takes any."""
+    return unusable if isinstance(VERIFIERS.get(verify), UnitTests) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from gradus.sandbox.calls import Raised
-from gradus.tasks.code.assertion_parser import Test, claimed, claims_nothing, right
+from gradus.tasks.code.assertion_parser import Test, claimed, right
 
 
 def taken(*texts: str) -> list[Test]:
@@ -85,13 +85,6 @@ def test_texts_of_one_problem_share_their_names():
     assert taken(*texts) == [Test("f(2)", 4, within=(1e-9, 0.0)), Test(statement=texts[1]), Test("f(1)", 1)]
     texts = ("def g(x): return x", "assert g(2) == 2", "assert f(1) < 2")
     assert taken(*texts) == [Test(statement=text) for text in texts]
-
-
-def test_texts_that_every_program_passes():
-    for text in ("def check(c):\n    assert c(1) == 2", "import math\nx = 3", "'only words'", "class C: pass"):
-        assert claims_nothing(ast.parse(text).body), text
-    for text in ("assert f(1)", "check(f)", "x = f(1)", "for i in f(1): pass"):
-        assert not claims_nothing(ast.parse(text).body), text
 
 
 @pytest.mark.parametrize(
