@@ -131,42 +131,41 @@ def python_code(completion: str) -> str:
 
 def parsed_tests(problem: Problem) -> tuple[Test, ...]:
     """The tests of a problem. Raises UserError if its answer is not a list of tests, or if every program would pass them."""
-    reason, tests = _tests(problem.answer)
+    reason, texts, pairs = _read(problem.answer)
     if reason is not None:
         raise UserError(f"problem {problem.id}: {reason}")
-    return tests
+    return (*claimed(_joined(texts)), *pairs)
 
 
 def refused(problem: Problem) -> str | None:
     """The reason why the tests of a problem cannot be used, with the remedy; None if they can."""
-    return _tests(problem.answer)[0]
+    return _read(problem.answer)[0]
 
 
-def _tests(given: Any) -> tuple[str | None, tuple[Test, ...]]:
-    """(reason against the tests, none), or (None, tests)."""
+def _read(given: Any) -> tuple[str | None, list[tuple[str, list[ast.stmt]]], list[Test]]:
+    """(reason against the tests or None, texts with their statements, tests of whole programs)."""
+    texts: list[tuple[str, list[ast.stmt]]] = []
+    pairs: list[Test] = []
     tests = [given] if isinstance(given, str | Mapping) else given
     if not isinstance(tests, list | tuple) or not tests:
         asked = "its answer must be its tests, a list of Python text (assert f(2) == 3) or of " + '{"stdin": ..., "stdout": ...}'
-        return f"{asked}, not {str(given)[:60]!r}; name the column that holds them with --task.answer_column", ()
-    texts: list[tuple[str, list[ast.stmt]]] = []
-    pairs: list[Test] = []
+        return f"{asked}, not {str(given)[:60]!r}; name the column that holds them with --task.answer_column", texts, pairs
     for one in tests:
         if isinstance(one, str) and one.strip():
             text, body = _parsed(one)
             if isinstance(body, str):
-                return body, ()
+                return body, texts, pairs
             texts.append((text, body))
         elif isinstance(one, Mapping) and set(one) == {"stdin", "stdout"} and all(isinstance(v, str) for v in one.values()):
             pairs.append(Test(stdin=one["stdin"], stdout=one["stdout"]))
         else:
-            return f'a test must be Python text, or hold the texts "stdin" and "stdout", not {str(one)[:80]!r}; mend the tests', ()
+            return f'a test must be Python text, or hold the texts "stdin" and "stdout", not {str(one)[:80]!r}; mend the tests', texts, pairs
     bodies = [body for _, body in texts]
     reason = mistake(bodies) or (None if pairs else fault(bodies))
-    if reason is not None:
-        return reason, ()
-    if pairs and all(claims_nothing(body) for body in bodies) and not any(_lines(str(pair.stdout)) for pair in pairs):
-        return "its tests expect no output, so every program that prints nothing would pass; add a test with an output", ()
-    return None, (*claimed(_joined(texts)), *pairs)
+    silent = pairs and not any(_lines(str(pair.stdout)) for pair in pairs) and all(map(claims_nothing, bodies))
+    if silent and reason is None:
+        reason = "its tests expect no output, so every program that prints nothing would pass; add a test with an output"
+    return reason, texts, pairs
 
 
 def _joined(texts: Sequence[tuple[str, list[ast.stmt]]]) -> list[tuple[str, list[ast.stmt]]]:
