@@ -128,7 +128,7 @@ def _names(files: tuple[str, ...], whole: tuple[str, ...]) -> list[tuple[str, st
     for folder in sorted({os.path.dirname(file) for file in files} - set(whole)):
         found += _leading(folder, files, "")
     for name in _LINKS[2:]:
-        for folder in {os.path.realpath(f"/{name}"), f"/usr/{name}"}:
+        for folder in dict.fromkeys((os.path.realpath(f"/{name}"), f"/usr/{name}")):
             found += _leading(folder, files, "ld-") if os.path.isdir(folder) and not os.path.islink(folder) else []
     return found
 
