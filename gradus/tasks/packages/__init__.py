@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PACKAGES: dict[str, str] = {
     "textarena": "a game for one player of the package textarena, such as textarena:GuessTheNumber-v0",
+    "verifiers": "an installed environment of the package verifiers, judged by its own rewards",
 }
 """Prefix of a task's name -> one line for `gradus tasks`. The prefix is also the name of the module, of the package and of the extra."""
 
