@@ -285,6 +285,7 @@ def run(
     seed: int = 0,
     device: str = "cpu",
     precision: str = "float32",
+    trust: bool = False,
 ) -> None:
     """Chats at a terminal or over a pipe: one line in, one answer out. Without a task: at most 512 tokens per answer, temperature 0.7."""
     from gradus.training.plan import check_seed, load_task
@@ -304,7 +305,7 @@ def run(
     sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
     model = load(model_or_run, task=task, device=device, precision=precision)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    rollout = rollout_of(model_or_run) if made is not None and made.environment is not None else Auto()
+    rollout = rollout_of(model_or_run, trust=trust) if made is not None and made.environment is not None else Auto()
     told = system or (made.system if made is not None else None)
     talk = Talk(sampling, Key(seed).fold("chat"), told, task=made, seed=Key(seed), rollout=rollout)
     if at_terminal:

@@ -100,11 +100,14 @@ def writer(out: Any) -> Say:
     return lambda text: print(printable(text), file=out, flush=True) if text else None
 
 
-def rollout_of(model_or_run: str | None) -> Rollout:
-    """The rollout at test time of a run that plays episodes; for a model, or for a run with another rollout, the default one."""
+def rollout_of(model_or_run: str | None, *, trust: bool = False) -> Rollout:
+    """The rollout at test time of a run that plays episodes; for a model, or for a run with another rollout, the default one.
+
+    Raises UserError without `trust` for a run that another user made and that executes Python.
+    """
     if model_or_run is None or not is_run(Path(model_or_run)):
         return Auto()
-    acting = plan_of(RunFolder.open(model_or_run)).recipe.rollout
+    acting = plan_of(RunFolder.open(model_or_run), trust=trust).recipe.rollout
     acting = getattr(acting, "test", acting)
     return acting if isinstance(acting, Auto | Episodes) else Auto()
 

@@ -320,7 +320,7 @@ def export(options: argparse.Namespace) -> int:
 def chat(options: argparse.Namespace) -> int:
     from gradus.cli.chat import run as talk
 
-    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
+    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision", "trust")
     talk(options.model, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
     return 0
 

@@ -115,7 +115,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     )
     _until_option(made["resume"])
     _processes_option(made["resume"])
-    for name in ("resume", "eval", "export", "explain"):
+    for name in ("resume", "eval", "export", "explain", "chat"):
         _trust_option(made[name])
     made["resume"].add_argument("--log", metavar="W,W", help="other places for the metrics from now on, if not as planned; none for no other place")
     _eval_options(made["eval"])
