@@ -111,6 +111,7 @@ def run(words: list[str]) -> int:
         "export": export,
         "chat": chat,
         "serve": serve,
+        "play": play,
         "doctor": doctor,
         "cite": cite,
         "completion": completion,
@@ -319,7 +320,7 @@ def export(options: argparse.Namespace) -> int:
 def chat(options: argparse.Namespace) -> int:
     from gradus.cli.chat import run as talk
 
-    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
+    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision", "trust")
     talk(options.model, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
     return 0
 
@@ -329,6 +330,14 @@ def serve(options: argparse.Namespace) -> int:
 
     names = ("task", "final", "host", "port", "device", "precision", "max_batch", "api_key", "log")
     serving(options.model, **{name: getattr(options, name) for name in names})
+    return 0
+
+
+def play(options: argparse.Namespace) -> int:
+    from gradus.cli.play import run as play_task
+
+    names = ("problem", "problems", "level", "held_out", "seed")
+    play_task(options.task, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
     return 0
 
 

@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradus.types.parts import Task
 
-PACKAGES: dict[str, str] = {}
+PACKAGES: dict[str, str] = {
+    "textarena": "a game for one player of the package textarena, such as textarena:GuessTheNumber-v0",
+    "verifiers": "an installed environment of the package verifiers, judged by its own rewards",
+}
 """Prefix of a task's name -> one line for `gradus tasks`. The prefix is also the name of the module, of the package and of the extra."""
 
 
