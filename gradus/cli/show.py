@@ -10,7 +10,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from gradus.recipe import index
-from gradus.tasks.packages import PACKAGES
+from gradus.tasks.packages import PACKAGES, names_of
 
 
 def papers(family: str | None = None, search: str | None = None, *, as_json: bool = False) -> str:
@@ -30,8 +30,11 @@ def papers(family: str | None = None, search: str | None = None, *, as_json: boo
     return listing([(r["key"], r.get("base") or "", r["family"], r["about"]) for r in found], ("recipe", "base", "family", "description"))
 
 
-def tasks(*, as_json: bool = False) -> str:
-    """The named tasks, and a line about the other kinds of task."""
+def tasks(package: str | None = None, *, as_json: bool = False) -> str:
+    """The named tasks and a line about the other kinds of task, or the names of a package's tasks. Raises UserError for an unknown package."""
+    if package is not None:
+        names = [f"{package}:{name}" for name in names_of(package)]
+        return json.dumps(names, indent=1) if as_json else "\n".join(names)
     rows = index.read()["tasks"]
     if as_json:
         return json.dumps(rows, indent=1)
