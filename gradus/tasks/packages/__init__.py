@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gradus.types.parts import Task
 
 PACKAGES: dict[str, str] = {
+    "gem": "a game of the package gem-llm",
+    "gymnasium": "an environment of the package gymnasium, or of one that registers its environments there; a turn is a step",
     "reasoning_gym": "a generator of the package reasoning-gym, judged by its scorer",
 }
 """Prefix of a task's name -> one line for `gradus tasks`. The prefix is also the name of the module, of the package and of the extra."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from gradus.tasks.packages import imported
 
-LONGEST = 2000  # characters of a text that is read
+LONGEST = 20_000  # characters of a text that is read
 BITS = 2048  # bits of the largest power and shift
 
 FUNCTIONS = ("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "ln", "sqrt", "Abs")
@@ -131,7 +131,7 @@ def power(base: Any, exponent: Any) -> Any:
     if getattr(base, "is_number", True) and getattr(exponent, "is_number", True):
         if exponent.__class__.__name__ in ("Pow", "exp") or abs(exponent) * max(1, int(abs(base)).bit_length()) > BITS:
             refuse(f"{base}**{exponent}")
-    elif getattr(exponent, "is_number", True) and abs(exponent) > LONGEST:
+    elif getattr(exponent, "is_number", True) and abs(exponent) > BITS:
         refuse(f"{base}**{exponent}")
     return base**exponent
 

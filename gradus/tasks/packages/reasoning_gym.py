@@ -6,7 +6,6 @@ https://github.com/open-thought/reasoning-gym. Problem n is item 0 of `reasoning
 from __future__ import annotations
 
 import copy
-import json
 import warnings
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -18,6 +17,7 @@ from typing import Any
 
 from gradus.tasks.generated import Draft, Generated, check_level
 from gradus.tasks.packages import imported
+from gradus.tasks.packages.options import Pairs, pairs_of, shown, values
 from gradus.tasks.packages.plain_reading import read_plainly
 from gradus.tasks.packages.private_random import PrivateRandom
 from gradus.types import Failed, FailureKind, Frozen, Outcome, Problem, Sampling, UserError, unknown
@@ -83,10 +83,10 @@ def names() -> list[str]:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A kind of problem with its configuration: pairs of field and JSON text."""
+    """A kind of problem with its configuration."""
 
     name: str
-    config: tuple[tuple[str, str], ...] = ()
+    config: Pairs = ()
 
     def item(self, level: int | None, seed: int) -> Mapping[str, Any]:
         """The entry of a seed: question, answer, metadata. It is shared, so it must not be changed."""
@@ -95,7 +95,7 @@ class Dataset:
     def made(self, level: int | None, seed: int) -> Any:
         """The package's data set of one problem. Raises UserError for a configuration that it refuses."""
         factory = imported("reasoning_gym").factory
-        settings = {"seed": seed, "size": 1, **{field: json.loads(text) for field, text in self.config}}
+        settings = {"seed": seed, "size": 1, **values(self.config)}
         kind, settings_class = factory.DATASETS[self.name]
         try:
             if level is None:
@@ -104,7 +104,7 @@ class Dataset:
             curriculum.set_global_level(level)
             return kind(config=curriculum.generate_configuration(settings))
         except Exception as error:  # the package checks its values by assertions
-            given = ", ".join(f"{field}={text}" for field, text in self.config) or "its default configuration"
+            given = shown(self.config) or "its default configuration"
             at = "" if level is None else f" at level {level}"
             raise UserError(f"reasoning_gym:{self.name}{at} refuses {given}: {str(error) or type(error).__name__}") from error
 
@@ -198,26 +198,12 @@ def message(system: str | None, answer: str) -> str | None:
     return prompts.get(system, system) or None
 
 
-def config_of(name: str, text: str) -> tuple[tuple[str, str], ...]:
-    """The fields of a configuration in `text`, sorted, with JSON texts as values. Raises UserError if it cannot be read or names no field."""
-    try:
-        given = json.loads(text) if text.lstrip().startswith("{") else dict(_pair(pair) for pair in text.split(",") if pair.strip())
-    except ValueError:
-        raise UserError(f'{name}: --task.config "{text}" cannot be read; write key=value,key=value or a JSON object') from None
+def config_of(name: str, text: str) -> Pairs:
+    """The fields of a configuration in `text`. Raises UserError if it cannot be read or names an unknown field."""
+    given = pairs_of(name, text)
     settings = imported("reasoning_gym").factory.DATASETS[name.partition(":")[2]][1]
     allowed = [field.name for field in fields(settings) if field.init and field.name not in ("seed", "size")]
-    for field in given:
+    for field, _ in given:
         if field not in allowed:
             raise unknown(f"field of {name}", field, allowed, "Set fields with --task.config key=value,key=value")
-    return tuple(sorted((field, json.dumps(value)) for field, value in given.items()))
-
-
-def _pair(text: str) -> tuple[str, Any]:
-    """A field and its value: JSON, else text. Raises ValueError if there is no `=`."""
-    field, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(text)
-    try:
-        return field.strip(), json.loads(value)
-    except ValueError:
-        return field.strip(), value.strip()
+    return given
