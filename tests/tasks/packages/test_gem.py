@@ -38,7 +38,7 @@ def played(name, actions, seed=7, key=Key(3), **options):
     return turns
 
 
-@pytest.mark.parametrize("name", sorted(REPLIES))
+@pytest.mark.parametrize("name", [n if "Sokoban" not in n else pytest.param(n, marks=pytest.mark.nightly) for n in sorted(REPLIES)])
 def test_the_contract_holds(name):
     check_task(load_task(f"gem:{name}"), effort=Effort(problems=4, texts=48), strict=True)
 
@@ -105,6 +105,7 @@ def test_mistakes_are_named(name, options, words):
         load_task(f"gem:{name}", options)
 
 
+@pytest.mark.nightly
 def test_every_offered_game_is_made_and_listed():
     for name in names():
         task(name)
