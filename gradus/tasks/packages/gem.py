@@ -36,10 +36,10 @@ ELSEWHERE = {
 
 
 def task(name: str, config: str = "", success: float | None = None) -> Task:
-    """A game of gem. An answer stands in \\boxed{}. The reward of an episode is the sum of the game's; it counts as right if it is 1 or more.
+    """A game of gem. An answer stands in \\boxed{}. An episode counts as right if the game's rewards add up to 1 or more.
 
-    Args: config: keywords of `gem.make`, as key=value,key=value or as a JSON object; success: the return from which an episode is won: then
-    the reward is 1 at the end of a won episode, else 0; None: the game's rewards.
+    `config` holds the keywords of gem.make: key=value,key=value or a JSON object. `success` is the return from which an episode is won: then
+    the reward is 1 at the end of a won episode, else 0; without it the rewards are the game's.
     Raises UserError for an unknown game or keyword, and for a game that downloads data.
     """
     game = game_named(name)

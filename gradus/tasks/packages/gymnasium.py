@@ -28,13 +28,14 @@ IDLE = 256  # environments that wait for the next episode, over all settings
 
 
 def task(name: str, config: str = "", text: str = "", success: float | None = None, limit: int | None = None) -> Task:
-    """An environment of gymnasium. The reward of an episode is the sum of the environment's rewards; it counts as right if it is 1 or more.
+    """An environment of gymnasium. An episode counts as right if the environment's rewards add up to 1 or more.
 
-    Args: config: keywords of `gymnasium.make`, as key=value,key=value or as a JSON object; text: the text form, FILE.py:NAME, an object or
-    class with `rules`, `say(observation, env)` and `read(reply, env)`; "": a built-in form; success: the return from which an episode is
-    won: then the reward is 1 at the end of a won episode, else 0; None: the environment's rewards; limit: turns after which an episode is
-    truncated; None: the environment's limit, else 100.
-    Raises UserError for an unknown id or keyword, and for an environment without a text form.
+    `config` holds the keywords of gymnasium.make: key=value,key=value or a JSON object. `text` names a text form, FILE.py:NAME: an object or a
+    class with rules, say(observation, env) and read(reply, env); without it a built-in form holds.
+
+    `success` is the return from which an episode is won: then the reward is 1 at the end of a won episode, else 0; without it the rewards
+    are the environment's. `limit` is the number of turns after which an episode is truncated; without it the environment's limit holds, else
+    100. Raises UserError for an unknown id or keyword, and for an environment without a text form.
     """
     full = f"gymnasium:{name}"
     world = Gymnasium(name, pairs_of(full, config), text, success, limit or LIMIT)

@@ -39,10 +39,11 @@ PARTS = ("tags", "line", "text")
 def task(name: str, level: int | None = None, config: str = "", answer: str = "tags", system: str | None = None) -> Task:
     """A task of reasoning-gym. Its scorer judges the answer, with partial credit if it gives some.
 
-    Args: level: sets every attribute of its curriculum to this level (0 is the lowest), or to the attribute's highest level if it has fewer;
-    None: its default configuration; config: fields of its configuration, as key=value,key=value or as a JSON object; answer: the part of a
-    completion that is scored: "tags", the text in the last <answer>...</answer>, "line", the last line, or "text", all of it; system: a
-    system message, or the name of one of the package's; None: its prompt "default" for "tags", which asks for these tags, else no message.
+    `level` sets every attribute of the curriculum to this level (0 is the lowest), or to the attribute's highest level if it has fewer; without
+    a level the default configuration holds. `config` sets fields of the configuration: key=value,key=value or a JSON object.
+
+    `answer` names the scored part of a completion: "tags", the text in the last <answer>...</answer>, "line", the last line, or "text", all
+    of it. `system` is a system message, or the name of one of the package's; without it the package's prompt "default" asks for the tags.
     Raises UserError for an unknown name, level or field, and for a value that the configuration refuses.
     """
     known = imported("reasoning_gym").factory.DATASETS
