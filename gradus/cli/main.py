@@ -238,7 +238,7 @@ def papers(options: argparse.Namespace) -> int:
 def tasks(options: argparse.Namespace) -> int:
     from gradus.cli import show as show_command
 
-    print(show_command.tasks(as_json=options.json))
+    print(show_command.tasks(options.package, as_json=options.json))
     return 0
 
 

@@ -123,6 +123,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     made["papers"].add_argument("--search", metavar="W", help="only the recipes with this text in their name or description")
     for name in ("papers", "tasks"):
         made[name].add_argument("--json", action="store_true", help="as JSON")
+    made["tasks"].add_argument("package", metavar="PACKAGE", nargs="?", help="list the tasks of a package, such as reasoning_gym")
     made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
