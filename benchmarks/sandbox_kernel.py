@@ -108,6 +108,13 @@ def kernel_calls() -> Iterator[Hostile]:
         "an unknown number": ("(4000, 4000)", ""),
         "set a program's clock": ("(227, 112)", f"0, {text}"),
         "vhangup": ("(153, 58)", ""),
+        "a lease on a file of all": ("(72, 25)", "os.open(os.__file__, 0), 1024, 0"),
+        "the notice that others read": ("(72, 25)", "os.open(os.path.dirname(os.__file__), 0), 1026, 1"),
+        "the owner of a file's signals": ("(72, 25)", "os.open(os.__file__, 0), 8, 1"),
+        "the pages that others have read": ("(27, 232)", f"0, 0, {text}"),
+        "the pages that others have read, newer": ("(451, 451)", f"0, {text}, {text}, 0"),
+        "a read that does not wait": ("(327, 286)", f"os.open(os.__file__, 0), {text}, 0, 0, 0, 8"),
+        "others' pages driven out": ("(28, 233)", "0, 0, 21"),
     }
     for name, (numbers, arguments) in calls.items():
         yield Hostile("kernel calls", name, kernel(numbers, arguments))

@@ -153,6 +153,20 @@ time.sleep(30)
     }
     for name, lines in more.items():
         yield Hostile("memory", name, attempt(lines), speaks=False)
+    yield from mappings()
+
+
+def mappings() -> Iterator[Hostile]:
+    """Programs that fill the kernel's lists of mappings, in fourteen processes."""
+    forked = "import ctypes, mmap, os, time\nfor i in range(13):\n    if os.fork() == 0: break\n"
+    ways = {
+        "mappings split page by page": "libc = ctypes.CDLL(None); libc.mmap.restype = ctypes.c_void_p\n"
+        "p = libc.mmap(None, ctypes.c_size_t(1 << 27), 0, 0x22, -1, 0)\n"
+        "for i in range(0, 1 << 27, 8192):\n    if libc.mprotect(ctypes.c_void_p(p + i), 4096, 1): break",
+        "shared mappings of a page": "held = []\ntry:\n    while True: held.append(mmap.mmap(-1, 4096, mmap.MAP_SHARED))\nexcept OSError: pass",
+    }
+    for name, way in ways.items():
+        yield Hostile("memory", name, f"{forked}{way}\ntime.sleep(30)", False, frozenset({End.MEMORY, End.TIMEOUT}))
 
 
 def outputs() -> Iterator[Hostile]:
@@ -192,7 +206,8 @@ def proc_and_sys() -> Iterator[Hostile]:
     ]
     for path in files:
         yield Hostile("proc and sys", f"read {path}", attempt(f"content = open({path!r}, 'rb').read(10)", "True"))
-    for path in ("/proc", "/sys", "/home", "/var", "/run", "/boot", "/etc/ssh", "@FOLDER@"):
+    shared = ("/usr/share/doc", "/usr/share/dict", "/usr/local/share", "/usr/local/lib", "/usr/lib/python3/dist-packages", "/usr/include", "/usr/src")
+    for path in ("/proc", "/sys", "/home", "/var", "/run", "/boot", "/etc/ssh", "@FOLDER@", *shared):
         yield Hostile("proc and sys", f"list {path}", attempt(f"found = os.listdir({path!r})", "found"))
     for path in ("/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/sys/power/state", "/proc/self/oom_score_adj"):
         yield Hostile("proc and sys", f"write {path}", attempt(f"open({path!r}, 'w').write('x')"))
@@ -222,6 +237,7 @@ def variables() -> Iterator[Hostile]:
         "where it was started": ("os.chdir('@FOLDER@')", "True"),
         "objects of the library": ("import gc; found = [o for o in gc.get_objects() if isinstance(o, dict) and '@SECRET@' in o]", "found"),
         "its rights": ("got = os.getuid(), os.geteuid(), os.getgid(), *os.getgroups()", "0 in got"),
+        "packages": ("found = os.listdir(os.path.dirname(os.__file__) + '/site-packages')", "found"),
         "its limits raised": ("import resource; resource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6))", "True"),
     }
     for name, (lines, escaped) in tries.items():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ROWS = 2000  # most problems of a file whose reference answers are judged
 DRAWN = 32  # problems of a generator, and prompts that go through the template
+TESTED = 64  # problems whose tests judge programs that solve nothing
 TRIED = 8  # reference answers for a test of the reward
 ANSWERS = 8  # most sampled answers per problem
 
@@ -57,6 +58,7 @@ def check(
         many = ROWS if task.source.size is not None else DRAWN
         tried = guarded("verifier", found, lambda: data.some_problems(task, many)) or []
         collected("verifier", found, judging.of_verifier(task, tried))
+        collected("verifier", found, judging.of_tests(task, _every(tried, TESTED)))
     collected("sandbox", found, machine.of_sandbox(task, plan.recipe))
     _policy(plan, task, problems, samples, folder, found)
     if step and passed(found):
@@ -105,7 +107,7 @@ def about(recipe: Recipe) -> str:
 def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | None:
     """The task; None if it cannot be made. Its files are read row by row first; bad rows are left out, so that the rest is checked."""
     from gradus.recipe import registry
-    from gradus.tasks.data.loaders import open_tables
+    from gradus.tasks.data.loaders import open_tables, refusal
     from gradus.training.plan import load_task
 
     options = dict(plan.task_options)
@@ -119,7 +121,8 @@ def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | No
         table, beside = open_tables(path, prompt, lossy=True)
         beside = open_tables(held_out, prompt, lossy=True)[0] if held_out else beside
         tables = [table] if beside is None else [table, beside]
-        for finding, rows in data.of_rows(tables, prompt, answer, float(given.get("bad_rows", 0))):
+        refused = refusal(str(given.get("verify", "")))
+        for finding, rows in data.of_rows(tables, prompt, answer, float(given.get("bad_rows", 0)), refused):
             bad.extend(rows)
             yield finding
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,15 @@ from gradus.types.parts import Source, Task
 from gradus.types.returned import check_drawn
 
 
-def of_rows(tables: Sequence[Table], prompt: str | None, answer: str | None, allowed: float) -> Iterator[tuple[Finding, tuple[BadRow, ...]]]:
-    """The findings of a file and of its held-out file, each finding with its bad rows; `allowed`: the share of rows that may be bad."""
+def of_rows(
+    tables: Sequence[Table], prompt: str | None, answer: str | None, allowed: float, refused: Callable[[Problem], str | None] | None = None
+) -> Iterator[tuple[Finding, tuple[BadRow, ...]]]:
+    """The findings of a file and of its held-out file, each finding with its bad rows; `allowed`: the share of rows that may be bad.
+
+    `refused`: the reason why the verifier cannot use a problem's answer, or None.
+    """
     for table in tables:
-        checked = check_rows(table, prompt, answer, bad_rows=1.0)
+        checked = check_rows(table, prompt, answer, bad_rows=1.0, refused=refused)
         total, place = len(table) + len(table.lost), table.where(0).rpartition(", ")[0] if len(table) else str(getattr(table, "path", ""))
         bad = len(checked.bad)
         if not bad:

@@ -13,8 +13,10 @@ from gradus.checks.machine import sandboxes_of
 from gradus.checks.template import answers_of
 from gradus.rollouts.demonstrations import told
 from gradus.rollouts.ids import trajectory_name
+from gradus.sandbox import SandboxError
+from gradus.tasks.code.unit_tests import EMPTY, UnitTests
 from gradus.types import Context, Failed, FailureKind, Group, Outcome, Problem, Request, Trajectory
-from gradus.types.parts import Task
+from gradus.types.parts import OfSeveral, Task
 
 NOTHING = "I do not know."
 SECONDS = 10.0  # limit of one verdict: processor time in `of_verifier`, where a process of its own judges; wall time in `of_references`
@@ -49,6 +51,28 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
         yield Finding("verifier", "wrong", says, "; ".join(advice(wrong)), wrong.findings)
     elif right.tried and not right.findings:
         yield Finding("verifier", "ok", f"{counted(right.tried, 'reference answer')} judged right, {wrong.tried:,} wrong ones wrong")
+
+
+def of_tests(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
+    """The findings of tests that run programs, on programs that solve nothing: an empty program must not pass, and no stub should."""
+    found: dict[str, list[str]] = {}
+    tried = 0
+    for problem in problems:
+        verify = task.verify.of(problem) if isinstance(task.verify, OfSeveral) else task.verify
+        if not isinstance(verify, UnitTests):
+            continue
+        try:
+            passing = verify.passed_by(problem)
+        except SandboxError as error:
+            yield Finding("verifier", "warning", f"the sandbox failed: {error}", "see gradus doctor, and check whether other programs use all memory")
+            return
+        tried += 1
+        if passing is not None:
+            found.setdefault(passing, []).append(f"problem {problem.id}")
+    for name, places in found.items():
+        says = f"{name} passes the tests of {len(places)} of {counted(tried, 'problem')}"
+        remedy = "add a test with a value that only a solution computes, or drop the row"
+        yield Finding("verifier", "wrong" if name == EMPTY else "warning", says, remedy, tuple(places))
 
 
 async def of_reward(run: Any, problems: Sequence[Problem]) -> list[Finding]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 BAD_ROWS = "bad_rows.jsonl"  # the file in the run's folder for the rows that were left out
 
+TESTED = 4  # problems whose tests judge programs that solve nothing
 GENERATED, READ = 2, 16  # problems checked per source; fewer if they are generated, because making one may take long
 
 
@@ -58,6 +59,7 @@ def looked_at(run: Run) -> list[Finding]:
         if task.environment is None:
             collected("template", found, template.of_template(policy, task, problems, whole=False))
             collected("verifier", found, judging.of_references(task, problems))
+            collected("verifier", found, judging.of_tests(task, problems[:TESTED]))
     if run.folder is not None:
         collected("disk", found, machine.of_disk(run, run.folder.path))
     return [finding for finding in found if finding.check == "prompts" or finding.verdict in ("warning", "wrong")]

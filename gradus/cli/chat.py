@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from gradus.cli.episodes import ending, expected, judges, played, rollout_of, shown, verdict, writer
 from gradus.lab.live import printable
-from gradus.types import Context, Ended, Failed, Key, Message, NotApplicable, Outcome, Problem, Sampling, UserError, prompt_context, unknown
-from gradus.types.parts import Task
+from gradus.rollouts.auto import Auto
+from gradus.types import Context, Ended, Key, Message, Problem, Request, Sampling, UserError, prompt_context, unknown
+from gradus.types.parts import Rollout, Task
 
 FIRST_PIECE = 8  # tokens
+CUT = " (cut)\n"
 
 HELP = {
     "/reset": "forget the conversation",
     "/system TEXT": "set the system message (none without TEXT) and forget the conversation",
     "/temperature X": "0 is greedy",
-    "/problem N": "ask held-out problem N (from 0) of the task named with --task",
+    "/problem N": "ask held-out problem N (from 0) of the task named with --task, or let the model play its episode",
     "/help": "this list",
     "/quit": "leave (the end of the input does the same)",
 }
@@ -35,6 +38,8 @@ class Talk:
     system: str | None = None
     messages: tuple[Message, ...] = ()
     task: Task | None = None
+    seed: Key = Key(0)  # the key of the seed, from which an episode draws as an evaluation does
+    rollout: Rollout = Auto()  # how an episode is played
 
     def said(self, role: str, content: str) -> Talk:
         return replace(self, messages=(*self.messages, {"role": role, "content": content}))
@@ -100,38 +105,60 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
     """
     parent = prompt_context(model.tokens(prompt))
     tokens = np.zeros(0, np.int32)
-    size = FIRST_PIECE if streamed and not sampling.stops else sampling.limit
-    while True:
-        piece = min(size, sampling.limit - len(tokens))
-        before = prompt_context(np.concatenate([parent.tokens, tokens]))
-        (found,) = model.act([Asked(before, len(before.tokens), replace(sampling, max_tokens=piece), key)])
-        tokens = np.concatenate([tokens, found.tokens])
-        done = found.ended is not Ended.LENGTH or len(tokens) >= sampling.limit
+    for piece, last in pieces(model, Asked(parent, len(parent.tokens), sampling, key), streamed=streamed):
+        tokens = np.concatenate([tokens, piece.tokens])
         text = str(model.text(tokens))
-        yield text if done else text.rstrip("\ufffd")  # a character split between two pieces comes with the next one
-        if done:
+        yield text if last else text.rstrip("\ufffd")  # a character split between two pieces comes with the next one
+
+
+def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]]:
+    """The parts of one sample, each a context, and whether it is the last one."""
+    read, sampling = ask.parent.sequence[: ask.at], ask.sampling
+    left, size = sampling.limit, FIRST_PIECE if streamed and not sampling.stops else sampling.limit
+    while True:
+        size = min(size, left)
+        (found,) = model.act([Asked(prompt_context(read), len(read), replace(sampling, max_tokens=size), ask.key, ask.version)])
+        left -= len(found.tokens)
+        last = found.ended is not Ended.LENGTH or left <= 0
+        yield found, last
+        if last:
             return
-        size *= 2
+        read, size = np.concatenate([read, found.tokens]), 2 * size
+
+
+class Streamed:
+    """A model whose samples, one at a time, are written as they grow, each after `mark`. The tokens are those of the model."""
+
+    def __init__(self, model: Any, out: TextIO, mark: str) -> None:
+        self.model, self.out, self.mark = model, out, mark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def act(self, asked: Sequence[Any]) -> list[Context]:
+        """One sampled context."""
+        (ask,) = asked
+        parts: list[Any] = []
+        self.out.write(self.mark)
+        show(self._growing(ask, parts), self.out)
+        tokens, logprobs, versions = (np.concatenate([getattr(p, name) for p in parts]) for name in ("tokens", "logprobs", "versions"))
+        chosen = np.ones(len(tokens), bool)
+        return [replace(parts[-1], tokens=tokens, chosen=chosen, logprobs=logprobs, versions=versions, parent=(ask.parent, ask.at))]
+
+    def _growing(self, ask: Any, parts: list[Any]) -> Iterator[str]:
+        for part, last in pieces(self.model, ask, streamed=True):
+            parts.append(part)
+            text = str(self.model.text(np.concatenate([p.tokens for p in parts])))
+            yield text if last else text.rstrip("\ufffd")
 
 
 def problem_of(task: Task, number: int) -> Problem:
-    """The held-out problem with this number, from 0. Raises UserError if there is none, or for another kind of task."""
-    if task.policy != "lm" or task.environment is not None:
-        raise UserError(f"task {task.name} is not a question with one answer, so there is nothing to ask; leave --task out")
+    """The held-out problem with this number, from 0. Raises UserError if there is none."""
     size = task.held_out.size
     if number < 0 or (size is not None and number >= size):
         raise UserError(f"problem {number} does not exist: {task.name} has the held-out problems 0 to {'...' if size is None else size - 1}")
     (problem,) = task.held_out.draw([number], task.level, Key(0).fold("held out"))
     return problem
-
-
-def verdict(outcome: Outcome) -> str:
-    """The verifier's verdict in words."""
-    if isinstance(outcome, Failed):
-        return f"not judged: {outcome.reason}"
-    if isinstance(outcome, NotApplicable):
-        return "not judged: the verifier does not apply"
-    return f"{'right' if outcome >= 1 else 'wrong' if outcome <= 0 else 'partly right'} ({outcome:g})"
 
 
 def chat(model: Any, talk: Talk, lines: Iterable[str], out: TextIO, *, streamed: bool = False) -> Talk:
@@ -178,39 +205,57 @@ def number(text: str, kind: Callable[[str], Any], name: str) -> Any:
 
 def reply(model: Any, talk: Talk, out: TextIO, *, streamed: bool = False) -> Talk:
     """Asks the model for the next message and shows it; Ctrl-C ends the message early."""
-    text = show(answer(model, talk.prompt, talk.sampling, talk.key.fold(len(talk.messages)), streamed=streamed), out)
-    return talk.said("assistant", text)
+    texts = [""]
 
+    def growing() -> Iterator[str]:
+        for text in answer(model, talk.prompt, talk.sampling, talk.key.fold(len(talk.messages)), streamed=streamed):
+            texts.append(text)
+            yield text
 
-def show(growing: Iterator[str], out: TextIO) -> str:
-    """Writes a text as it grows, then a line break. Returns the last text."""
-    text = ""
     try:
-        for longer in growing:
-            out.write(printable(longer[len(text) :]))
-            out.flush()
-            text = longer
+        show(growing(), out)
     except KeyboardInterrupt:
-        out.write(" (cut)")
+        out.write(CUT)
+    return talk.said("assistant", texts[-1])
+
+
+def show(growing: Iterable[str], out: TextIO) -> None:
+    """Writes a text as it grows, then a line break."""
+    text = ""
+    for longer in growing:
+        out.write(printable(longer[len(text) :]))
+        out.flush()
+        text = longer
     out.write("\n")
-    return text
 
 
 def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: bool = False) -> Talk:
-    """Asks the model a held-out problem and shows the verdict; a new conversation starts with it. Raises UserError if there is no task."""
-    task = talk.task
+    """Asks the model a held-out problem, or lets it play its episode, and shows the verdict; a new conversation starts with the answer.
+
+    Prompt, draws and verdict are those of an evaluation. Raises UserError if there is no task.
+    """
+    task, say = talk.task, writer(out)
     if task is None:
         raise UserError("no task was named, so there are no problems; start with: gradus chat MODEL --task T")
-    problem = problem_of(task, number)
-    prompt: str | tuple[Message, ...] = problem.text or ()
-    talk = replace(talk, system=task.system, messages=problem.messages)
-    print(printable(f"problem {number}: {problem.question}"), file=out)
-    text = show(answer(model, prompt or talk.prompt, talk.sampling, talk.key.fold("problem", number), streamed=streamed), out)
-    if task.verify is not None:
-        told = f", expected {problem.answer}" if isinstance(problem.answer, (str, int, float)) else ""
-        print(printable(f"verdict: {verdict(task.verify(problem, text))}{told}"), file=out)
-    # a raw text is not a message, so a conversation cannot continue from it
-    return replace(talk, messages=()) if prompt else talk.said("assistant", text)
+    problem, episode = problem_of(task, number), task.environment is not None
+    say(f"problem {number}: {problem.question}")
+    policy = Streamed(model, out, "> " if episode else "") if streamed else model
+    request = Request(problem, tags=("held out",))
+    rollout = talk.rollout if episode else Auto()
+    fresh = replace(talk, system=task.system, messages=())
+    try:
+        done = played(shown(task, say, echo=not streamed), policy, request, rollout, sampling=talk.sampling, seed=talk.seed)
+    except KeyboardInterrupt:
+        out.write(CUT)
+        return fresh
+    if episode:
+        say(ending(done))
+    elif not streamed:
+        show([done.completion], out)
+    if judges(task):
+        say(f"verdict: {verdict(done.reward)}{expected(problem)}")
+    # an episode and a raw text are no messages, so a conversation cannot continue from them
+    return fresh if episode or problem.text else replace(fresh, messages=problem.messages).said("assistant", done.completion)
 
 
 def typed(source: TextIO, *, at_terminal: bool) -> Iterator[str]:
@@ -240,6 +285,7 @@ def run(
     seed: int = 0,
     device: str = "cpu",
     precision: str = "float32",
+    trust: bool = False,
 ) -> None:
     """Chats at a terminal or over a pipe: one line in, one answer out. Without a task: at most 512 tokens per answer, temperature 0.7."""
     from gradus.training.plan import check_seed, load_task
@@ -259,7 +305,9 @@ def run(
     sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
     model = load(model_or_run, task=task, device=device, precision=precision)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    talk = Talk(sampling, Key(seed).fold("chat"), system or (made.system if made is not None else None), task=made)
+    rollout = rollout_of(model_or_run, trust=trust) if made is not None and made.environment is not None else Auto()
+    told = system or (made.system if made is not None else None)
+    talk = Talk(sampling, Key(seed).fold("chat"), told, task=made, seed=Key(seed), rollout=rollout)
     if at_terminal:
         name = "the built-in tiny model" if model_or_run in (None, "tiny") else Path(str(model_or_run)).name
         print("\n".join([*([model.note] if model.note else []), f"{name}; /help lists the commands, /quit leaves"]))

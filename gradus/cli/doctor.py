@@ -30,6 +30,7 @@ PURPOSE: Mapping[str, str] = {
     "verifiers": "tasks verifiers:NAME",
     "uvicorn": "gradus serve",
     "math-verify": "a second opinion on mathematical answers",
+    "playwright": "the test of the report in a browser",
     "tensorboard": "metrics on TensorBoard",
     "trackio": "metrics on trackio",
     "wandb": "metrics on Weights & Biases",

@@ -326,6 +326,7 @@ def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Expla
     known = options_of(task, TASKS)
     taken = {n: p for n, p in known.items() if p.default is not p.empty}
     maker = TASKS.get(task) or (load_object(task, "task") if ".py:" in task else load_task_file)
+    maker = maker.func if isinstance(maker, functools.partial) else maker  # of a task of a package
     place = f"{shown(str(inspect.getsourcefile(maker)))}:{inspect.getsourcelines(maker)[1]}" if known else ""
     if name in taken:
         doc, default = inspect.getdoc(maker) or "", taken[name].default

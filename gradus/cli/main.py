@@ -111,6 +111,7 @@ def run(words: list[str]) -> int:
         "export": export,
         "chat": chat,
         "serve": serve,
+        "play": play,
         "doctor": doctor,
         "cite": cite,
         "completion": completion,
@@ -243,7 +244,7 @@ def papers(options: argparse.Namespace) -> int:
 def tasks(options: argparse.Namespace) -> int:
     from gradus.cli import show as show_command
 
-    print(show_command.tasks(as_json=options.json))
+    print(show_command.tasks(options.package, as_json=options.json))
     return 0
 
 
@@ -325,7 +326,7 @@ def export(options: argparse.Namespace) -> int:
 def chat(options: argparse.Namespace) -> int:
     from gradus.cli.chat import run as talk
 
-    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision")
+    names = ("task", "problem", "system", "temperature", "max_tokens", "seed", "device", "precision", "trust")
     talk(options.model, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
     return 0
 
@@ -335,6 +336,14 @@ def serve(options: argparse.Namespace) -> int:
 
     names = ("task", "final", "host", "port", "device", "precision", "max_batch", "api_key", "log")
     serving(options.model, **{name: getattr(options, name) for name in names})
+    return 0
+
+
+def play(options: argparse.Namespace) -> int:
+    from gradus.cli.play import run as play_task
+
+    names = ("problem", "problems", "level", "held_out", "seed")
+    play_task(options.task, task_options=only_task_options(options), **{name: getattr(options, name) for name in names})
     return 0
 
 

@@ -14,7 +14,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat")  # commands that take fields as well as options
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play")  # commands that take fields as well as options
 SHELLS = ("bash", "zsh", "fish")
 
 OTHER_WORDS = {
@@ -49,7 +49,8 @@ COMMANDS = {
     "contract": "test that a task, its verifier, environment or reward keeps the rules that training relies on",
     "leaks": "find held-out problems of a task among its training problems",
     "export": "write a run's model as a folder that loads in transformers, or its answers as data",
-    "chat": "chat with a model, or with the best model of a run",
+    "chat": "chat with a model, or with the best model of a run; or let it answer the problems and play the episodes of a task",
+    "play": "answer the problems of a task, or play its episodes, yourself",
     "serve": "answer OpenAI's clients on this machine with a model, or with the best model of a run",
     "doctor": "show this machine's hardware and packages, with warnings",
     "cite": "the reference of a recipe's paper",
@@ -114,7 +115,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     )
     _until_option(made["resume"])
     _processes_option(made["resume"])
-    for name in ("resume", "eval", "export", "explain"):
+    for name in ("resume", "eval", "export", "explain", "chat"):
         _trust_option(made[name])
     made["resume"].add_argument("--log", metavar="W,W", help="other places for the metrics from now on, if not as planned; none for no other place")
     _eval_options(made["eval"])
@@ -122,6 +123,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     made["papers"].add_argument("--search", metavar="W", help="only the recipes with this text in their name or description")
     for name in ("papers", "tasks"):
         made[name].add_argument("--json", action="store_true", help="as JSON")
+    made["tasks"].add_argument("package", metavar="PACKAGE", nargs="?", help="list the tasks of a package, such as reasoning_gym")
     made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name")
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
@@ -132,6 +134,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     _export_options(made["export"])
     _chat_options(made["chat"])
     _serve_options(made["serve"])
+    _play_options(made["play"])
     _doctor_options(made["doctor"])
     made["cite"].add_argument("recipe", metavar="KEY", nargs="?", help="a recipe's key, or file.py:name; default: Gradus itself")
     made["cite"].add_argument("--bibtex", action="store_true", help="as BibTeX")
@@ -264,7 +267,7 @@ def _leaks_options(parser: Parser) -> None:
 def _chat_options(parser: Parser) -> None:
     add = parser.add_argument
     add("model", metavar="MODEL_OR_RUN", nargs="?", help="a model's folder, or a run's; default: the built-in tiny model")
-    add("--task", metavar="T", help="a task: its sampling settings, system message and held-out problems are used")
+    add("--task", metavar="T", help="a task: its sampling settings, system message and held-out problems are used; --task.FIELD VALUE sets an option")
     add("--problem", type=int, metavar="N", help="begin with this held-out problem of the task, counted from 0")
     add("--system", metavar="TEXT", help="a system message")
     add("--temperature", type=float, metavar="X", help="0 is greedy; default: the task's, else 0.7")
@@ -287,6 +290,17 @@ def _serve_options(parser: Parser) -> None:
     add("--max-batch", type=int, default=64, metavar="N", help="sequences that are sampled at once; further ones wait")
     add("--api-key", metavar="KEY", help="requests must have this key; default: none is asked for")
     add("--log", action="store_true", help="one line per request, on standard error")
+
+
+def _play_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("task", metavar="TASK", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
+    add("--problem", type=int, default=0, metavar="N", help="begin with this problem, counted from 0")
+    add("--problems", type=int, metavar="N", help="number of problems; default: until you leave")
+    add("--level", type=int, metavar="N", help="level of the problems; the same as --task.level")
+    add("--held-out", action="store_true", help="the held-out problems of an evaluation instead of training problems")
+    add("--seed", type=int, default=0, metavar="S", help="seed of the problems and of the environment's random draws")
+    parser.epilog = "--task.FIELD VALUE sets an option of the task. /help lists what you can type beside answers and actions."
 
 
 def split_fields(words: Sequence[str], parser: Parser) -> tuple[list[str], list[tuple[str, str]]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradus.recipe import index
-from gradus.tasks.packages import PACKAGES
+from gradus.tasks.packages import PACKAGES, names_of
 
 PATHS = (
     "Set a field by its path, the names joined with dots: --players.policy.every 2. A field of the setting needs its name alone: --group 4."
@@ -34,8 +34,11 @@ def papers(family: str | None = None, search: str | None = None, *, as_json: boo
     return listing([(r["key"], r.get("base") or "", r["family"], r["about"]) for r in found], ("recipe", "base", "family", "description"))
 
 
-def tasks(*, as_json: bool = False) -> str:
-    """The named tasks, and a line about the other kinds of task."""
+def tasks(package: str | None = None, *, as_json: bool = False) -> str:
+    """The named tasks and a line about the other kinds of task, or the names of a package's tasks. Raises UserError for an unknown package."""
+    if package is not None:
+        names = [f"{package}:{name}" for name in names_of(package)]
+        return json.dumps(names, indent=1) if as_json else "\n".join(names)
     rows = index.read()["tasks"]
     if as_json:
         return json.dumps(rows, indent=1)

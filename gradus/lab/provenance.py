@@ -16,6 +16,7 @@ from gradus.lab.checkpoints import digest
 from gradus.runtime.cores import usable_cores
 
 PACKAGES = ("gradus", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "sympy")
+TASKS = ("reasoning-gym", "gymnasium", "gem-llm")  # packages whose tasks a run may take
 
 
 def describe(
@@ -45,7 +46,7 @@ def now() -> str:
 def versions() -> dict[str, str]:
     """The versions of Python and of the installed packages that influence a run's numbers, and a hash of this package's source."""
     found = {"python": platform.python_version(), "source": source()}
-    for name in PACKAGES:
+    for name in (*PACKAGES, *TASKS):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

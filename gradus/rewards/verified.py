@@ -21,7 +21,7 @@ from gradus.types.signals import Signal
 from gradus.workers.call_queue import Limits, Question
 from gradus.workers.in_process import one_by_one
 from gradus.workers.pool import Pool, pool_of
-from gradus.workers.trl_signature import failure_of, outcome
+from gradus.workers.trl_signature import failure_of, outcome, outcomes
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Verified(Combines):
         facts = _Facts(whole, world, self.name)
         for verify, asked in _by_verifier([t for t in whole if t.id not in facts.found], world.task):
             if isinstance(verify, Together):
-                facts.found |= dict(zip((t.id for t in asked), map(outcome, await verify.together(asked, world)), strict=True))
+                facts.found |= dict(zip((t.id for t in asked), await _of_many(verify, asked, world), strict=True))
             elif isinstance(verify, Located) and None not in (sent := [_sent(t) for t in asked]):
                 facts.add(asked, await self._in_processes(asked, sent, verify, world))
             else:
@@ -124,6 +124,24 @@ def verdict(task: Task, trajectory: Trajectory) -> Outcome:
         return failure_of(error, who="the verifier ")
 
 
+async def _of_many(verify: Together, asked: Sequence[Trajectory], world: World) -> list[Outcome]:
+    """The outcomes of a verifier that judges many answers. If it raises, each answer is judged alone: the failure is then of one answer.
+
+    Exceptions that stop the run pass, and so does a lack of memory in this process.
+    """
+    try:
+        found = outcomes(await verify.together(asked, world), len(asked))
+    except Exception as error:
+        from gradus.runtime.memory import out_of_memory
+
+        if out_of_memory(error):
+            raise
+        if len(asked) == 1:
+            return [failure_of(error, who="the verifier ")]
+        return [one for t in asked for one in await _of_many(verify, [t], world)]
+    return [found] * len(asked) if isinstance(found, Failed) else found
+
+
 def _pool_of(verify: Located) -> Pool:
     return pool_of(verify.spec, "task", verify.options)
 
@@ -168,6 +186,6 @@ def _sent(trajectory: Trajectory) -> dict[str, Any] | None:
     sent = {"problem": problem, "completion": trajectory.completion}
     try:
         json.dumps(sent)
-    except (TypeError, ValueError):  # ValueError: a whole number of more than 4,300 digits, or a list that holds itself
+    except (TypeError, ValueError, RecursionError):  # ValueError: a whole number of more than 4,300 digits, or a list that holds itself
         return None
     return sent

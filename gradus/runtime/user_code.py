@@ -180,8 +180,8 @@ def without_addresses(text: str) -> str:
 
 
 def line_of(part: Any) -> str:
-    """File and line of a part's class in brackets, for the end of a sentence; '' if its source is missing."""
-    place = place_of(part)
+    """File and line of a part's class in brackets, for the end of a sentence; '' if its source is missing. Wrappers are taken off."""
+    place = place_of(inspect.unwrap(part))
     return f" ({place})" if place else ""
 
 

@@ -66,7 +66,7 @@ def encoded(value: object) -> object:
         return encoded(value.item())
     if hasattr(value, "as_integer_ratio"):  # a Fraction, a Decimal
         above, below = value.as_integer_ratio()
-        return int(above) if below == 1 else above / below
+        return int(above) if below == 1 else {"ratio": [int(above), int(below)]}
     return {"raised": f"it is of type {type(value).__name__}, not plain data"}
 
 

@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 from gradus.sandbox.seccomp import MACHINES
+from gradus.sandbox.shown import options
 
 INSTALL = "apt-get install bubblewrap (as root; scripts/debian-packages.sh does it), or your system's package of that name"
 WEAKER = (
@@ -27,11 +27,6 @@ WEAKER = (
 ROOM = 4 << 20  # bytes of /tmp that the kernel grants beyond the limit, so that the watcher sees the overrun and reports it
 NOBODY = 65534
 _FREE_USERS = 0x7000_0000  # systemd's allocation of ids (UIDS-GIDS.md) leaves all from here to 0x7FFFFFFF unused
-
-
-def interpreter() -> Path:
-    """The base interpreter of this Python's environment. A sandbox needs only its folder."""
-    return Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
 
 
 def as_root() -> bool:
@@ -53,6 +48,7 @@ def command(info: int, seccomp: int, *, disk: int, readable: Sequence[str] = (),
     """bwrap with its options, without the program's command. `info`: descriptor it writes to; `seccomp`: descriptor of the filter it reads.
 
     `disk`: size limit of the files in /tmp, in bytes. `readable`: further folders that the program sees, read-only.
+    Raises OSError if the interpreter does not start.
     """
     words = [bwrap, "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     words += ["--unshare-cgroup-try", "--hostname", "sandbox", "--info-fd", str(info), "--seccomp", str(seccomp), "--cap-drop", "ALL"]
@@ -60,45 +56,12 @@ def command(info: int, seccomp: int, *, disk: int, readable: Sequence[str] = (),
         words += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         words += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY), "--disable-userns"]
-    words += _system()
-    words += ["--perms", "0755", "--dir", "/dev"]
-    for device in ("null", "zero", "random", "urandom"):
+    words += ["--perms", "0755", "--dir", "/dev", "--perms", "0755", "--dir", "/etc"]
+    for device in ("null", "zero", "urandom"):
         words += ["--dev-bind", f"/dev/{device}", f"/dev/{device}"]
-    words += ["--symlink", "/tmp", "/dev/shm", "--perms", "1777", "--size", str(disk + ROOM), "--tmpfs", "/tmp"]
-    shown: set[str] = set()
-    for folder in dict.fromkeys((*_interpreters_folders(), *readable)):
-        words += _shown(os.path.realpath(folder), folder, shown)
+    words += ["--symlink", "urandom", "/dev/random", "--symlink", "/tmp", "/dev/shm", "--perms", "1777", "--size", str(disk + ROOM), "--tmpfs", "/tmp"]
+    words += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", *options(tuple(readable))]
     return [*words, "--remount-ro", "/", "--chdir", "/tmp"]
-
-
-def _system() -> Iterator[str]:
-    """Options that show /usr and its links, and of /etc the library cache alone. /proc, /sys, /home, /var and /run stay hidden."""
-    yield from ("--ro-bind", "/usr", "/usr")
-    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
-        path = Path("/", name)
-        if path.is_symlink():
-            yield from ("--symlink", os.readlink(path), str(path))
-        elif path.is_dir():
-            yield from ("--ro-bind", str(path), str(path))
-    yield from ("--perms", "0755", "--dir", "/etc")
-    yield from ("--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache")
-
-
-def _interpreters_folders() -> Iterator[str]:
-    """The subfolders that Python needs of its installation: not the whole prefix, because that may be a home folder."""
-    for prefix in dict.fromkeys((sys.base_prefix, sys.base_exec_prefix, str(interpreter().parent.parent))):
-        yield from (folder for name in ("bin", "lib", "lib64") if os.path.isdir(folder := os.path.join(prefix, name)))
-
-
-def _shown(source: str, place: str, shown: set[str]) -> Iterator[str]:
-    """Options that show a folder at its own path, read-only. Its parent folders hold nothing else, and every user may pass through them."""
-    if place == "/usr" or place.startswith("/usr/"):
-        return
-    for parent in reversed(Path(place).parents):
-        if str(parent) != "/" and str(parent) not in shown:
-            shown.add(str(parent))
-            yield from ("--perms", "0755", "--dir", str(parent))
-    yield from ("--ro-bind", source, place)
 
 
 @cache
@@ -108,9 +71,14 @@ def missing() -> str | None:
         return f"bubblewrap isolates on Linux (x86_64 and aarch64), and this is {sys.platform} on {platform.machine()}; use such a machine"
     if shutil.which("bwrap") is None:
         return f"bubblewrap is not installed: {INSTALL}"
-    words = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--size", "4096", "--tmpfs", "/tmp"]
+    words = ["bwrap", "--die-with-parent", "--unshare-pid", "--unshare-net", "--size", "4096", "--tmpfs", "/tmp", "--ro-bind", "/usr", "/usr"]
     words += [] if as_root() else ["--unshare-user", "--uid", str(NOBODY), "--disable-userns"]
-    words += [*_system(), "/usr/bin/true"]
+    for place in ("/bin", "/lib", "/lib64"):
+        if os.path.islink(place):
+            words += ["--symlink", os.readlink(place), place]
+        elif os.path.isdir(place):
+            words += ["--ro-bind", place, place]
+    words += ["/usr/bin/true"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from gradus.sandbox.pool import Sandbox
 from gradus.sandbox.records import Ran
 
 SOLUTION = "solution.py"
+NUMBERS = (int, float, Fraction)
 SHARE_A_HASH = 64  # values of one set, at most
 
 
@@ -55,7 +57,7 @@ def ask(
     ran = sandbox.run(_inside(), stdin=asked, files={SOLUTION: program})
     values: list[Any] = [Raised("it was not reached")] * len(expressions)
     passed = [False] * len(statements)
-    for line in ran.stdout.splitlines():
+    for line in ran.stdout.split("\n"):
         found = _line(line)
         if not isinstance(found, list) or len(found) != 3 or not isinstance(found[1], int):
             continue
@@ -68,10 +70,12 @@ def ask(
 
 
 def plain(coded: Any) -> Any:
-    """The value that a line encodes; Raised if the line is malformed."""
+    """The value that a line encodes; Raised if the line is malformed. The program may choose every part of the line."""
     try:
         return _decoded(coded)
-    except (TypeError, ValueError, RecursionError):
+    except MemoryError:
+        raise
+    except Exception:
         return Raised("it is not plain data")
 
 
@@ -91,6 +95,9 @@ def _decoded(coded: Any) -> Any:
         return bytes(list(content))  # from a list of numbers: bytes(10**12) would allocate that many bytes
     if kind == "complex":
         return complex(*content)
+    if kind == "ratio":
+        above, below = content
+        return Fraction(int(above), int(below)) if type(above) is type(below) is int else Raised("it is not plain data")
     if kind == "dict":
         keys = _spread([_decoded(key) for key, _ in content])
         return dict(zip(keys, (_decoded(value) for _, value in content), strict=True))
@@ -105,29 +112,45 @@ def _spread(keys: list[Any]) -> list[Any]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Python's `==` for plain data, with two differences: True is not 1, and floats may differ by rounding (one part in 10^9)."""
+    """Python's `==` for plain data, with two differences.
+
+    True is not 1, also inside a set or as a key. Two floats, or a float and a fraction, may differ by rounding (one part in 10^9); an integer
+    equals a float only exactly, and elements of sets and keys are equal only exactly.
+    """
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
-    if isinstance(one, int | float) and isinstance(other, int | float):
-        if isinstance(one, int) and isinstance(other, int):
-            return one == other
-        try:
-            return one == other or abs(one - other) <= 1e-9 * max(abs(one), abs(other)) < float("inf")
-        except OverflowError:  # an integer above the largest float
-            return False
+    if isinstance(one, NUMBERS) and isinstance(other, NUMBERS):
+        return one == other or _rounded(one, other)
     if type(one) is not type(other):
         return False
     if isinstance(one, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
-    return bool(one == other)
+        return _same_keys(one, other) and all(same(value, other[key]) for key, value in one.items())
+    return _same_keys(one, other) if isinstance(one, set | frozenset) else bool(one == other)
+
+
+def _rounded(one: Any, other: Any) -> bool:
+    """Whether two unequal numbers are a float and a value that differs from it by rounding."""
+    if isinstance(one, int) or isinstance(other, int) or (not isinstance(one, float) and not isinstance(other, float)):
+        return False
+    try:
+        one, other = float(one), float(other)
+    except OverflowError:  # a fraction above the largest float
+        return False
+    return bool(abs(one - other) <= 1e-9 * max(abs(one), abs(other)) < float("inf"))
+
+
+def _same_keys(one: Collection[Any], other: Collection[Any]) -> bool:
+    """Whether the elements of two sets, or the keys of two mappings, are the same. Python's `==` takes {True} for {1}."""
+    partners = {key: key for key in other}
+    return len(one) == len(other) and all(key in partners and same(key, partners[key]) for key in one)
 
 
 def _line(text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # ValueError: also a number of more than 4,300 digits
         return None
 
 

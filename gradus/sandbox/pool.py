@@ -25,7 +25,8 @@ KINDS = 4  # different settings with waiting interpreters; the least recently us
 class Sandbox:
     """Runs unreviewed Python programs, each isolated from this machine and from every other program.
 
-    A program sees the standard library, /usr, and an empty working folder in memory; no network, no other process, no variable of this one.
+    A program sees the standard library, the programs in /usr/bin, and an empty working folder in memory; no other file, no network, no other
+    process, no variable of this one.
     Runs raise UserError if the isolation is missing. Construction raises UserError for values out of range.
     """
 

@@ -7,7 +7,6 @@ import errno
 import json
 import marshal
 import os
-import select
 import selectors
 import signal
 import subprocess
@@ -19,10 +18,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from gradus.runtime.readable import readable
 from gradus.sandbox import bubblewrap
 from gradus.sandbox.records import PROGRAM, End, Isolation, Limits, Ran, SandboxError
 from gradus.sandbox.resource_limits import environment, resources
 from gradus.sandbox.seccomp import filter_for
+from gradus.sandbox.shown import interpreter, library_folders
 from gradus.sandbox.usage import Tree, ended_first
 
 START_SECONDS = 60.0  # limit for the start of an interpreter; long, because the machine may be busy
@@ -77,14 +78,14 @@ class Started:
         self._info, info = self._pipe()
         isolated = self.settings.isolation is Isolation.BUBBLEWRAP
         user = bubblewrap.unused_user() if isolated and bubblewrap.as_root() else 0
-        own = [str(bubblewrap.interpreter()), "-s", "-S", "-P", "-B", "-X", "utf8", "-c", _inside(), str(job), str(ready), str(user)]
+        own = [str(interpreter()), "-s", "-S", "-P", "-B", "-X", "utf8", "-c", _inside(), str(job), str(ready), str(user)]
         given = [job, ready]
         if isolated:
             ours, seccomp = self._pipe(reads=False)
             os.write(ours, filter_for())
             self._close(ours)
-            readable = (*self.settings.readable, *(bubblewrap.packages_folders() if self.settings.packages else ()))
-            own = [*bubblewrap.command(info, seccomp, disk=self.settings.limits.disk, readable=readable), *own]
+            beside = (*library_folders(), *bubblewrap.packages_folders()) if self.settings.packages else ()
+            own = [*bubblewrap.command(info, seccomp, disk=self.settings.limits.disk, readable=(*self.settings.readable, *beside)), *own]
             given += [info, seccomp]
         else:
             self._folder = tempfile.TemporaryDirectory(prefix="gradus-sandbox-", ignore_cleanup_errors=True)
@@ -139,7 +140,7 @@ class Started:
         try:
             if self._process is not None:
                 self._process.wait(END_SECONDS)
-                if self._init is not None and not select.select([self._init], [], [], END_SECONDS)[0]:
+                if self._init is not None and not readable([self._init], END_SECONDS):
                     raise SandboxError(f"a killed sandbox was still there after {END_SECONDS:g} seconds")
         except subprocess.TimeoutExpired:
             raise SandboxError(f"a killed sandbox was still there after {END_SECONDS:g} seconds") from None
@@ -291,7 +292,7 @@ class _Watched:
         self.process.wait(END_SECONDS)
         init = self.sandbox._init
         if init is not None:
-            select.select([init], [], [], END_SECONDS)
+            readable([init], END_SECONDS)
         if self.gone is not None:
             selector.unregister(self.gone)
         while self.broken is not End.OUTPUT and self._serve(selector, 0.0):
@@ -330,7 +331,7 @@ def _inside() -> str:
 def _read_within(descriptor: int, seconds: float, most: int = _PIPE) -> bytes:
     """All bytes until the other end closes, or the first `most` bytes. b"" if that takes longer than `seconds`."""
     content, deadline = b"", time.monotonic() + seconds
-    while select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+    while readable([descriptor], deadline - time.monotonic()):
         chunk = os.read(descriptor, most - len(content))
         content += chunk
         if not chunk or len(content) == most:

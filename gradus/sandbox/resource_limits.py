@@ -52,7 +52,7 @@ def _threads_of(user: int) -> int:
 
 def environment(home: str) -> dict[str, str]:
     """The environment variables of a program. None of this process's variables is among them."""
-    plain = {"PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "USER": "sandbox", "LOGNAME": "sandbox"}
+    plain = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8", "USER": "sandbox", "LOGNAME": "sandbox"}
     # PYTHONHASHSEED fixes the order of sets. The thread counts stop libraries from starting threads of their own. MALLOC_ARENA_MAX is there
     # because the C library reserves 64 MB of addresses per thread: the memory limit would permit no more than two threads.
     counts = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}

@@ -1,8 +1,9 @@
 """The filter of kernel calls for a sandboxed program, which the kernel runs on every call (seccomp, classic BPF).
 
-Lists name the calls. A call in ALLOWED passes, a call in REFUSED fails with EPERM. Five calls, in GUARDED, pass for some arguments only.
-Any other call fails with ENOSYS, as on a kernel that does not know it, so that a C library falls back to an older call. A call in another
-machine's numbering kills the program.
+Lists name the calls. A call in ALLOWED passes, a call in REFUSED fails with EPERM. A call in PRETENDED succeeds without an effect: all programs
+read the same files of the machine, and a lock on one of them would be a message to the others, and would hold up the machine's own programs.
+Calls in GUARDED pass for some arguments only. Any other call fails with ENOSYS, as on a kernel that does not know it, so that a C library
+falls back to an older call. A call in another machine's numbering kills the program.
 
 References: seccomp(2); Documentation/userspace-api/seccomp_filter.rst and include/uapi/linux/{filter,seccomp,audit}.h of the Linux sources;
 numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (which aarch64 uses).
@@ -15,6 +16,7 @@ import platform
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 """Machine -> its audit number and its column in the tables."""
@@ -22,10 +24,10 @@ MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 # Name, number on x86_64, number on aarch64 ("-": that machine lacks the call).
 ALLOWED = """
     # open files
-    read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68; preadv 295 69; pwritev 296 70; preadv2 327 286;
+    read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68; preadv 295 69; pwritev 296 70;
     pwritev2 328 287; close 3 57; close_range 436 436; lseek 8 62; fstat 5 80; fsync 74 82; fdatasync 75 83; ftruncate 77 46;
-    truncate 76 45; fallocate 285 47; fadvise64 221 223; flock 73 32; sync_file_range 277 84; dup 32 23; dup2 33 -; dup3 292 24;
-    fcntl 72 25; sendfile 40 71; splice 275 76; tee 276 77; copy_file_range 326 285;
+    truncate 76 45; fallocate 285 47; sync_file_range 277 84; dup 32 23; dup2 33 -; dup3 292 24;
+    sendfile 40 71; splice 275 76; tee 276 77; copy_file_range 326 285;
     # names of files
     open 2 -; openat 257 56; openat2 437 437; creat 85 -; access 21 -; faccessat 269 48; faccessat2 439 439; stat 4 -; lstat 6 -;
     newfstatat 262 79; statx 332 291; statfs 137 43; fstatfs 138 44; getdents 78 -; getdents64 217 61; getcwd 79 17; chdir 80 49;
@@ -39,7 +41,7 @@ ALLOWED = """
     epoll_pwait 281 22; epoll_pwait2 441 441; eventfd 284 -; eventfd2 290 19; pipe 22 -; pipe2 293 59; timerfd_create 283 85;
     timerfd_settime 286 86; timerfd_gettime 287 87; signalfd 282 -; signalfd4 289 74; restart_syscall 219 128; pause 34 -;
     # memory
-    mmap 9 222; munmap 11 215; mremap 25 216; mprotect 10 226; madvise 28 233; brk 12 214; mincore 27 232; msync 26 227;
+    mmap 9 222; munmap 11 215; mremap 25 216; mprotect 10 226; brk 12 214; msync 26 227;
     membarrier 324 283;
     # processes and threads
     fork 57 -; vfork 58 -; execve 59 221; execveat 322 281; exit 60 93; exit_group 231 94; wait4 61 260; waitid 247 95; getpid 39 172;
@@ -75,19 +77,32 @@ REFUSED = """
     keyctl 250 219; add_key 248 217; request_key 249 218; syslog 103 116; personality 135 92; quotactl 179 60; open_by_handle_at 304 265
 """
 
+PRETENDED = """
+    # calls that do nothing and succeed, because programs go on well without their effect
+    flock 73 32; fadvise64 221 223
+"""
+
 NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """A call that passes if the low 32 bits of one argument are among `values`, or have none of the bits of `without`."""
+    """A call that passes if the low 32 bits of one argument are among `values`, or have none of the bits of `without`.
+
+    If they are among `pretended`, it succeeds without an effect. Otherwise it fails with EPERM.
+    """
 
     numbers: tuple[int, int]  # on x86_64 and aarch64
     argument: int
     values: tuple[int, ...] = ()
     without: int = 0
+    pretended: tuple[int, ...] = ()
 
 
+# fcntl(2): DUPFD, GETFD, SETFD, GETFL, SETFL, GETLK, OFD_GETLK, DUPFD_CLOEXEC, GETPIPE_SZ pass. SETLK, SETLKW, their OFD forms and SETPIPE_SZ
+# are pretended. The others, such as leases and the notice of a folder's use, fail. GETLK passes because SQLite asks it: it shows locks of the
+# machine's own programs only.
+_FCNTL = Guarded((72, 25), 1, values=(0, 1, 2, 3, 4, 5, 36, 1030, 1032), pretended=(6, 7, 37, 38, 1031))
 GUARDED = (
     Guarded((56, 220), 0, without=NAMESPACES),  # clone: processes and threads, no namespaces
     Guarded((157, 167), 0, values=(1, 2, 3, 4, 15, 16)),  # prctl: PDEATHSIG, DUMPABLE and NAME, set and get
@@ -96,11 +111,15 @@ GUARDED = (
     ),  # ioctl: TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIO(N)CLEX
     Guarded((53, 199), 0, values=(1,)),  # socketpair: AF_UNIX
     Guarded((302, 261), 0, values=(0,)),  # prlimit64: of the caller itself
+    _FCNTL,
+    Guarded((327, 286), 5, values=(0,)),  # preadv2: no flags, because RWF_NOWAIT shows which pages other programs have read
+    Guarded((28, 233), 2, values=(*range(20), 22, 23, 24, 25)),  # madvise: not COLD and PAGEOUT, which act on shared pages
 )
 
 # Classic BPF: codes of the instructions used, and return values of a filter.
 LOAD, EQUAL, ABOVE, BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, FAIL, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+PRETEND = FAIL | 0  # fails with error 0: the call returns 0
 NUMBER, MACHINE, ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 X32 = 0x40000000  # on x86_64, numbers from here on belong to another calling convention
 
@@ -112,6 +131,7 @@ def numbers(table: str, column: int) -> list[int]:
     return [int(entry[1 + column]) for entry in entries if entry[1 + column] != "-"]
 
 
+@cache
 def filter_for(machine: str | None = None) -> bytes:
     """The filter as an array of struct sock_filter, for `bwrap --seccomp`. Raises KeyError for a machine that MACHINES lacks."""
     audit, column = MACHINES[machine or platform.machine()]
@@ -120,10 +140,9 @@ def filter_for(machine: str | None = None) -> bytes:
     code += [_instruction(ABOVE, X32, 0, 1), _instruction(RETURN, FAIL | errno.ENOSYS)]
     for call in GUARDED:
         code += _guard(call, column, refused)
-    for number in numbers(ALLOWED, column):
-        code += [_instruction(EQUAL, number, 0, 1), _instruction(RETURN, ALLOW)]
-    for number in numbers(REFUSED, column):
-        code += [_instruction(EQUAL, number, 0, 1), _instruction(RETURN, refused)]
+    for table, verdict in ((ALLOWED, ALLOW), (PRETENDED, PRETEND), (REFUSED, refused)):
+        for number in numbers(table, column):
+            code += [_instruction(EQUAL, number, 0, 1), _instruction(RETURN, verdict)]
     return b"".join([*code, _instruction(RETURN, FAIL | errno.ENOSYS)])
 
 
@@ -132,7 +151,8 @@ def _guard(call: Guarded, column: int, refused: int) -> list[bytes]:
     if call.without:
         checks: Sequence[bytes] = (_instruction(BITS, call.without, 1, 0), _instruction(RETURN, ALLOW))
     else:
-        checks = [part for value in call.values for part in (_instruction(EQUAL, value, 0, 1), _instruction(RETURN, ALLOW))]
+        verdicts = [*((value, ALLOW) for value in call.values), *((value, PRETEND) for value in call.pretended)]
+        checks = [part for value, verdict in verdicts for part in (_instruction(EQUAL, value, 0, 1), _instruction(RETURN, verdict))]
     block = [_instruction(LOAD, ARGUMENTS + 8 * call.argument), *checks, _instruction(RETURN, refused)]
     return [_instruction(EQUAL, call.numbers[column], 0, len(block)), *block]
 

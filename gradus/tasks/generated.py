@@ -23,13 +23,13 @@ class Draft:
 
     question: str
     answer: Any
-    solution: str  # a worked solution, as a completion that the verifier accepts
+    solution: str | None  # a worked solution, as a completion that the verifier accepts; None: not known
     content: str
     meta: Mapping[str, Any] = field(default_factory=Frozen)
 
 
-Make = Callable[[random.Random, int], Draft]
-"""Makes a draft from a random generator and a level."""
+Make = Callable[[random.Random, Any], Draft]
+"""Makes a draft from a random generator and a level, which is None if the source has no levels."""
 
 
 def digest(task: str, content: str) -> str:
@@ -37,9 +37,9 @@ def digest(task: str, content: str) -> str:
     return hashlib.blake2b(f"{task}\n{content}".encode(), digest_size=8).hexdigest()
 
 
-def is_held_out(task: str, content: str) -> bool:
-    """Whether a content is held out: the first 32 bits of its digest, read as a fraction, lie below HELD_OUT_SHARE."""
-    return int(digest(task, content)[:8], 16) < HELD_OUT_SHARE * 2**32
+def is_held_out(task: str, content: str, share: float = HELD_OUT_SHARE) -> bool:
+    """Whether a content is held out: the first 32 bits of its digest, read as a fraction, lie below `share`."""
+    return int(digest(task, content)[:8], 16) < share * 2**32
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Generated:
 
     task: str
     make: Make
-    default: int  # level of a draw without a level
-    levels: tuple[int, int]  # lowest and highest level
+    default: int | None  # level of a draw without a level; None: the source has no levels
+    levels: tuple[int, int] | None  # lowest and highest level
     held_out: bool = False
     size: int | None = None
+    share: float = HELD_OUT_SHARE  # share of all contents that are held out
 
     def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
         """The problems of these indices. Raises UserError for an unknown level, and if the level or _MOST has too few held-out problems."""
         level = self.default if level is None else level
-        low, high = self.levels
-        if not low <= level <= high:
-            raise UserError(f"task {self.task} has levels {low} to {high}, not {level}; choose one of them")
+        if level is not None:
+            check_level(self.task, level, self.levels)
         if not self.held_out:
             return [problem(self, i, level, self._train(i, level, key)) for i in indices]
         if max(indices, default=0) >= _MOST:
@@ -66,21 +66,41 @@ class Generated:
         drafts = _held_out(self, level, key).first(max(indices, default=-1) + 1)
         if max(indices, default=-1) >= len(drafts):
             raise UserError(
-                f"task {self.task} has only {len(drafts)} held-out problems at level {level}, "
+                f"task {self.task} has only {len(drafts)} held-out problems{_at(level)}, "
                 f"but {max(indices) + 1} were asked for; "
-                "ask for fewer (--study.problems N of gradus train, --problems N of gradus eval) or take a higher level"
+                f"ask for fewer (--study.problems N of gradus train, --problems N of gradus eval) or {_larger(level)}"
             )
         return [problem(self, i, level, drafts[i]) for i in indices]
 
-    def _train(self, index: int, level: int, key: Key) -> Draft:
+    def _train(self, index: int, level: int | None, key: Key) -> Draft:
         for draft in _tries(self, level, key.fold(index)):
-            if not is_held_out(self.task, draft.content):
+            if not is_held_out(self.task, draft.content, self.share):
                 return draft
-        raise UserError(f"task {self.task} has no problem at level {level} that is not held out; take a higher level")
+        raise UserError(f"task {self.task} has no problem{_at(level)} that is not held out; {_larger(level)}")
 
 
-def _tries(source: Generated, level: int, key: Key) -> Iterator[Draft]:
-    path = key.fold("generated", source.task, level)
+def check_level(task: str, level: int, levels: tuple[int, int] | None) -> None:
+    """Raises UserError if a task lacks a level."""
+    if levels is None:
+        raise UserError(f"task {task} has no levels, but level {level} was asked for; leave the level out")
+    if not levels[0] <= level <= levels[1]:
+        raise UserError(f"task {task} has levels {levels[0]} to {levels[1]}, not {level}; choose one of them")
+
+
+def _named(level: int | None) -> tuple[int, ...]:
+    return () if level is None else (level,)
+
+
+def _at(level: int | None) -> str:
+    return "" if level is None else f" at level {level}"
+
+
+def _larger(level: int | None) -> str:
+    return "choose options of the task that allow more problems" if level is None else "take a higher level"
+
+
+def _tries(source: Generated, level: int | None, key: Key) -> Iterator[Draft]:
+    path = key.fold("generated", source.task, *_named(level))
     return (source.make(path.fold(i).random(), level) for i in range(_TRIES))
 
 
@@ -90,8 +110,8 @@ class _HeldOut:
     Each is made at its first use, because large puzzles take long, and kept. An interrupted attempt changes nothing.
     """
 
-    def __init__(self, source: Generated, level: int, key: Key) -> None:
-        self._source, self._level, self._path = source, level, key.fold("held out", source.task, level)
+    def __init__(self, source: Generated, level: int | None, key: Key) -> None:
+        self._source, self._level, self._path = source, level, key.fold("held out", source.task, *_named(level))
         self._drafts, self._known = list[Draft](), set[tuple[str, str]]()
         self._next = self._fruitless = 0
 
@@ -100,7 +120,7 @@ class _HeldOut:
         while len(self._drafts) < count and self._fruitless < _TRIES:
             draft = self._source.make(self._path.fold(self._next).random(), self._level)
             name = (draft.question, draft.content)
-            fresh = is_held_out(self._source.task, draft.content) and name not in self._known
+            fresh = is_held_out(self._source.task, draft.content, self._source.share) and name not in self._known
             self._next, self._fruitless = self._next + 1, 0 if fresh else self._fruitless + 1
             if fresh:
                 self._known.add(name)
@@ -109,14 +129,15 @@ class _HeldOut:
 
 
 @lru_cache(maxsize=8)
-def _held_out(source: Generated, level: int, key: Key) -> _HeldOut:
+def _held_out(source: Generated, level: int | None, key: Key) -> _HeldOut:
     return _HeldOut(source, level, key)
 
 
-def problem(source: Generated, index: int, level: int, draft: Draft) -> Problem:
+def problem(source: Generated, index: int, level: int | None, draft: Draft) -> Problem:
     """The draft as a problem of one user message. Its id holds level, index and content hash."""
-    meta = Frozen({"difficulty": level, "solution": draft.solution, **draft.meta})
-    name = f"{source.task}-{level}-{index}-{digest(source.task, draft.content)[:6]}"
+    known = {"difficulty": level, "solution": draft.solution}
+    meta = Frozen({**{name: value for name, value in known.items() if value is not None}, **draft.meta})
+    name = "-".join(map(str, (source.task, *_named(level), index, digest(source.task, draft.content)[:6])))
     return Problem(name, source.task, messages=({"role": "user", "content": draft.question},), answer=draft.answer, meta=meta)
 
 
@@ -136,9 +157,7 @@ def generated_task(
 
     `max_tokens`: limit of a completion, the characters of a worked solution and some spare; `chance`: accuracy of guessing at the level.
     """
-    low, high = levels
-    if not low <= level <= high:
-        raise UserError(f"task {name} has levels {low} to {high}, not {level}; choose one of them")
+    check_level(name, level, levels)
     source = Generated(name, make, level, levels)
     return Task(
         name=name,

@@ -11,7 +11,6 @@ import faulthandler
 import gc
 import json
 import os
-import select
 import signal
 import sys
 import time
@@ -22,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from gradus.runtime.readable import readable
 from gradus.runtime.user_code import raised_in
 from gradus.types import UserError, unknown
 
@@ -165,7 +165,7 @@ def _calls(call: Callable[[T], Any], prepare: Callable[[int], T], start: int, co
 
 def _readable(pipe: int, seconds: float) -> bool:
     """Whether data came within so many seconds. They are counted in ticks: a time in which this process itself was stopped is one tick."""
-    return any(select.select([pipe], [], [], TICK)[0] for _ in range(round(seconds / TICK)))
+    return any(readable([pipe], TICK) for _ in range(round(seconds / TICK)))
 
 
 def _ended(status: int, limits: Limits) -> End:

@@ -48,7 +48,7 @@ class Plan:
         return {
             "recipe": to_json(self.recipe),
             "task": task,
-            "task_options": [[name, str(Path(value).resolve()) if _is_path(name, value) else value] for name, value in self.task_options],
+            "task_options": [[n, str(Path(value).resolve()) if _is_path(n, value) else _absolute(value)] for n, value in self.task_options],
             "model": model,
             "seed": self.seed,
             "device": self.device,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import sys
@@ -20,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gradus.runtime.readable import readable
 from gradus.workers import worker
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
@@ -137,7 +137,7 @@ def main(descriptor: int) -> None:
     os.set_blocking(wake, False)
     os.set_blocking(bell, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # only wakes `select`
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # only wakes `readable`
     signal.set_wakeup_fd(bell, warn_on_full_buffer=False)
     with suppress(ImportError, OSError, ValueError):
         import resource
@@ -146,7 +146,7 @@ def main(descriptor: int) -> None:
     nursery = ForkServer(socket.socket(fileno=descriptor), (wake, bell))
     with suppress(ConnectionError):
         while True:
-            ready, _, _ = select.select([wake, descriptor], [], [])
+            ready = readable([wake, descriptor], None)
             if wake in ready:
                 os.read(wake, 1 << 12)
                 nursery.reap()

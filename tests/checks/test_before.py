@@ -10,6 +10,7 @@ import torch
 
 from gradus.cli.main import main
 from gradus.workers.pool import stop_workers
+from tests.options import replaced
 from tests.small_model import save_small_model
 
 ROWS = "".join(json.dumps({"prompt": f"{n}+1=", "answer": str(n + 1)}) + "\n" for n in range(30))
@@ -31,7 +32,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def checked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, list[tuple[str, str, str]]]]:
     """Exit code, and (verdict, what, what to do) by check."""
     capsys.readouterr()
-    code = main(["check", *SHORT, *words, "--json"])
+    code = main(replaced(["check", *SHORT, *words, "--json"]))
     plain = json.loads(capsys.readouterr().out)
     found: dict[str, list[tuple[str, str, str]]] = {}
     for f in plain["findings"]:

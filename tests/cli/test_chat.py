@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gradus.cli import chat
-from gradus.cli.chat import HELP, Talk, answer, load, problem_of, verdict
+from gradus.cli.chat import HELP, Streamed, Talk, answer, load, problem_of
 from gradus.cli.main import main
+from gradus.policies.engine import Sampled
+from gradus.policies.lm import sampled_context
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.maths.arithmetic import arithmetic
-from gradus.types import NOT_APPLICABLE, Ended, Failed, Key, Sampling, UserError
+from gradus.types import Context, Ended, Key, Sampling, UserError
 
 DRAWN = Sampling(temperature=1.0, max_tokens=20)
 
@@ -24,6 +26,7 @@ class Echo:
     """Reads characters as tokens, and answers what stands in `script` whatever it is asked; notes what it was asked for."""
 
     note = None
+    context_length = 100
 
     def __init__(self, script: str = "0123456789abcdefghijklmnop") -> None:
         self.script, self.asked, self.read = script, [], []
@@ -32,13 +35,14 @@ class Echo:
         self.read.append(prompt)
         return np.array([1, 2], np.int32)
 
-    def act(self, asked: Any) -> list[SimpleNamespace]:
+    def act(self, asked: Any) -> list[Context]:
         (one,) = asked
         start, most = one.at - 2, one.sampling.max_tokens
         self.asked.append((start, most))
         text = self.script[start : start + most]
         ended = Ended.STOP if start + most >= len(self.script) else Ended.LENGTH
-        return [SimpleNamespace(tokens=np.array([ord(c) for c in text], np.int32), ended=ended)]
+        tokens = np.array([ord(c) for c in text], np.int32)
+        return [sampled_context(one, Sampled(tokens, np.zeros(len(text), np.float32), ended))]
 
     def text(self, tokens: np.ndarray) -> str:
         return "".join(chr(t) for t in tokens)
@@ -118,8 +122,6 @@ def test_problems_are_those_of_evaluation() -> None:
     assert problem_of(task, 3).question == held_out_requests(task.held_out, 5, 1, task.level)[3].problem.question
     with pytest.raises(UserError, match="problem -1 does not exist"):
         problem_of(task, -1)
-    with pytest.raises(UserError, match="nothing to ask"):
-        problem_of(frozen_lake(), 0)
 
 
 def test_a_text_prompt_is_asked_raw_or_as_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,20 +138,96 @@ def test_a_text_prompt_is_asked_raw_or_as_a_message(tmp_path: Path, monkeypatch:
     assert asked == [text, ({"role": "user", "content": text},)]
 
 
-def test_verdicts() -> None:
-    assert [verdict(v) for v in (1.0, 0.25, 0.0)] == ["right (1)", "partly right (0.25)", "wrong (0)"]
-    assert verdict(Failed("it hung")) == "not judged: it hung"
-    assert verdict(NOT_APPLICABLE) == "not judged: the verifier does not apply"
+def failing(problem: Any, completion: str) -> float:
+    raise ValueError("no number")
+
+
+def test_a_problem_without_a_verdict() -> None:
+    task = arithmetic()
+    problem = f"problem 3: {problem_of(task, 3).question}"
+    told = talked(Echo("=1"), "/problem 3", talk=Talk(DRAWN, task=replace(task, verify=failing)))[1]
+    assert told[2].startswith("verdict: not judged: the verifier raised ValueError: no number")
+    assert talked(Echo("=1"), "/problem 3", talk=Talk(DRAWN, task=replace(task, verify=None)))[1] == [problem, "=1"]
+
+
+class Interrupted(Echo):
+    """Ctrl-C comes when its second piece is asked for."""
+
+    def act(self, asked: Any) -> list[Context]:
+        if self.asked:
+            raise KeyboardInterrupt
+        return super().act(asked)
 
 
 def test_ctrl_c_cuts_an_answer_short() -> None:
-    def growing() -> Any:
-        yield "the first"
-        raise KeyboardInterrupt
-
     out = io.StringIO()
-    assert chat.show(growing(), out) == "the first"
-    assert out.getvalue() == "the first (cut)\n"
+    ended = chat.chat(Interrupted(), Talk(DRAWN), ["hello\n"], out, streamed=True)
+    assert out.getvalue() == "01234567 (cut)\n"
+    assert ended.messages[-1] == {"role": "assistant", "content": "01234567"}
+    out = io.StringIO()
+    ended = chat.chat(Interrupted(), Talk(DRAWN, task=arithmetic()), ["/problem 3\n", "/quit\n"], out, streamed=True)
+    assert out.getvalue().endswith("\n01234567 (cut)\n")
+    assert ended.messages == ()
+
+
+class Walker(Echo):
+    """Answers the whole script in every turn."""
+
+    def act(self, asked: Any) -> list[Context]:
+        tokens = np.array([ord(c) for c in self.script], np.int32)
+        return [sampled_context(one, Sampled(tokens, np.zeros(len(tokens), np.float32), Ended.STOP)) for one in asked]
+
+    def follow(self, observation: Any) -> np.ndarray:
+        return np.array([3], np.int32)
+
+
+def test_an_episode_is_played_and_judged() -> None:
+    task = frozen_lake()
+    problem = problem_of(task, 3)
+    model = Walker("jump")
+    ended, out = talked(model, "/problem 3", talk=Talk(DRAWN, task=task, messages=({"role": "user", "content": "forgotten"},)))
+    assert out[:5] == [*f"problem 3: {problem.question}".splitlines(), *problem.meta["map"]]
+    assert out[5:7] == ["> jump", "not a move"]
+    assert out[-2] == "the episode was cut: 20 turns, return 0"
+    assert out[-1] == f"verdict: wrong (0), expected {problem.answer}"
+    assert ended.messages == ()
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_episode_is_that_of_an_evaluation(streamed: bool) -> None:
+    """The tokens are equal, and so are the rewards: also if the actions are shown as they grow."""
+    import asyncio
+
+    from gradus.api import _of_model
+    from gradus.cli.episodes import played
+    from gradus.rewards.verified import Verified
+    from gradus.rollouts.auto import Auto
+    from gradus.study.held_out import held_out_requests
+
+    task, model = frozen_lake(), load(None)
+    run = _of_model(None, task, [], "cpu")
+    run.seed = 5
+    requests = held_out_requests(task.held_out, 3, 2, task.level)
+    groups = asyncio.run(Auto().run(requests, run.world(run.recipe, "evaluate", Verified())))
+    out = io.StringIO()
+    for group, request in zip(groups, requests, strict=True):
+        policy = Streamed(model, out, "> ") if streamed else model
+        done = played(task, policy, replace(request, count=1), Auto(), sampling=task.sampling, seed=Key(5))
+        expected = group.trajectories[0]
+        assert done.contexts[-1].sequence.tolist() == expected.contexts[-1].sequence.tolist()
+        assert done.contexts[-1].logprobs == pytest.approx(expected.contexts[-1].logprobs, abs=1e-4)
+        assert (done.completion, done.reward, done.ended) == (expected.completion, expected.reward, expected.ended)
+    assert out.getvalue().count("> ") == (sum(g.trajectories[0].links["turns"] for g in groups) if streamed else 0)
+
+
+def test_a_run_plays_with_its_own_rollout(tmp_path: Path) -> None:
+    from gradus import train
+    from gradus.cli.episodes import rollout_of
+    from gradus.rollouts.episodes import Episodes
+
+    short = {"setting__prompts": 1, "setting__group": 2, "setting__eval_every": 0, "study": None}
+    train("grpo", "frozen_lake", steps=0, run=tmp_path / "run", rollout=Episodes(max_turns=2), **short)
+    assert rollout_of(str(tmp_path / "run")) == Episodes(max_turns=2)
 
 
 def test_an_answer_cannot_steer_the_terminal() -> None:

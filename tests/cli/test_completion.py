@@ -40,7 +40,7 @@ def test_nothing_where_a_file_may_stand(words: list[str]) -> None:
 
 def test_values_of_options() -> None:
     assert candidates(["train", "grpo", "--task", ""]) == sorted(task_modules())
-    assert candidates(["eval", "tiny", "--task", "arith"]) == ["arithmetic"]
+    assert candidates(["eval", "tiny", "--task", "arith"]) == candidates(["play", "arith"]) == ["arithmetic"]
     assert candidates(["train", "grpo", "--profile", ""]) == ["paper", "small", "tiny"]
     assert candidates(["papers", "--family", "ba"]) == ["bases"]
     assert candidates(["completion", ""]) == sorted(SHELLS)

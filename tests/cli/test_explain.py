@@ -140,6 +140,14 @@ def test_options_of_the_command_and_of_tasks() -> None:
         explain_task_option("task.levl", "string_ops", {})
 
 
+def test_an_option_of_a_packages_task() -> None:
+    pytest.importorskip("reasoning_gym")
+    level = explain_task_option("task.level", "reasoning_gym:gcd", {"level": "2"})
+    assert [o.value for o in level.origins] == [None, 2]
+    assert level.meaning.startswith("`level` sets every attribute of the curriculum")
+    assert line(level.origins[0].place).startswith("def task(")
+
+
 def test_a_recipe_and_a_task_of_a_users_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(

@@ -85,7 +85,7 @@ def asked(line: str) -> str:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["gone"], 'model folder "gone"'),
+        (["gone"], 'there is no folder "gone"'),
         (["--host", "0.0.0.0"], "--host is 0.0.0.0, which other machines can reach; this server is for this machine alone"),
         (["--port", "70000"], "--port is 70000; it must be from 0 (any free port) to 65535"),
         (["--max-batch", "0", "--port", "0"], "--max-batch is 0; it must be 1 or more"),

@@ -32,6 +32,14 @@ def test_tasks_are_listed() -> None:
     assert tasks().splitlines()[0].split() == ["task", "description"]
 
 
+def test_tasks_of_a_package_are_listed() -> None:
+    pytest.importorskip("reasoning_gym")
+    assert "reasoning_gym:chain_sum" in tasks("reasoning_gym").splitlines()
+    assert json.loads(tasks("reasoning_gym", as_json=True)) == tasks("reasoning_gym").splitlines()
+    with pytest.raises(UserError, match=r"unknown package \"reasoning-gym\" \(did you mean reasoning_gym"):
+        tasks("reasoning-gym")
+
+
 def test_a_recipe_is_shown_as_a_tree() -> None:
     shown = show("grpo")
     assert "base: reinforce; family: bases" in shown

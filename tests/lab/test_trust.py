@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -102,8 +103,18 @@ def received(tmp_path, monkeypatch, capsys):
     return tmp_path
 
 
-@pytest.mark.parametrize("words", ["resume {run} --steps 2", "eval {run}", "explain reward {run}", "export {run} {home}/out.jsonl --as sft"])
-def test_a_received_run_executes_nothing_unless_it_is_trusted(received, words, capsys):
+@pytest.mark.parametrize(
+    "words",
+    [
+        "resume {run} --steps 2",
+        "eval {run}",
+        "explain reward {run}",
+        "export {run} {home}/out.jsonl --as sft",
+        "chat {run} --task frozen_lake --problem 0 --max-tokens 4",
+    ],
+)
+def test_a_received_run_executes_nothing_unless_it_is_trusted(received, words, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
     words = words.format(run=received / "run", home=received).split()
     assert main(words) == 2
     assert "not made by you on this machine" in capsys.readouterr().err

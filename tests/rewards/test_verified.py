@@ -103,6 +103,41 @@ def test_a_verifier_of_many_is_asked_once_for_all_that_can_be_judged():
     assert dict(rows[0][0].components) == {"verified": 1.0}
 
 
+class Raises(Runs):
+    """A verifier of many answers with a fault on one of them."""
+
+    error: BaseException = ZeroDivisionError("seven")
+
+    async def together(self, trajectories, world):
+        if any(t.completion == "bad" for t in trajectories):
+            raise self.error
+        return [1.0 for _ in trajectories]
+
+
+def test_a_fault_of_a_verifier_of_many_is_the_failure_of_that_answer():
+    (row,) = score(Verified(), [trajectory("a"), trajectory("bad"), trajectory("ccc")], verify=Raises())
+    assert [row[0].reward, row[2].reward] == [1.0, 1.0]
+    assert row[1].reward.kind is FailureKind.RAISED
+    assert row[1].reward.reason.startswith("the verifier raised ZeroDivisionError: seven (test_verified.py, line ")
+
+
+def test_a_verifier_of_many_that_returns_too_few_has_failed():
+    class Few(Runs):
+        async def together(self, trajectories, world):
+            return []
+
+    ((judgement,),) = score(Verified(), [trajectory("a")], verify=Few())
+    assert judgement.reward == Failed("returned 0 rewards for 1 completions")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError(), MemoryError()])
+def test_what_stops_the_run_stops_a_verifier_of_many(error):
+    verify = Raises()
+    verify.error = error
+    with pytest.raises(type(error)):
+        score(Verified(), [trajectory("bad")], verify=verify)
+
+
 def test_what_a_verifier_lacks_is_told_before_anything_is_judged():
     verify = Runs(lacking=True)
     with pytest.raises(UserError, match="apt-get install bubblewrap"):

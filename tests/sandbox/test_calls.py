@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import pytest
 
@@ -58,7 +59,9 @@ values = Counter('aab'), OrderedDict(a=1), defaultdict(list, a=[1]), namedtuple(
     assert values == ({"a": 2, "b": 1}, {"a": 1}, {"a": [1]}, (1, 2), 3, "a", [1], b"a", 1 + 2j)
     assert [type(value) for value in values] == [dict, dict, dict, tuple, int, str, list, bytes, complex]
     numbers = ask(SANDBOX, program, ["numbers[:2]", "numbers[2]"]).values
-    assert numbers == ((3, 0.5), Raised("OverflowError"))
+    assert numbers == ((3, Fraction(1, 2)), Raised("OverflowError"))
+    near = ask(SANDBOX, "from fractions import Fraction", ["Fraction(3 * 10**20 + 1, 10**20)", "Fraction(-3)"]).values
+    assert near == (3 + Fraction(1, 10**20), -3)  # no float lies between
 
 
 @isolated
@@ -155,6 +158,33 @@ def test_what_was_computed_before_the_limit_counts():
         (0, False, False),
         (0.1 + 0.2, 0.3, True),
         (1e-300, 0.0, False),
+        (3, 3.0000000001, False),  # an integer is not a rounded float
+        (10**9, 1e9 + 0.5, False),
+        (10**20 + 1, 1e20, False),
+        (2**53 + 1, float(2**53), False),
+        (3, 3.0, True),
+        (-0.0, 0.0, True),
+        (Fraction(1, 2), 0.5, True),
+        (Fraction(1, 3), 1 / 3, True),  # by rounding
+        (Fraction(6, 2), 3, True),
+        (Fraction(3 * 10**20 + 1, 10**20), 3, False),
+        (Fraction(1, 3), Fraction(2, 6), True),
+        (Fraction(10**400), 1.5, False),
+        (Fraction(1), True, False),
+        (1 + 0j, 1, False),
+        (1 + 2j, 1 + 2j, True),
+        ("a\u2028", "a\n", False),
+        (b"a", "a", False),
+        ({True}, {1}, False),
+        ({1.0}, {1}, True),
+        ({(1, True)}, {(1, 1)}, False),
+        ({frozenset({1})}, {frozenset({True})}, False),
+        ({True: 1}, {1: 1}, False),
+        ({(0, 1): 2}, {(False, 1): 2}, False),
+        ({1: [0.1 + 0.2]}, {1.0: [0.3]}, True),
+        ([{True}], [{1}], False),
+        ({1, 2}, {1}, False),
+        ({1}, {1, 2}, False),
         (10**400, 1.5, False),
         (10**400, 10**400, True),
         (math.inf, math.inf, True),
@@ -189,6 +219,13 @@ def test_what_is_no_plain_data():
         {"dict": [[{"list": []}, 1]]},
         {"set": [{"list": []}]},
         {"list": [1], "set": []},
+        {"complex": [10**400, 0]},
+        {"ratio": [1, 0]},
+        {"ratio": [0.5, 2]},
+        {"ratio": 3},
+        {"bytes": ["a"]},
+        {"dict": [[1, 2, 3]]},
+        {"dict": 7},
     ):
         assert isinstance(plain(coded), Raised), coded
     deep: object = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import resource
 import sys
@@ -146,6 +147,14 @@ def test_what_sockets_hold_is_memory():
     assert run(source, limits=Limits(wall=30, memory=128 << 20)).ended is End.MEMORY
 
 
+@isolated
+def test_mappings_without_a_page_are_memory():
+    """The kernel keeps a record of each, in no process's own memory."""
+    source = "import mmap, os, time\nfor i in range(2): os.fork()\nheld = []\ntry:\n"
+    source += "    while True: held.append(mmap.mmap(-1, 4096, mmap.MAP_SHARED))\nexcept OSError: time.sleep(30)"
+    assert run(source, limits=Limits(wall=30, memory=96 << 20)).ended is End.MEMORY
+
+
 @both
 def test_no_core_is_written_or_handed_on(isolation):
     """1 and not 0: a system that hands cores to a program of its own does so for 0 too."""
@@ -166,6 +175,53 @@ def test_packages_and_folders_are_seen_only_where_that_is_asked_for(tmp_path):
     assert "ModuleNotFoundError" in run("import numpy", limits=SHORT).stderr
     ran = Sandbox(limits=Limits(wall=60, memory=4 << 30), packages=True, warm=0).run("import numpy; print(int(numpy.arange(4).sum()))")
     assert ran.stdout == "6\n", ran
+
+
+LOCKS = """
+import fcntl
+file = open({file!r})
+def tried(call):
+    try: return bool(call())
+    except OSError as error: return type(error).__name__
+print(tried(lambda: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)))
+print(tried(lambda: fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)))
+print(tried(lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)), tried(lambda: fcntl.fcntl(file, fcntl.F_NOTIFY, fcntl.DN_ACCESS)))
+"""
+
+
+@isolated
+@pytest.mark.parametrize("lock", [fcntl.flock, fcntl.lockf])
+def test_no_lock_is_set_on_a_file_of_the_machine(tmp_path, lock):
+    """Otherwise two programs could talk through it, and a program could hold up programs of the machine."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "shared").write_text("a")
+    (tmp_path / "shared").chmod(0o644)
+    with open(tmp_path / "shared", "r+") as held:
+        lock(held, fcntl.LOCK_EX)
+        ran = Sandbox(limits=SHORT, readable=(str(tmp_path),), warm=0).run(LOCKS.format(file=str(tmp_path / "shared")))
+    assert ran.stdout == "False\nFalse\nPermissionError PermissionError\n", ran
+
+
+@isolated
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_a_data_base_in_a_file_works_without_locks(mode):
+    source = f"""
+import mailbox, shelve, sqlite3
+one, other = sqlite3.connect('a.db'), sqlite3.connect('a.db')
+print(*one.execute('pragma journal_mode = {mode}').fetchone())
+one.execute('create table t (x)')
+one.execute('insert into t values (7)')
+print(other.execute('select count(*) from t').fetchone())  # not committed
+one.commit()
+print(other.execute('select x from t').fetchone())
+with shelve.open('s') as kept: kept['a'] = 1
+print(dict(shelve.open('s')))
+box = mailbox.mbox('m')
+box.lock(); box.add('From: a'); box.unlock()
+print(len(box))
+"""
+    ran = run(source, limits=SHORT)
+    assert ran.stdout == f"{mode}\n(0,)\n(7,)\n{{'a': 1}}\n1\n", ran
 
 
 @isolated

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from gradus.sandbox.usage import Tree, _filled, _proportional, _read, _resident, ended_first
+from gradus.sandbox.usage import _MAPPING, Tree, _filled, _mappings, _proportional, _read, _sizes, ended_first
 
 HOLDING = """
 import os, sys
@@ -30,11 +30,35 @@ def test_children_are_members_and_shared_pages_are_counted_once_where_it_matters
         tree = Tree(process.pid, None)
         assert sorted(tree.members()) == sorted([process.pid, *children])
         once, thrice = tree.memory(0), tree.memory(1 << 40)
-        assert 40 << 20 <= once < 80 << 20  # shared pages by their share
+        assert 40 << 20 <= once < 80 << 20  # shared pages by their share, and some mappings
         assert 120 << 20 <= thrice < 240 << 20  # each process's own
         assert tree.disk() == 0
-        assert _resident(process.pid) >= 40 << 20
-        assert _proportional(process.pid) < _resident(process.pid)
+        size, resident = _sizes(process.pid)
+        assert size > resident >= 40 << 20
+        assert _proportional(process.pid) < resident
+    finally:
+        process.communicate()
+
+
+MAPPING = """
+import mmap, sys
+held = [mmap.mmap(-1, 4096, mmap.MAP_SHARED) for i in range(int(sys.argv[1]))]
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_mappings_count_although_no_page_is_used():
+    """The kernel keeps a list of them, and a file for each that children share: 665 MB under a limit of 256 before they counted."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", MAPPING, "6000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        tree = Tree(process.pid, None)
+        assert 6000 <= _mappings([process.pid], 10**6) < 6500
+        assert 1000 <= _mappings([process.pid], 1000) < 3000
+        assert tree.memory(16 << 20) >= 6000 * _MAPPING
+        assert tree.memory(1 << 30) < 6000 * _MAPPING  # far from the limit: not counted, because that takes time
     finally:
         process.communicate()
 

@@ -11,9 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
-from gradus.sandbox.calls import Raised, same
+from gradus.sandbox.calls import NUMBERS, Raised, same
 
 _PARTS = (
     *(ast.Call, ast.keyword, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict),
@@ -60,11 +61,6 @@ def claimed(bodies: Sequence[tuple[str, Sequence[ast.stmt]]]) -> list[Test]:
     return found
 
 
-def claims_nothing(body: Sequence[ast.stmt]) -> bool:
-    """Whether a text only defines functions and names, so that every program passes it."""
-    return all(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or _sets_up(node) for node in body)
-
-
 def as_script(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     """A text's statements, with those under `if __name__ == "__main__":` unpacked, because they are meant to run."""
     guard = ast.dump(ast.parse("__name__ == '__main__'", mode="eval").body)
@@ -105,11 +101,12 @@ def right(value: Any, test: Test) -> bool:
 
 
 def _near(value: Any, expected: float, relative: float, absolute: float, strict: bool) -> bool:
-    if not isinstance(value, int | float):
+    if not isinstance(value, NUMBERS) or isinstance(value, bool):
         return False
+    number: int | float = float(value) if isinstance(value, Fraction) else value
     if strict:
-        return bool(abs(value - expected) < absolute)
-    return value == expected or abs(value - expected) <= max(relative * max(abs(value), abs(expected)), absolute) < float("inf")
+        return bool(abs(number - expected) < absolute)
+    return number == expected or abs(number - expected) <= max(relative * max(abs(number), abs(expected)), absolute) < float("inf")
 
 
 def _claims(body: Sequence[ast.stmt]) -> Iterator[Test]:

@@ -4,7 +4,8 @@ The tests are the problem's answer: one test or a list of tests, each of them
 - Python text. A comparison with a literal, such as `assert f(2) == 3`, is split (`gradus.tasks.code.assertion_parser`): the program
   computes f(2), and only the verifier knows the expected value. A text of several assertions is several tests. Any other text runs in the
   program's own interpreter and passes if it does not raise; there, a program written to deceive can forge the verdict;
-- {"stdin": text, "stdout": text}: the whole program reads `stdin` and must print `stdout`; spaces at the ends of lines do not count.
+- {"stdin": text, "stdout": text}: the whole program reads `stdin` and must print `stdout`; spaces at the ends of lines, and empty lines at
+  the beginning and the end, do not count.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
+from gradus.runtime.user_code import raised
 from gradus.sandbox import End, Limits, Ran, Sandbox, SandboxError
 from gradus.sandbox.calls import ask
-from gradus.tasks.code.assertion_parser import Test, as_script, claimed, claims_nothing, right
+from gradus.tasks.code.always_true import claims_nothing, fault, free_names, mistake
+from gradus.tasks.code.assertion_parser import Test, as_script, claimed, right
 from gradus.types import Failed, FailureKind, Outcome, Problem, Trajectory, UserError
 from gradus.types.parts import World
 
 _FENCED = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 OVER = (End.TIMEOUT, End.MEMORY, End.OUTPUT, End.DISK)
+EMPTY = "an empty program"
 LIMITS = Limits(wall=10.0, memory=256 << 20, output=256 << 10)
 
 
@@ -71,21 +75,52 @@ class UnitTests:
         return [verdicts.get(id(test), False) for test in tests]
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
-        """The outcomes of many trajectories, in parallel. They are recorded as a fact of the step, because a program may act at random."""
+        """The outcomes of many trajectories, in parallel. Every exception on an answer is the failure of that answer.
+
+        They are recorded as facts of the step, because a program may act at random. A failure by an exception is not: a repeated step
+        judges that answer again, by a verifier that may be mended.
+        """
         if not trajectories:
             return []
         call = world.call(f"unit_tests/{trajectories[0].id}")
-        known = world.fact(call)
-        if known is not None:
-            return [Failed.read(v["failed"]) if isinstance(v, dict) else float(v) for v in json.loads(known)]
-        with world.waiting("the sandbox", f"the tests of {len(trajectories)} programs"):
-            found = await asyncio.gather(*(asyncio.to_thread(self, t.problem, t.completion) for t in trajectories))
-        world.decide(call, json.dumps([{"failed": o.told} if isinstance(o, Failed) else o for o in found]))
-        return list(found)
+        found = _recorded(world, call, len(trajectories))
+        asked = [n for n, known in enumerate(found) if known is None]
+        if asked:
+            with world.waiting("the sandbox", f"the tests of {len(trajectories)} programs"):
+                judged = await asyncio.gather(*(asyncio.to_thread(self._outcome, trajectories[n]) for n in asked))
+            for n, one in zip(asked, judged, strict=True):
+                found[n] = one
+                if isinstance(one, Failed) and one.kind.chance:
+                    world.decide(f"{call}/{n}", one.told)
+            world.decide(call, json.dumps([one if isinstance(one, float) else None for one in found]))
+        return [one for one in found if one is not None]
+
+    def _outcome(self, trajectory: Trajectory) -> Outcome:
+        try:
+            return self(trajectory.problem, trajectory.completion)
+        except Exception as error:
+            kind = FailureKind.MEMORY if isinstance(error, MemoryError) else FailureKind.RAISED
+            return Failed(f"the verifier raised {raised(error)}", kind)
+
+    def passed_by(self, problem: Problem) -> str | None:
+        """The name of the first program that solves nothing and passes all tests of a problem; None if they tell it from a solution.
+
+        Raises: UserError for unusable tests, and if isolation is missing; SandboxError if the program could not run.
+        """
+        tests = parsed_tests(problem)
+        return next((name for name, program in probes(problem) if all(self.passed(program, tests))), None)
 
     def check(self) -> None:
         """Raises UserError if this machine cannot isolate programs."""
         self.sandbox.check()
+
+
+def _recorded(world: World, call: str, count: int) -> list[Outcome | None]:
+    """The outcomes of a call that was made before; None for an answer that must be judged."""
+    known = world.fact(call)
+    rewards = [None] * count if known is None else [float(v) if isinstance(v, int | float) else None for v in json.loads(known)]
+    failures = [world.fact(f"{call}/{n}") for n in range(count)]
+    return [reward if failure is None else Failed.read(failure) for reward, failure in zip(rewards, failures, strict=True)]
 
 
 def python_code(completion: str) -> str:
@@ -95,41 +130,76 @@ def python_code(completion: str) -> str:
 
 
 def parsed_tests(problem: Problem) -> tuple[Test, ...]:
-    """The tests of a problem. Raises UserError if its answer is not a list of tests."""
-    given = problem.answer
-    given = [given] if isinstance(given, str | Mapping) else given
-    if not isinstance(given, list | tuple) or not given:
-        raise UserError(
-            f"problem {problem.id}: its answer must be its tests, a list of Python text (assert f(2) == 3) or of "
-            f'{{"stdin": ..., "stdout": ...}}, not {str(problem.answer)[:60]!r}; name the column that holds them with --task.answer_column'
-        )
-    texts = [_parsed(one, problem.id) for one in given if isinstance(one, str) and one.strip()]
-    pairs = [_pair(one, problem.id) for one in given if not (isinstance(one, str) and one.strip())]
-    if not pairs and all(claims_nothing(body) for _, body in texts):
-        raise UserError(
-            f"problem {problem.id}: its tests only define names, such as {given[0][:80]!r}, so every program would pass; "
-            "add an assertion, or a line that calls the defined function: check(f)"
-        )
-    return (*claimed(texts), *pairs)
+    """The tests of a problem. Raises UserError if its answer is not a list of tests, or if every program would pass them."""
+    reason, texts, pairs = _read(problem.answer)
+    if reason is not None:
+        raise UserError(f"problem {problem.id}: {reason}")
+    return (*claimed(_joined(texts)), *pairs)
 
 
-def _pair(given: Any, where: str) -> Test:
-    if isinstance(given, Mapping) and set(given) == {"stdin", "stdout"} and all(isinstance(v, str) for v in given.values()):
-        return Test(stdin=given["stdin"], stdout=given["stdout"])
-    raise UserError(
-        f'problem {where}: a test must be Python text, or hold the texts "stdin" and "stdout", not {str(given)[:80]!r}; mend the tests'
-    )
+def refused(problem: Problem) -> str | None:
+    """The reason why the tests of a problem cannot be used, with the remedy; None if they can."""
+    return _read(problem.answer)[0]
+
+
+def _read(given: Any) -> tuple[str | None, list[tuple[str, list[ast.stmt]]], list[Test]]:
+    """(reason against the tests or None, texts with their statements, tests of whole programs)."""
+    texts: list[tuple[str, list[ast.stmt]]] = []
+    pairs: list[Test] = []
+    tests = [given] if isinstance(given, str | Mapping) else given
+    if not isinstance(tests, list | tuple) or not tests:
+        asked = "its answer must be its tests, a list of Python text (assert f(2) == 3) or of " + '{"stdin": ..., "stdout": ...}'
+        return f"{asked}, not {str(given)[:60]!r}; name the column that holds them with --task.answer_column", texts, pairs
+    for one in tests:
+        if isinstance(one, str) and one.strip():
+            text, body = _parsed(one)
+            if isinstance(body, str):
+                return body, texts, pairs
+            texts.append((text, body))
+        elif isinstance(one, Mapping) and set(one) == {"stdin", "stdout"} and all(isinstance(v, str) for v in one.values()):
+            pairs.append(Test(stdin=one["stdin"], stdout=one["stdout"]))
+        else:
+            return f'a test must be Python text, or hold the texts "stdin" and "stdout", not {str(one)[:80]!r}; mend the tests', texts, pairs
+    bodies = [body for _, body in texts]
+    reason = mistake(bodies) or (None if pairs else fault(bodies))
+    silent = pairs and not any(_lines(str(pair.stdout)) for pair in pairs) and all(map(claims_nothing, bodies))
+    if silent and reason is None:
+        reason = "its tests expect no output, so every program that prints nothing would pass; add a test with an output"
+    return reason, texts, pairs
+
+
+def _joined(texts: Sequence[tuple[str, list[ast.stmt]]]) -> list[tuple[str, list[ast.stmt]]]:
+    """The texts, each with the texts before it that claim nothing, such as definitions: these are no tests of their own."""
+    found: list[tuple[str, list[ast.stmt]]] = []
+    before: list[tuple[str, list[ast.stmt]]] = []
+    for one in texts:
+        before.append(one)
+        if not claims_nothing(one[1]):
+            found.append(("\n".join(text for text, _ in before), [line for _, body in before for line in body]))
+            before = []
+    if before and found:
+        text, lines = found[-1]
+        found[-1] = ("\n".join([text, *(more for more, _ in before)]), [*lines, *(line for _, body in before for line in body)])
+    return found
+
+
+def probes(problem: Problem) -> list[tuple[str, str]]:
+    """(name, source) of programs that solve nothing: an empty one, and one whose functions return None."""
+    given = [problem.answer] if isinstance(problem.answer, str | Mapping) else problem.answer
+    bodies = [body for one in given if isinstance(one, str) and isinstance(body := _parsed(one)[1], list)]
+    stubs = "".join(f"def {name}(*values, **named): return None\n" for name in free_names(bodies))
+    return [(EMPTY, "pass\n"), *([("a program whose functions return None", stubs)] if stubs else [])]
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str, where: str) -> tuple[str, list[ast.stmt]]:
-    """A text in the form in which it runs, and its statements."""
+def _parsed(text: str) -> tuple[str, list[ast.stmt] | str]:
+    """A text in the form in which it runs, and its statements, or the reason why it is not Python."""
     try:
         body = ast.parse(text).body
         script = as_script(body)
         return text if script == body else ast.unparse(ast.Module(script, [])), script
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"problem {where}: the test {text[:80]!r} is not valid Python ({error}); mend it") from None
+        return text, f"the test {text[:80]!r} is not valid Python ({error}); mend it"
 
 
 def _printed(ran: Ran, expected: str) -> bool:
@@ -137,4 +207,10 @@ def _printed(ran: Ran, expected: str) -> bool:
 
 
 def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.strip().splitlines()]
+    """The lines of an output, without spaces and tabs at their ends and without empty lines before the first and after the last.
+
+    A line ends with a newline, also after a carriage return. Other characters at which Python splits lines are part of a line.
+    """
+    lines = [line.rstrip(" \t") for line in text.replace("\r\n", "\n").split("\n")]
+    full = [number for number, line in enumerate(lines) if line]
+    return lines[full[0] : full[-1] + 1] if full else []

@@ -14,16 +14,17 @@ from gradus.runtime import hub
 from gradus.runtime.user_code import load_object
 from gradus.sandbox import Isolation, isolation_named
 from gradus.tasks.code.unit_tests import UnitTests
+from gradus.tasks.code.unit_tests import refused as unusable
 from gradus.tasks.data import final_answer
 from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
 from gradus.tasks.data.rows import PromptForm, RowSource, check_rows
-from gradus.tasks.data.splits import by_content
 from gradus.tasks.data.splits import beside as split_beside
+from gradus.tasks.data.splits import by_content
 from gradus.tasks.maths.mathematics import mathematics
-from gradus.types import UserError, unknown
+from gradus.types import Problem, UserError, unknown
 from gradus.types.errors import nearest
 from gradus.types.parts import Task, Verify
 
@@ -139,20 +140,20 @@ def load_task_file(
 
     The held-out problems are those of the file `held_out`; without it the split validation or test of a data set; without that a tenth of
     the distinct prompts (at least 1, at most 256), chosen by a hash of their content, with all their rows. No held-out prompt is trained on.
-    `repeats`: what is done with a training row that equals an earlier row in every column: "drop" leaves it out, "keep" asks it again. A
-    held-out row that equals an earlier one is always left out, because it measures nothing new. A run prints the sum of all rows at its start.
+    `repeats`: "drop" leaves out a training row that equals an earlier one in every column, "keep" asks it again. Equal held-out rows count once.
     Raises UserError if the source cannot be read, and with file and line if there are too many bad rows.
     """
     judge = _judge(verify, isolation)
     table, beside = _open_both(path, held_out, prompt_column, lossy=bad_rows > 0)
     name = name or _name(path.file if isinstance(path, InMemory) else str(path))
-    checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows)
+    refused = refusal(verify)
+    checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows, refused=refused)
     rows = RowSource(table, checked.columns, name, checked.rows, len(checked.rows), plain=checked.plain)
     if beside is None:
         split = by_content(table, checked, str(path), repeats)
         evaluation = replace(rows, indices=split.held_out, size=len(split.held_out))
     else:
-        other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows)
+        other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows, refused=refused)
         split = split_beside(table, checked, beside, other, str(path), str(held_out or "its held-out split"), repeats)
         evaluation = RowSource(beside, other.columns, name, split.held_out, len(split.held_out), part="held_out/", bad=other.bad, plain=other.plain)
     bad = len(checked.bad) + len(evaluation.bad)
@@ -188,6 +189,11 @@ def _judge(verify: str, isolation: str) -> Verify:
     if kind is not Isolation.BUBBLEWRAP:
         raise UserError(f"isolation {isolation} does nothing for the verifier {verify}, which runs no program; leave it out")
     return judge
+
+
+def refusal(verify: str) -> Callable[[Problem], str | None] | None:
+    """The function that names the reason why the verifier cannot use a problem's answer; None for a verifier that takes any."""
+    return unusable if isinstance(VERIFIERS.get(verify), UnitTests) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -150,8 +150,15 @@ class Checked:
     plain: bool = False
 
 
-def check_rows(table: Table, prompt: str | None = None, answer: str | None = None, *, bad_rows: float = 0.0) -> Checked:
-    """Reads every row once and leaves bad rows out.
+def check_rows(
+    table: Table,
+    prompt: str | None = None,
+    answer: str | None = None,
+    *,
+    bad_rows: float = 0.0,
+    refused: Callable[[Problem], str | None] | None = None,
+) -> Checked:
+    """Reads every row once and leaves bad rows out. `refused`: the reason why a verifier cannot use the answer of a problem, or None.
 
     `bad_rows`: the share of rows that may be bad. Raises UserError with the place of the first bad row if `bad_rows` is 0; with that place
     and the number of bad rows if they exceed the share.
@@ -172,6 +179,8 @@ def check_rows(table: Table, prompt: str | None = None, answer: str | None = Non
             form = problem.plain if not rows else form
             _check_form(problem, columns, form, table.where(index))
             _check_answer(row, columns, table.where(index))
+            if refused is not None and (reason := refused(problem)) is not None:
+                raise RowError(table.where(index), reason, columns.answer)
         except RowError as error:
             if bad_rows == 0:
                 raise

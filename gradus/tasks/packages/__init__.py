@@ -1,6 +1,7 @@
 """Tasks from packages that people already use, named `package:NAME`. Every package is an extra and is imported on use.
 
 The module `gradus.tasks.packages.<package>` has a function `task(name, **options) -> Task`; its keywords are the options `--task.OPTION`.
+Its function `names() -> list[str]`, if it has one, lists the names for `gradus tasks PACKAGE`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gradus.types.parts import Task
 
-PACKAGES: dict[str, str] = {}
+PACKAGES: dict[str, str] = {
+    "gem": "a game of the package gem-llm",
+    "gymnasium": "an environment of the package gymnasium, or of one that registers its environments there; a turn is a step",
+    "reasoning_gym": "a generator of the package reasoning-gym, judged by its scorer",
+    "textarena": "a game for one player of the package textarena, such as textarena:GuessTheNumber-v0",
+    "verifiers": "an installed environment of the package verifiers, judged by its own rewards",
+}
 """Prefix of a task's name -> one line for `gradus tasks`. The prefix is also the name of the module, of the package and of the extra."""
 
 
@@ -27,6 +34,19 @@ def maker(spec: str) -> Callable[..., Task]:
     """The function that makes the task of `package:NAME`; its parameters are the options of the task."""
     prefix, _, name = spec.partition(":")
     return partial(importlib.import_module(f"gradus.tasks.packages.{prefix}").task, name)
+
+
+def names_of(package: str) -> list[str]:
+    """The names of a package's tasks, without the prefix. Raises UserError if the package is unknown, missing, or lists no names."""
+    from gradus.types import UserError, unknown
+
+    if package not in PACKAGES:
+        raise unknown("package", package, PACKAGES, "List the tasks of one of these packages, or leave the name out")
+    module = importlib.import_module(f"gradus.tasks.packages.{package}")
+    if not hasattr(module, "names"):
+        raise UserError(f"the names of the tasks of {package} cannot be listed; see the package's own documentation")
+    names: list[str] = module.names()
+    return names
 
 
 def imported(package: str, extra: str | None = None) -> Any:

@@ -87,6 +87,31 @@ def test_whole_programs_that_read_and_print():
     assert UnitTests(share=True)(asked, "print(sum(map(int, input().split()))); 1/0") == 0.0  # it must end well, too
 
 
+@pytest.mark.parametrize(
+    ("printed", "expected", "same"),
+    [
+        ("1\n2\n", "1\n2", True),
+        ("1\r\n2\r\n", "1\n2\n", True),
+        ("1 \t\n2\n\n", "1\n2", True),
+        ("\n1", "1\n", True),
+        ("", "\n", True),
+        ("1\x0b2", "1\n2", False),
+        ("1\x0c2", "1\n2", False),
+        ("1\x1c2", "1\n2", False),
+        ("1\x852", "1\n2", False),
+        ("1\u20282", "1\n2", False),
+        ("1\r2", "1\n2", False),
+        ("1 2", "1\n2", False),
+        ("1\n\n2", "1\n2", False),
+        ("  1\n 2", "1\n 2", False),  # the beginning of a line counts, also of the first
+        ("1\u00a0", "1", False),
+        ("1\x1f", "1", False),
+    ],
+)
+def test_which_output_is_the_expected_one(printed, expected, same):
+    assert (unit_tests._lines(printed) == unit_tests._lines(expected)) is same
+
+
 @pytest.mark.parametrize(("share", "programs", "expected"), [(True, [0, 1, 2], 0.25), (False, [0, 1], 0.0)])
 def test_after_a_limit_or_a_failure_that_decides_no_further_test_is_run(monkeypatch, share, programs, expected):
     """Else a program that hangs would take its limit as many times as it has tests."""
@@ -207,6 +232,39 @@ def test_a_sandbox_that_fails_is_a_failure_not_a_wrong_answer(monkeypatch):
     assert "no memory" in found.reason
 
 
+@isolated
+def test_an_answer_that_cannot_be_read_back_is_wrong() -> None:
+    """Its real part, an integer above the largest float, made `complex` raise in the verifier."""
+    program = "class C(complex):\n    real = 10**400\ndef f(x): return C(1)"
+    assert UnitTests()(problem("assert f(2) == 4"), program) == 0.0
+
+
+def test_a_fault_of_the_verifier_on_one_answer_is_that_answers_failure(monkeypatch):
+    """A program that finds a fault of the verifier costs its own reward, never the run. A keyboard interrupt still stops the run."""
+    raised: BaseException = ZeroDivisionError("seven")
+
+    def judge(self: UnitTests, problem: Problem, completion: str) -> float:
+        if completion == "b":
+            raise raised
+        return 1.0
+
+    monkeypatch.setattr(UnitTests, "__call__", judge)
+    tried = [SimpleNamespace(id=f"0/{c}", problem=problem("assert f(2) == 4"), completion=c) for c in "abc"]
+    first = Facts()
+    found = asyncio.run(UnitTests().together(tried, first))
+    assert [found[0], found[2]] == [1.0, 1.0]
+    assert isinstance(found[1], Failed)
+    assert found[1].kind is FailureKind.RAISED
+    assert found[1].reason.startswith("the verifier raised ZeroDivisionError: seven (test_unit_tests.py, line ")
+    assert asyncio.run(UnitTests().together(tried, Facts(first.known))) == found
+    with monkeypatch.context() as mended:
+        mended.setattr(UnitTests, "__call__", lambda self, problem, completion: 0.0)
+        assert asyncio.run(UnitTests().together(tried, Facts(first.known))) == [1.0, 0.0, 1.0]  # that one is judged again
+    raised = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(UnitTests().together(tried, Facts()))
+
+
 def test_missing_isolation_stops_before_the_first_program(monkeypatch):
     monkeypatch.setattr("gradus.sandbox.bubblewrap.missing", lambda: "bubblewrap is not installed: apt-get install bubblewrap")
     with pytest.raises(UserError, match="apt-get install bubblewrap"):
@@ -247,6 +305,9 @@ def test_a_step_that_is_done_again_is_judged_as_the_first_time(monkeypatch):
     assert asyncio.run(UnitTests().together(tried, Facts(first.known))) == found
     assert asyncio.run(UnitTests().together(tried, Facts())) == [0.0, 1.0, 0.0]
     assert asyncio.run(UnitTests().together([], Facts())) == []
+    forgotten = {call: "" if Failed.read(fact).kind.chance else fact for call, fact in first.known.items()}  # a run that ended by failures
+    forgotten = {call: fact for call, fact in forgotten.items() if fact}
+    assert asyncio.run(UnitTests().together(tried, Facts(forgotten))) == [1.0, 1.0, 0.0]
 
 
 @isolated

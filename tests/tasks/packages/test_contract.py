@@ -35,3 +35,9 @@ def test_a_broken_package_says_why(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UserError, match="cannot be imported: No module named 'surely_not_installed'"):
         packages.imported("broken_package")
+
+
+def test_a_package_without_a_list_of_names_says_so(gem_like, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradus.tasks.packages.gem_like", object())
+    with pytest.raises(UserError, match="names of the tasks of gem_like cannot be listed"):
+        packages.names_of("gem_like")

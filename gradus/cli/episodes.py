@@ -1,0 +1,146 @@
+"""A rollout at a terminal: the same code as in training and evaluation, with every turn of its environment shown as it is played."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gradus.lab.folder import RunFolder, is_run
+from gradus.lab.live import printable
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rewards.verified import Verified
+from gradus.rollouts.auto import Auto
+from gradus.rollouts.environment_calls import misfit
+from gradus.rollouts.episodes import Episodes
+from gradus.rollouts.turns import plain
+from gradus.training.plan import plan_of
+from gradus.training.world import RunWorld
+from gradus.types import Ended, Failed, Key, NotApplicable, Outcome, Problem, Request, Sampling, Trajectory
+from gradus.types.parts import Environment, Rollout, Task, Turn, World
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+"""Writes a text and a line break."""
+
+ENDS = {
+    Ended.ENVIRONMENT: "the episode is over",
+    Ended.TRUNCATED: "the episode was cut",
+    Ended.CONTEXT: "the model's context is full",
+    Ended.FAILED: "the episode failed",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An environment whose episodes are shown while they are played."""
+
+    environment: Environment
+    say: Say
+    echo: bool = True  # whether actions are shown, too; False if the reader sees them already
+
+    def start(self, problem: Problem, key: Key, world: World) -> Any:
+        episode = self.environment.start(problem, key, world)
+        whole = hasattr(episode, "step") and misfit(getattr(episode, "first", None)) is None
+        return ShownEpisode(episode, self) if whole else episode  # the rollout refuses any other value
+
+
+class ShownEpisode:
+    """One shown episode."""
+
+    def __init__(self, episode: Any, settings: Shown) -> None:
+        self.__wrapped__, self.settings, self.first = episode, settings, episode.first
+        settings.say(told(episode.first))
+
+    def step(self, action: str) -> Any:
+        if self.settings.echo:
+            self.settings.say(f"> {action.strip()}")
+        answer = self.__wrapped__.step(action)
+        return self._shown(answer) if inspect.isawaitable(answer) else answer  # the rollout refuses any other value
+
+    async def _shown(self, answer: Awaitable[Turn]) -> Turn:
+        turn = await answer
+        if misfit(turn) is None:
+            self.settings.say(told(turn))
+        return turn
+
+
+def told(turn: Turn) -> str:
+    """A turn as lines of text: observation, an illegal action, a reward other than 0. Empty for none of these."""
+    notes = [*([] if turn.valid else ["(not a legal action)"]), *([f"(reward {turn.reward:g})"] if turn.reward else [])]
+    return "\n".join(line for line in (plain(turn.observation), *notes) if line)
+
+
+def verdict(outcome: Outcome | None) -> str:
+    """A reward in words."""
+    if isinstance(outcome, Failed):
+        return f"not judged: {outcome.reason}"
+    if outcome is None or isinstance(outcome, NotApplicable):
+        return "not judged: the verifier does not apply"
+    return f"{'right' if outcome >= 1 else 'wrong' if outcome <= 0 else 'partly right'} ({outcome:g})"
+
+
+def expected(problem: Problem) -> str:
+    """The answer of a problem as the end of a sentence; empty if it has none, or none in a few words."""
+    short = isinstance(problem.answer, str | int | float) and problem.reference is not None
+    return f", expected {problem.reference}" if short else ""
+
+
+def ending(trajectory: Trajectory) -> str:
+    """The end of an episode as a line: its reason, the number of turns and the sum of the rewards."""
+    turns, total = trajectory.links["turns"], trajectory.links["return"]
+    return f"{ENDS.get(trajectory.ended, 'the episode ended')}: {turns} {'turn' if turns == 1 else 'turns'}, return {total:g}"
+
+
+def writer(out: Any) -> Say:
+    """Writes to `out`, without characters that control a terminal, and nothing for an empty text."""
+    return lambda text: print(printable(text), file=out, flush=True) if text else None
+
+
+def rollout_of(model_or_run: str | None, *, trust: bool = False) -> Rollout:
+    """The rollout at test time of a run that plays episodes; for a model, or for a run with another rollout, the default one.
+
+    Raises UserError without `trust` for a run that another user made and that executes Python.
+    """
+    if model_or_run is None or not is_run(Path(model_or_run)):
+        return Auto()
+    acting = plan_of(RunFolder.open(model_or_run), trust=trust).recipe.rollout
+    acting = getattr(acting, "test", acting)
+    return acting if isinstance(acting, Auto | Episodes) else Auto()
+
+
+@dataclass(eq=False)
+class Acting:
+    """A policy as a player that does not learn."""
+
+    policy: Any
+    updates: int = 0
+    most_asks: int | None = None
+
+
+def played(task: Task, policy: Any, request: Request, rollout: Rollout, *, sampling: Sampling, seed: Key) -> Trajectory:
+    """The judged trajectory of a request for one sample. The draws are those of an evaluation of an untrained model with the same seed."""
+    players = {"policy": Acting(policy)}
+    reward = Verified() if judges(task) else EnvironmentReturn()  # which applies to no answer
+    world = RunWorld(step=0, purpose="evaluate", seed=seed, task=task, players=players, reward=reward, sampling=sampling, group=1)
+    (group,) = finished(rollout.run([request], world))
+    return group.trajectories[0]
+
+
+def judges(task: Task) -> bool:
+    """Whether the task itself tells right from wrong."""
+    return task.environment is not None or task.verify is not None or task.judge is not None
+
+
+def shown(task: Task, say: Say, *, echo: bool) -> Task:
+    """The task with its episodes shown; unchanged for a task without an environment."""
+    return task if task.environment is None else replace(task, environment=Shown(task.environment, say, echo))
+
+
+def finished(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine. Ctrl-C interrupts it at once, also while it reads a line; asyncio.run would wait for its next await."""
+    with asyncio.Runner() as runner:  # its end cancels all that still waits
+        return runner.get_loop().run_until_complete(work)

@@ -1,0 +1,17 @@
+"""Waiting for descriptors. `select` knows none above 1,023, and a process may hold more."""
+
+from __future__ import annotations
+
+import selectors
+from collections.abc import Iterable
+
+
+def readable(descriptors: Iterable[int], seconds: float | None) -> list[int]:
+    """The descriptors that can be read without a wait: data, an end of file, or the end of a process. Empty after `seconds` without any.
+
+    `seconds`: None waits without limit.
+    """
+    with selectors.DefaultSelector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        return [key.fd for key, _ in selector.select(None if seconds is None else max(0.0, seconds))]

@@ -1,0 +1,191 @@
+"""Environments of the package gymnasium, `gymnasium:ID`, with observations and actions as text. `gymnasium:PACKAGE:ID` imports PACKAGE first.
+
+https://github.com/Farama-Foundation/Gymnasium. Ids with actions of one number have a text form; a user's class gives one to others.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradus.runtime.user_code import load_object
+from gradus.tasks.packages import imported
+from gradus.tasks.packages.gymnasium_text import Text, form_of
+from gradus.tasks.packages.options import Pairs, pairs_of, shown, values
+from gradus.tasks.packages.private_random import PrivateRandom
+from gradus.tasks.packages.seeds import seeds
+from gradus.types import Key, Problem, Sampling, UserError, unknown
+from gradus.types.parts import Task, Turn, World
+
+LIMIT = 100  # turns of an episode if the environment has no limit
+IDLE = 256  # environments that wait for the next episode, over all settings
+
+
+def task(name: str, config: str = "", text: str = "", success: float | None = None, limit: int | None = None) -> Task:
+    """An environment of gymnasium. An episode counts as right if the environment's rewards add up to 1 or more.
+
+    `config` holds the keywords of gymnasium.make: key=value,key=value or a JSON object. `text` names a text form, FILE.py:NAME: an object or a
+    class with rules, say(observation, env) and read(reply, env); without it a built-in form holds.
+
+    `success` is the return from which an episode is won: then the reward is 1 at the end of a won episode, else 0; without it the rewards
+    are the environment's. `limit` is the number of turns after which an episode is truncated; without it the environment's limit holds, else
+    100. Raises UserError for an unknown id or keyword, and for an environment without a text form.
+    """
+    full = f"gymnasium:{name}"
+    world = Gymnasium(name, pairs_of(full, config), text, success, limit or LIMIT)
+    if limit is not None and limit < 1:
+        raise UserError(f"{full}: limit is {limit}; it must be 1 turn or more")
+    with borrowed(world) as env:
+        form = world.form(env)
+        first, _ = env.reset(seed=0)
+        form.say(first, env.unwrapped)
+        own = getattr(env.spec, "max_episode_steps", None) or getattr(env.unwrapped, "max_steps", None)
+    source = seeds(full, form.rules)
+    return Task(
+        name=full,
+        source=source,
+        held_out=replace(source, held_out=True),
+        environment=replace(world, limit=limit or own or LIMIT),
+        about=f"{name} of the package gymnasium; a turn is a step",
+        sampling=Sampling(max_tokens=64),
+    )
+
+
+def names() -> list[str]:
+    """The registered ids. Other packages register theirs on import, and some ids need packages or a text form of their own."""
+    return sorted(imported("gymnasium").registry)
+
+
+@dataclass(frozen=True)
+class Gymnasium:
+    """The settings of an environment. A problem's seed decides the start of an episode, its key everything after it."""
+
+    name: str
+    config: Pairs = ()
+    text: str = ""  # FILE.py:NAME of the text form; "": a built-in form
+    success: float | None = None  # return of a won episode; None: the environment's own rewards
+    limit: int = LIMIT  # turns after which an episode is truncated
+
+    def start(self, problem: Problem, key: Key, world: World) -> Play:
+        return Play(self, int(problem.meta["seed"]), key)
+
+    def form(self, env: Any) -> Text:
+        """The text form. Raises UserError if it cannot be loaded or lacks a method."""
+        if not self.text:
+            return form_of(self.name, env.unwrapped)
+        given = load_object(self.text, "text form")
+        form: Any = given() if inspect.isclass(given) else given
+        for name in ("rules", "say", "read"):
+            if not hasattr(form, name):
+                raise UserError(f"{self.text} has no {name}; a text form has rules, say(observation, env) and read(reply, env)")
+        return form
+
+
+class Play:
+    """One episode."""
+
+    def __init__(self, settings: Gymnasium, seed: int, key: Key) -> None:
+        self.settings, self.turns, self.total = settings, 0, 0.0
+        self.random = PrivateRandom(key.value)
+        with self.random.lent():
+            self.env, self._give_back = lent(self, settings)
+            self.form = settings.form(self.env)
+            self.observation, _ = self.env.reset(seed=seed)
+            self.env.unwrapped.np_random = np.random.default_rng(key.value)
+        self.first = Turn(self._said(), state=self._state())
+
+    async def step(self, action: str) -> Turn:
+        """The answer to one reply. A reply without an action uses up a turn and changes nothing."""
+        self.turns += 1
+        with self.random.lent():
+            chosen = self.form.read(action, self.env.unwrapped)
+            if chosen is None:
+                turn = Turn(f"no action: {self.form.rules}\n{self._said()}", state=self._state(), valid=False)
+            else:
+                self.observation, reward, terminated, truncated, _ = self.env.step(chosen)
+                cut = bool(truncated) and not terminated  # both at the last step of the limit
+                turn = Turn(self._said(), float(reward), bool(terminated), cut, state=self._state())
+        turn = replace(turn, truncated=turn.truncated or (self.turns >= self.settings.limit and not turn.terminated))
+        turn = self._judged(turn)
+        if turn.terminated or turn.truncated:
+            self._give_back()
+        return turn
+
+    def _judged(self, turn: Turn) -> Turn:
+        self.total += turn.reward
+        if self.settings.success is None:
+            return turn
+        return replace(turn, reward=float((turn.terminated or turn.truncated) and self.total >= self.settings.success))
+
+    def _said(self) -> str:
+        return self.form.say(self.observation, self.env.unwrapped)
+
+    def _state(self) -> str | None:
+        state = getattr(self.form, "state", None)
+        return None if state is None else state(self.observation, self.env.unwrapped)
+
+
+_idle: dict[tuple[str, Pairs], list[Any]] = {}
+
+
+def lent(player: object, settings: Gymnasium) -> tuple[Any, weakref.finalize]:
+    """An idle environment, or a new one, and the call that gives it back. It comes back too if the player is forgotten."""
+    key = settings.name, settings.config
+    waiting = _idle.setdefault(key, [])
+    env = waiting.pop() if waiting else made(*key)
+    return env, weakref.finalize(player, _give_back, key, env)
+
+
+def _give_back(key: tuple[str, Pairs], env: Any) -> None:
+    if sum(map(len, _idle.values())) < IDLE:
+        _idle[key].append(env)
+    else:
+        env.close()
+
+
+@contextmanager
+def borrowed(settings: Gymnasium) -> Iterator[Any]:
+    """An environment for a short use."""
+
+    class Borrower: ...
+
+    borrower = Borrower()
+    with PrivateRandom(0).lent():
+        env, give_back = lent(borrower, settings)
+        yield env
+    give_back()
+
+
+def made(name: str, config: Pairs) -> Any:
+    """A new environment. Raises UserError if gymnasium cannot make it."""
+    gymnasium, full = imported("gymnasium"), f"gymnasium:{name}"
+    try:
+        return gymnasium.make(name, disable_env_checker=True, **values(config))
+    except gymnasium.error.UnregisteredEnv as error:
+        known = [f"{name.rpartition(':')[0]}:{known}" if ":" in name else known for known in gymnasium.registry]
+        if isinstance(error, gymnasium.error.VersionNotFound | gymnasium.error.DeprecatedEnv):
+            raise UserError(f"{full}: {error}") from error
+        remedy = "An id of another package is gymnasium:PACKAGE:ID, such as gymnasium:minigrid:MiniGrid-Empty-5x5-v0"
+        raise unknown("id of gymnasium", name, known, remedy) from error
+    except ModuleNotFoundError as error:
+        package = name.partition(":")[0]
+        raise UserError(f"{full}: the package {error.name or package} is not installed: pip install {error.name or package}") from error
+    except Exception as error:  # the makers of environments raise anything
+        reason = " ".join(str(error).split()) or type(error).__name__
+        given = f" with {shown(config)}" if config else ""
+        raise UserError(f"{full} cannot be made{given}: {reason}{_keywords(gymnasium, name, error)}") from error
+
+
+def _keywords(gymnasium: Any, name: str, error: Exception) -> str:
+    """The keywords of an environment, for an unknown one."""
+    if "unexpected keyword" not in str(error):
+        return ""
+    entry = gymnasium.spec(name).entry_point
+    maker = gymnasium.envs.registration.load_env_creator(entry) if isinstance(entry, str) else entry
+    return f"; known: {', '.join(sorted(set(inspect.signature(maker).parameters) - {'self', 'render_mode', 'kwargs'}))}"

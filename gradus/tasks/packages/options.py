@@ -1,0 +1,42 @@
+"""Options in one text, such as `--task.config is_slippery=false,map_name=8x8`, for packages whose options are known only to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gradus.types import UserError
+
+Pairs = tuple[tuple[str, str], ...]
+"""Options with their values as JSON text, sorted by name, so that equal options are equal and can be stored."""
+
+
+def pairs_of(task: str, text: str) -> Pairs:
+    """The options in `text`: key=value,key=value or a JSON object. Raises UserError if the text cannot be read."""
+    try:
+        given = json.loads(text) if text.lstrip().startswith("{") else dict(_pair(pair) for pair in text.split(",") if pair.strip())
+    except ValueError:
+        raise UserError(f'{task}: --task.config "{text}" cannot be read; write key=value,key=value or a JSON object') from None
+    return tuple(sorted((name, json.dumps(value)) for name, value in given.items()))
+
+
+def values(pairs: Pairs) -> Mapping[str, Any]:
+    """The options with their values."""
+    return {name: json.loads(text) for name, text in pairs}
+
+
+def shown(pairs: Pairs) -> str:
+    """The options as key=value, for messages."""
+    return ", ".join(f"{name}={text}" for name, text in pairs)
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    """A name and its value: JSON, else text. Raises ValueError if there is no `=`."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(text)
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value.strip()

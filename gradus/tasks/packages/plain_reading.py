@@ -1,0 +1,150 @@
+"""Readers of values and expressions that never run a text. They replace `eval` and `parse_expr` in the scorers of reasoning-gym.
+
+Some of these scorers call `eval`, or SymPy's parser, which uses `eval`, on a model's answer. A model could run code by its answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import operator
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from gradus.tasks.packages import imported
+
+LONGEST = 20_000  # characters of a text that is read
+BITS = 2048  # bits of the largest power and shift
+
+FUNCTIONS = ("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "ln", "sqrt", "Abs")
+CONSTANTS = ("pi", "E", "I")
+
+LITERALS = (
+    "algorithmic.string_insertion", "algorithmic.spiral_matrix", "algorithmic.binary_matrix", "games.n_queens", "algorithmic.number_sorting",
+)  # fmt: skip
+INTEGERS = ("arithmetic.bitwise_arithmetic",)
+NUMBERS = ("games.countdown", "games.puzzle24")
+MODULES = {"algebra.simple_integration": "sympy", "algebra.intermediate_integration": "sympy", "algebra.polynomial_multiplication": "sp"}
+"""Modules that call `parse_expr` of the module sympy, with the name that they give to it."""
+
+
+@cache
+def read_plainly() -> None:
+    """Puts the readers into the modules of reasoning-gym whose scorers would run an answer."""
+    for names, name, reader in ((LITERALS, "eval", literal), (INTEGERS, "eval", integer), (NUMBERS, "parse_expr", arithmetic)):
+        for module in names:
+            setattr(imported_part(module), name, reader)
+    for module, name in MODULES.items():
+        setattr(imported_part(module), name, PlainSympy(importlib.import_module("sympy")))
+
+
+def imported_part(name: str) -> Any:
+    """A module of reasoning-gym."""
+    imported("reasoning_gym")
+    return importlib.import_module(f"reasoning_gym.{name}")
+
+
+class PlainSympy:
+    """The module sympy with another `parse_expr`."""
+
+    def __init__(self, sympy: Any) -> None:
+        self._sympy = sympy
+        self.parse_expr = expression
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sympy, name)
+
+
+def literal(text: str) -> Any:
+    """The value of a Python literal. Raises ValueError for any other text."""
+    try:
+        return ast.literal_eval(shortened(text))
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(f"not a literal: {error}") from None
+
+
+def integer(text: str) -> int:
+    """The value of an expression of whole numbers. Raises ValueError if it has other parts."""
+    value: int = read(text, lambda constant: constant, refuse, {})
+    return value
+
+
+def arithmetic(text: str) -> Any:
+    """The SymPy number of an expression of numbers and operators. Raises ValueError if it has other parts."""
+    return read(text, number, refuse, {})
+
+
+def expression(text: str, local_dict: Mapping[str, Any] | None = None) -> Any:
+    """The SymPy expression of numbers, names, operators and elementary functions. Raises ValueError if it has other parts."""
+    import sympy
+
+    def named(name: str) -> Any:
+        known = local_dict or {}
+        return known[name] if name in known else getattr(sympy, name) if name in CONSTANTS else sympy.Symbol(name)
+
+    return read(text, number, named, {name: getattr(sympy, name) for name in FUNCTIONS})
+
+
+def number(constant: int | float) -> Any:
+    """A constant as a SymPy number."""
+    import sympy
+
+    return sympy.Integer(constant) if isinstance(constant, int) else sympy.Float(str(constant))
+
+
+OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.RShift: operator.rshift,
+    ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
+    ast.LShift: lambda value, by: value << bounded(by), ast.Pow: lambda base, exponent: power(base, exponent),
+}  # fmt: skip
+
+
+def read(text: str, number: Callable[[Any], Any], named: Callable[[str], Any], functions: Mapping[str, Callable[[Any], Any]]) -> Any:
+    """The value of an expression in Python's grammar, put together from its parts. Raises ValueError if it has other parts."""
+
+    def value(node: ast.AST) -> Any:
+        match node:
+            case ast.Constant(value=bool() | str() | bytes() | complex() | None):
+                return refuse(text)
+            case ast.Constant(value=int() | float() as constant):
+                return number(constant)
+            case ast.Name(id=name):
+                return named(name)
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATORS:
+                return OPERATORS[type(op)](value(operand))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+                return OPERATORS[type(op)](value(left), value(right))
+            case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in functions:
+                return functions[name](value(argument))
+        return refuse(text)
+
+    try:
+        return value(ast.parse(shortened(text).strip(), mode="eval").body)
+    except (SyntaxError, TypeError, MemoryError, RecursionError) as error:
+        raise ValueError(f"not an expression: {error}") from None
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """base ** exponent. Raises ValueError if a number of more than BITS bits could come out."""
+    if getattr(base, "is_number", True) and getattr(exponent, "is_number", True):
+        if exponent.__class__.__name__ in ("Pow", "exp") or abs(exponent) * max(1, int(abs(base)).bit_length()) > BITS:
+            refuse(f"{base}**{exponent}")
+    elif getattr(exponent, "is_number", True) and abs(exponent) > BITS:
+        refuse(f"{base}**{exponent}")
+    return base**exponent
+
+
+def bounded(by: int) -> int:
+    """A shift of at most BITS bits. Raises ValueError for a larger one."""
+    return by if by <= BITS else refuse(str(by))
+
+
+def shortened(text: str) -> str:
+    """The text. Raises ValueError if it is longer than LONGEST."""
+    return text if len(text) <= LONGEST else refuse(text)
+
+
+def refuse(text: str) -> Any:
+    raise ValueError(f"not read: {text[:60]}")

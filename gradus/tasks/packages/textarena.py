@@ -1,0 +1,239 @@
+"""Games for one player of the package textarena, named `textarena:GAME`: Wordle, Minesweeper, Sokoban, 2048, Blackjack and others.
+
+A problem is the seed of a game. Seed and actions alone decide an episode, as they do in textarena itself: the games draw from Python's
+global random generator, so every episode keeps a generator of its own, and the caller's is untouched.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from gradus.tasks.packages import imported
+from gradus.types import Frozen, Key, Problem, Sampling, UserError
+from gradus.types.errors import nearest
+from gradus.types.parts import Task, Turn, World
+
+TAIL = 1000  # characters of an action that a game reads, from its end
+HELD_OUT = 1 << 31  # seeds from here on are held out
+
+
+def task(name: str, args: str = "{}", max_tokens: int = 64) -> Task:
+    """Play the game `name` for one player. `args`: JSON object with the game's own settings; `max_tokens`: longest action.
+
+    The reward comes at the end: that of the game, 1 for a win. Raises UserError if the game cannot be played here, with the reason.
+    """
+    environment = TextArena(name, args)
+    environment.begin(0)
+    source = Seeds(environment)
+    return Task(
+        f"textarena:{name}",
+        source,
+        replace(source, held_out=True),
+        environment=environment,
+        about=f"the game {name} of textarena for one player; a problem is its seed",
+        sampling=Sampling(max_tokens=max_tokens),
+    )
+
+
+def names() -> list[str]:
+    """The games for one player, in their plain variant."""
+    return list(ONE_PLAYER)
+
+
+def settings_of(args: str) -> dict[str, Any]:
+    """The settings in a JSON object. Raises UserError for any other text."""
+    try:
+        found = json.loads(args)
+    except ValueError as error:
+        raise UserError(f"--task.args is {args}, which is not JSON ({error}); write an object such as '{{\"max_turns\": 10}}'") from None
+    if not isinstance(found, dict):
+        raise UserError(f"--task.args is {args}; it must be a JSON object such as '{{\"max_turns\": 10}}'")
+    return found
+
+
+@dataclass(frozen=True)
+class TextArena:
+    """Plays a game of textarena from the seed `problem.meta["seed"]`. The first observation stands in the problem's question."""
+
+    game: str
+    args: str = "{}"  # JSON object with settings of the game in place of its registered ones
+
+    def start(self, problem: Problem, key: Key, world: World) -> Match:
+        return self.begin(int(problem.meta["seed"]))
+
+    def begin(self, seed: int) -> Match:
+        """A new match. Raises UserError for an unknown game, a game for several players, or one that lacks data or a network."""
+        env = copy_of(made(self.game, self.args))
+        with apart(random.Random(seed).getstate()) as left:
+            env.reset(num_players=1, seed=seed)
+        return Match(env, left[0], seed)
+
+
+@cache
+def made(game: str, args: str) -> Any:
+    """The game, made once, because some read word lists for seconds. Raises UserError if it cannot be played here by one player."""
+    textarena = imported("textarena")
+    if game not in textarena.envs.registration.ENV_REGISTRY:
+        near = nearest(game, textarena.envs.registration.ENV_REGISTRY)
+        raise UserError(f'unknown game of textarena "{game}"{near}; games for one player are {", ".join(ONE_PLAYER)}')
+    try:
+        with apart(random.Random(0).getstate()):
+            env = textarena.make(game, **settings_of(args))
+            refuse_agents(game, vars(unwrapped(env)).values(), textarena)
+            tried = copy_of(env)
+            tried.reset(num_players=1, seed=0)
+    except UserError:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())[:200]
+        remedy = f"games for one player are {', '.join(ONE_PLAYER)}" if args == "{}" else "check the settings of --task.args"
+        raise UserError(
+            f"the game {game} of textarena cannot be played here by one player: {type(error).__name__}: {text}; {remedy}"
+        ) from error
+    if not isinstance(unwrapped(tried).state, textarena.SinglePlayerState):
+        raise UserError(f"the game {game} of textarena is for several players; games for one player are {', '.join(ONE_PLAYER)}")
+    return env
+
+
+def refuse_agents(game: str, parts: Iterable[Any], textarena: Any) -> None:
+    """Raises UserError for a game with a language model of its own among its parts."""
+    if any(isinstance(part, textarena.Agent) for part in parts):
+        raise UserError(
+            f"the game {game} of textarena asks a language model over the network, so that no episode can be repeated; "
+            f"other games for one player are {', '.join(ONE_PLAYER)}"
+        )
+
+
+def copy_of(env: Any) -> Any:
+    """A copy that shares nothing with `env` but its dictionary of English, which is large and only read."""
+    shared = [value for value in vars(unwrapped(env)).values() if type(value).__name__ == "EnglishDictionary"]
+    return copy.deepcopy(env, {id(value): value for value in shared})
+
+
+class Match:
+    """One episode. `state`: the state of its random generator between two actions."""
+
+    def __init__(self, env: Any, state: tuple[Any, ...], seed: int) -> None:
+        self.env, self.inner, self.state = env, unwrapped(env), state
+        self.played = hashlib.blake2b(str(seed).encode(), digest_size=12)
+        self.opening = self._observed()
+        self.first = Turn("", state=self.played.hexdigest())
+
+    async def step(self, action: str) -> Turn:
+        """The answer to one action. A game ends by its own rules; most end at the second illegal action in a row."""
+        action = action[-TAIL:]
+        self.played.update(f"\n{action}".encode("utf-8", "surrogatepass"))
+        with apart(self.state) as left:
+            done, _ = self.env.step(action)
+            told = self._observed()
+        (self.state,) = left
+        game = self.inner.state
+        if not done:
+            return Turn(told, state=self.played.hexdigest(), valid=not game.error_count)
+        rewards, info = self.env.close()
+        ending = str(info[0].get("reason") or "")
+        valid = not info[0]["invalid_move"]
+        return Turn("\n".join(filter(None, (told, ending))), rewards[0], terminated=True, state=self.played.hexdigest(), valid=valid)
+
+    def _observed(self) -> str:
+        """The messages since the last observation, without the player's own action."""
+        kinds = imported("textarena").ObservationType
+        _, messages = self.inner.get_observation()
+        return "\n".join(str(text).strip("\n") for _, text, kind in messages if kind != kinds.PLAYER_ACTION)
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Problems of a game without end; problem i is a function of (i, key). Training and held-out problems have different seeds."""
+
+    environment: TextArena
+    held_out: bool = False
+    size: None = None
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        """The problems of these indices. The question is the game's first observation."""
+        return [self._problem(key.fold("textarena", self.environment.game, index).random().randrange(HELD_OUT)) for index in indices]
+
+    def _problem(self, seed: int) -> Problem:
+        seed += HELD_OUT * self.held_out
+        name = f"textarena:{self.environment.game}"
+        question = self.environment.begin(seed).opening
+        return Problem(f"{name}-{seed}", name, messages=({"role": "user", "content": question},), meta=Frozen(seed=seed))
+
+
+@contextmanager
+def apart(state: tuple[Any, ...]) -> Iterator[list[tuple[Any, ...]]]:
+    """Runs the block with the global generator in `state`, and puts the caller's state back. The list gets the state at the block's end.
+
+    What the block prints is not shown, and a download of data is a UserError.
+    """
+    nltk = imported("nltk", "textarena")
+    before, download, left = random.getstate(), nltk.download, list[tuple[Any, ...]]()
+    random.setstate(state)
+    nltk.download = refuse_download
+    try:
+        with redirect_stdout(io.StringIO()):
+            yield left
+        left.append(random.getstate())
+    finally:
+        nltk.download = download
+        random.setstate(before)
+
+
+def refuse_download(name: str, *_: Any, **__: Any) -> bool:
+    """In place of nltk's download, which waits for a network. Raises UserError unless the data are there."""
+    nltk = imported("nltk", "textarena")
+    for kind in ("corpora", "taggers", "tokenizers"):
+        for form in (name, f"{name}.zip"):
+            try:
+                nltk.data.find(f"{kind}/{form}")
+            except LookupError:
+                continue
+            return True
+    raise UserError(
+        f'this game of textarena reads the data "{name}" of nltk, which are not on this machine; get them with: '
+        "python -m nltk.downloader words averaged_perceptron_tagger_eng"
+    )
+
+
+def unwrapped(env: Any) -> Any:
+    """The game inside its wrappers of observations and actions."""
+    inner = env
+    while hasattr(type(inner), "is_wrapped_with"):
+        inner = inner.env
+    return inner
+
+
+ONE_PLAYER = (
+    "2048-v0",
+    "Bandit-v0",
+    "Blackjack-v0",
+    "Crosswords-v0",
+    "FifteenPuzzle-v0",
+    "FrozenLake-v0",
+    "GuessTheNumber-v0",
+    "Hangman-v0",
+    "LightsOut-v0",
+    "LogicPuzzle-v0",
+    "Mastermind-v0",
+    "Minesweeper-v0",
+    "PegJump-v0",
+    "RushHour-v0",
+    "Secretary-v0",
+    "Sokoban-v0",
+    "Sudoku-v0",
+    "TowerOfHanoi-v0",
+    "WordLadder-v0",
+    "WordSearch-v0",
+    "Wordle-v0",
+)
+"""Games for one player that keep the contract of an environment, in their plain variant. The last three and Hangman read data of nltk."""
