@@ -95,7 +95,7 @@ def launch(
     try:
         tell(run)
         if isinstance(planned.task, InMemory) and run.folder is not None:
-            say_of(run)(f"the rows in memory are stored in {run.folder.path / planned.task.file}, so that the run can be resumed")
+            say_of(run)(f"the data in memory is stored in {run.folder.path / planned.task.file}, so that the run can be resumed")
         run.sinks = sinks_of(planned, run)
         with shared(run, planned.model, planned.device, planned.processes):
             return go(run)

@@ -73,14 +73,19 @@ def test_a_run_from_python_is_the_run_from_the_command_line(home):
     assert AutoTokenizer.from_pretrained(exported).decode([3, 3]) == "  "
 
 
-def test_rows_in_memory_are_no_task():
-    with pytest.raises(UserError, match=r"a task must be a Task or text .* not list; write rows into a JSON lines file"):
-        gradus.train("grpo", task=[{"prompt": "1+1?", "answer": "2"}])
+def test_what_is_no_task_and_no_reward_is_a_sentence():
+    with pytest.raises(UserError, match=r"a task must be a Task, text .* not set; write rows of another kind into a JSON lines file"):
+        gradus.train("grpo", task={"arithmetic"})
+    with pytest.raises(UserError, match=r"a reward must be FILE.py:FUNCTION, a function or a reward, not int; several go into a list"):
+        gradus.train("grpo", reward=[by_length, 3])
 
 
-def test_several_rewards_are_added_not_listed():
-    with pytest.raises(UserError, match=r"not list; add several: reward_from\(f\) \+ 0.5 \* reward_from\(g\)"):
-        gradus.train("grpo", reward=[by_length, by_length])
+def test_rows_and_several_rewards_in_memory(home):
+    rows = [{"prompt": f"{n}+1=", "answer": str(n + 1)} for n in range(4)]
+    run = gradus.train("rloo", rows, model=str(home / "model"), reward=[by_length, (by_length, -0.5)], steps=1, **SMALL)
+    row = run.metrics[0]
+    assert row["reward"] == pytest.approx(0.5 * row["reward/by_length"])
+    assert row["reward/by_length"] == row["reward/by_length_2"] == row["length"]
 
 
 def test_tasks_and_rewards_may_be_objects_where_no_folder_is_kept(home):

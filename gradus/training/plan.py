@@ -42,7 +42,7 @@ class Plan:
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
         if isinstance(self.task, InMemory):
-            raise UserError(f"{self.task} are not stored; give the run a folder, which then holds them")
+            raise UserError(f"{self.task} is not stored; give the run a folder, which then holds them")
         is_path = self.task not in registry.task_modules() and os.path.exists(self.task)
         task = str(Path(self.task).resolve()) if is_path else _absolute(self.task)
         return {

@@ -27,7 +27,7 @@ class InMemory:
     content: bytes
 
     def __str__(self) -> str:
-        return "the rows in memory"
+        return "the data in memory"
 
     def __repr__(self) -> str:
         return f"InMemory({self.file}, {len(self.content)} bytes)"
@@ -45,7 +45,7 @@ class InMemory:
         else:
             table = Lines(str(self), tuple(self.content.splitlines()))
         if not len(table):
-            raise UserError(f"{self} are empty; give at least two problems")
+            raise UserError(f"{self} is empty; give at least two problems")
         return table
 
 
@@ -91,7 +91,7 @@ def in_memory(given: Any) -> InMemory | None:
 
 
 def _line(row: Any, number: int) -> bytes:
-    where = f"the rows in memory, row {number}"
+    where = f"the data in memory, row {number}"
     if not isinstance(row, Mapping):
         raise UserError(f'{where}: it is of type {type(row).__name__}; it must be a dictionary, as {{"prompt": ..., "answer": ...}}')
     if odd := next((name for name in row if not isinstance(name, str)), None):

@@ -37,7 +37,7 @@ def test_rows_in_memory_are_those_of_their_file(kind, tmp_path):
     for side in ("source", "held_out"):
         assert drawn(getattr(here, side)) == drawn(getattr(there, side))
     assert here.name == there.name == "problems"
-    assert here.source.accounts[0].told == "the rows in memory: 12 rows = 11 to train on + 1 held out"
+    assert here.source.accounts[0].told == "the data in memory: 12 rows = 11 to train on + 1 held out"
 
 
 def test_options_apply_to_rows_in_memory():
@@ -56,12 +56,12 @@ def test_values_of_numpy_are_written_plainly():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ([], "the rows in memory are empty"),
-        ([{"prompt": "a"}, "b"], "the rows in memory, row 2: it is of type str; it must be a dictionary"),
+        ([], "the data in memory is empty"),
+        ([{"prompt": "a"}, "b"], "the data in memory, row 2: it is of type str; it must be a dictionary"),
         ([{"prompt": "a", 3: 1}], "row 1: the column 3 is of type int"),
         ([{"prompt": "a", "at": datetime.date(2020, 1, 1)}], "row 1: a value of type date has no form in JSON; convert the value"),
         ([{"prompt": "a", "at": float("nan")}], "row 1: Out of range float values"),
-        ([{"prompt": "a"}, {"prompt": 3}], 'the rows in memory, row 2: "prompt" is a number'),
+        ([{"prompt": "a"}, {"prompt": 3}], 'the data in memory, row 2: "prompt" is a number'),
         (3, "a task must be a Task, text (a name, a file of problems, file.py:task), a list of rows or a datasets.Dataset, not int"),
     ],
 )
@@ -75,7 +75,7 @@ def test_several_splits_are_refused_with_the_remedy():
     datasets = pytest.importorskip("datasets")
     with pytest.raises(UserError, match=r"the task is a DatasetDict; give one split, as data\['train'\]"):
         gradus.load_task(datasets.DatasetDict(train=dataset()))
-    with pytest.raises(UserError, match="are not stored; give the run a folder"):
+    with pytest.raises(UserError, match="is not stored; give the run a folder"):
         plan("grpo", ROWS).stored()
 
 
@@ -87,7 +87,7 @@ def test_a_run_with_rows_in_memory_is_resumed_to_the_same_bytes(kind, tmp_path, 
     words = {"study__problems": 1, "reward": [(length, 0.01), "Verified"], **SHORT}
     whole = gradus.train("grpo", given, steps=2, run=tmp_path / "whole", **words)
     name = in_memory(given).file
-    assert f"the rows in memory are stored in {tmp_path / 'whole' / name}, so that the run can be resumed" in capsys.readouterr().err
+    assert f"the data in memory is stored in {tmp_path / 'whole' / name}, so that the run can be resumed" in capsys.readouterr().err
     stored = json.loads((tmp_path / "whole" / "recipe.json").read_text())
     assert stored["task"] == str(tmp_path / "whole" / name)
     gradus.train("grpo", given, steps=1, run=tmp_path / "cut", **words)
@@ -96,7 +96,7 @@ def test_a_run_with_rows_in_memory_is_resumed_to_the_same_bytes(kind, tmp_path, 
     assert (tmp_path / "moved" / "metrics.jsonl").read_bytes().splitlines()[1:2] == (tmp_path / "whole" / "metrics.jsonl").read_bytes().splitlines()[1:2]
     alone = gradus.train("grpo", given, steps=2, **words)  # without a folder
     assert alone.metrics == whole.metrics
-    assert RunFolder.open(tmp_path / "whole").provenance()["rows"] == ["the rows in memory: 12 rows = 11 to train on + 1 held out"]
+    assert RunFolder.open(tmp_path / "whole").provenance()["rows"] == ["the data in memory: 12 rows = 11 to train on + 1 held out"]
     exam = gradus.evaluate(tmp_path / "whole", given, problems=1, reward=[length, (length, 2.0)], overrides=[("setting.max_tokens", "4")])
     assert exam.problems == 1
 
@@ -104,6 +104,6 @@ def test_a_run_with_rows_in_memory_is_resumed_to_the_same_bytes(kind, tmp_path, 
 def test_a_plan_with_rows_in_memory_is_checked():
     found = gradus.check("grpo", ROWS, samples=0, **SHORT)
     told = [f.says for f in found if f.check == "data"]
-    assert told[:2] == ["the rows in memory: 12 rows, 12 with an answer", "the rows in memory: 12 rows = 11 to train on + 1 held out"]
+    assert told[:2] == ["the data in memory: 12 rows, 12 with an answer", "the data in memory: 12 rows = 11 to train on + 1 held out"]
     assert all(f.verdict != "wrong" for f in found)
     assert [f.says for f in gradus.check("grpo", [{"prompt": 3}]) if f.verdict == "wrong"]
