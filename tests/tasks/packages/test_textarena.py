@@ -205,7 +205,7 @@ def test_long_and_illegal_actions() -> None:
         ("QuantumTicTacToe-v0", "{}", "is for several players"),
         ("TwentyQuestions-v0", "{}", "OpenRouter API key not found"),
         ("Blackjack-v0", '{"hands": 1}', "unexpected keyword argument 'hands'; check the settings of --task.config"),
-        ("Blackjack-v0", "[1]", "must be a JSON object"),
+        ("Blackjack-v0", "[1]", "cannot be read; write key=value"),
         ("Blackjack-v0", "{", "which is not JSON"),
     ],
 )
