@@ -1,0 +1,151 @@
+"""Test of the rule for learning rates: GRPO on models of six sizes, at the rule's rate, at a third and at three times of it.
+
+    python -m benchmarks.rates_models --to models                  # five sizes; a sixth folder pair may be added: 135M-plain, 135M-chat
+    python -m benchmarks.rates --models models --out results       # runs the missing arms in order of cost, then prints the table
+    python -m benchmarks.rates --models models --out results --table
+
+Every arm is `gradus train grpo --model FOLDER --task TASK --reward REWARD --steps 40 --seed S --max_tokens 12`, with `--learning_rate X` for other
+rates than the rule's. TASK: 64 beginnings of sentences. Rewards, fixed before the first run: folders without a chat template `short_words`, with one
+`whole_sentence` (benchmarks/rates_rewards.py); the best reward is 1, so headroom = 1 - start. start: mean reward of the first 3 steps (of 40, the
+rate still warms up); end: mean of the last 5. gain = (end - start) / headroom; required: 0.5 or more at the median of three seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gradus
+from gradus.players.rates import rate_for, size_of
+
+SIZES = ("0.3M", "1M", "4M", "11M", "33M", "135M")
+REWARDS = {"plain": "short_words", "chat": "whole_sentence"}
+OPENINGS = ("The {}", "A {} is", "Return the {}", "If the {}")
+THINGS = ["file", "model", "value", "name", "list", "tree", "word", "table", "graph", "key", "line", "test", "code", "image", "number", "window"]
+STEPS, FIRST, LAST = 40, 3, 5
+
+
+@dataclass(frozen=True)
+class Arm:
+    size: str
+    kind: str  # plain, chat
+    factor: float  # times the rule's rate
+    seed: int
+    steps: int = STEPS
+    adapter: bool = False
+
+
+def arms(options: argparse.Namespace) -> Iterator[Arm]:
+    """The arms that the options name, the cheapest first."""
+    for size in options.sizes.split(","):
+        for factor in map(float, options.factors.split(",")):
+            for kind in options.kinds.split(","):
+                for seed in map(int, options.seeds.split(",")):
+                    yield Arm(size, kind, factor, seed, options.steps, options.adapter)
+
+
+def write_task(path: Path) -> Path:
+    path.write_text("".join(json.dumps({"prompt": o.format(t)}) + "\n" for t in THINGS for o in OPENINGS))
+    return path
+
+
+def trained(arm: Arm, models: Path, task: Path, rate: float | None) -> dict[str, Any]:
+    """The rewards of an arm's steps and the numbers that tell how far the policy moved. `rate`: in place of factor times the rule's."""
+    folder = models / f"{arm.size}-{arm.kind}"
+    given = {} if rate is None and arm.factor == 1 else {"setting__learning_rate": rate or arm.factor * rate_for(size_of(folder), adapter=arm.adapter)}
+    adapted = {"players__policy": gradus.load_recipe("grpo").players["policy"]} if arm.adapter else {}
+    if arm.adapter:
+        from gradus.types.players import Adapter
+
+        adapted = {"players__policy": replace(adapted["players__policy"], model=Adapter())}
+    reward = f"{Path(__file__).with_name('rates_rewards.py')}:{REWARDS[arm.kind]}"
+    began = time.perf_counter()
+    run = gradus.train(
+        "grpo", str(task), model=str(folder), reward=reward, steps=arm.steps, seed=arm.seed, setting__max_tokens=12, **adapted, **given
+    )
+    rows = [row for row in run.metrics if "reward" in row]
+    return {
+        **asdict(arm),
+        "parameters": size_of(folder),
+        "rate": run.recipe.setting.learning_rate,
+        "rewards": [round(row["reward"], 4) for row in rows],
+        "entropy": [round(row["entropy"], 3) for row in rows],
+        "kl": [row["kl"] for row in rows],
+        "grad_norm": [row.get("grad_norm") for row in rows],
+        "informative": [row["informative"] for row in rows],
+        "length": [row["length"] for row in rows],
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def gain(row: dict[str, Any]) -> tuple[float, float, float]:
+    """Start, end, and the share of the headroom that the arm gained."""
+    start, end = statistics.mean(row["rewards"][:FIRST]), statistics.mean(row["rewards"][-LAST:])
+    return start, end, (end - start) / (1 - start)
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """One line per size, kind and rate: medians over the seeds."""
+    lines = ["| model | parameters | folder, reward | rate | seeds | start | end | gain, of the headroom | KL at the end | entropy |"]
+    lines.append("| --- " * 10 + "|")
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda r: (r["parameters"], r["kind"], r["adapter"], r["rate"], r["steps"])):
+        groups.setdefault((row["size"], row["parameters"], row["kind"], row["adapter"], row["rate"], row["steps"]), []).append(row)
+    for (size, parameters, kind, adapter, rate, steps), same in groups.items():
+        found = [gain(row) for row in same]
+        start, end, share = (statistics.median(column) for column in zip(*found, strict=True))
+        seen = ", ".join(f"{g[2]:.2f}" for g in found)
+        kl, entropy = (statistics.median(statistics.mean(row[name][-LAST:]) for row in same) for name in ("kl", "entropy"))
+        first = statistics.median(row["entropy"][0] for row in same)
+        about = f"{kind}, {REWARDS[kind]}" + (", adapter" if adapter else "") + (f", {steps} steps" if steps != STEPS else "")
+        share_seen = f"{share:.2f}" + (f" ({seen})" if len(found) > 1 else "")
+        numbers = f"{len(same)} | {start:.2f} | {end:.2f} | {share_seen} | {kl:.3f} | {first:.2f} -> {entropy:.2f} |"
+        lines.append(f"| {size} | {parameters:,} | {about} | {rate:.2g} | {numbers}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="folder of results.jsonl; finished arms in it are not run again")
+    parser.add_argument("--sizes", default=",".join(SIZES))
+    parser.add_argument("--kinds", default="plain,chat")
+    parser.add_argument("--factors", default="1,0.333,3")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--adapter", action="store_true")
+    parser.add_argument("--rates", default="", help="rates to try in place of the factors")
+    parser.add_argument("--table", action="store_true", help="only print the table")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    results, task = options.out / "results.jsonl", write_task(options.out / "beginnings.jsonl")
+    rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    if not options.table:
+        tried: list[float | None] = [float(text) for text in options.rates.split(",")] if options.rates else [None]
+        todo = [(arm, rate) for arm in arms(options) for rate in tried]
+        for number, (arm, rate) in enumerate(todo, 1):
+            due = rate or float(f"{arm.factor * rate_for(size_of(options.models / f'{arm.size}-{arm.kind}'), adapter=arm.adapter):.3g}")
+            same = {**asdict(arm), "factor": 0}
+            if any({**{k: row[k] for k in asdict(arm)}, "factor": 0} == same and abs(row["rate"] - due) < 0.01 * due for row in rows):
+                continue
+            row = trained(arm, options.models, task, rate or (None if arm.factor == 1 else due))
+            rows.append(row)
+            with open(results, "a") as file:
+                file.write(json.dumps(row) + "\n")
+            start, end, share = gain(row)
+            print(
+                f"{number}/{len(todo)} {arm.size}-{arm.kind} seed {arm.seed} rate {row['rate']:.2g}: {start:.3f} -> {end:.3f}, gain {share:.2f}, "
+                f"KL {statistics.mean(row['kl'][-LAST:]):.3g}, {row['seconds']:.0f} s; about {row['seconds'] * (len(todo) - number) / 60:.0f} min left at this pace",
+                flush=True,
+            )
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
