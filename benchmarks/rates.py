@@ -15,8 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ class Arm:
     seed: int
     steps: int = STEPS
     adapter: bool = False
+    precision: str = "float32"
 
 
 def arms(options: argparse.Namespace) -> Iterator[Arm]:
@@ -47,7 +49,7 @@ def arms(options: argparse.Namespace) -> Iterator[Arm]:
         for factor in map(float, options.factors.split(",")):
             for kind in options.kinds.split(","):
                 for seed in map(int, options.seeds.split(",")):
-                    yield Arm(size, kind, factor, seed, options.steps, options.adapter)
+                    yield Arm(size, kind, factor, seed, options.steps, options.adapter, options.precision)
 
 
 def write_task(path: Path) -> Path:
@@ -66,9 +68,14 @@ def trained(arm: Arm, models: Path, task: Path, rate: float | None) -> dict[str,
         adapted = {"players__policy": replace(adapted["players__policy"], model=Adapter())}
     reward = f"{Path(__file__).with_name('rates_rewards.py')}:{REWARDS[arm.kind]}"
     began = time.perf_counter()
+
+    def shown(run: gradus.Run, row: Mapping[str, Any], groups: object) -> None:
+        print(f"  step {row['step']}: reward {row['reward']:.3f}, KL {row['kl']:.2g}, {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+
     run = gradus.train(
-        "grpo", str(task), model=str(folder), reward=reward, steps=arm.steps, seed=arm.seed, setting__max_tokens=12, **adapted, **given
-    )
+        "grpo", str(task), model=str(folder), reward=reward, steps=arm.steps, seed=arm.seed, setting__max_tokens=12,
+        setting__precision=arm.precision, on_step=shown, **adapted, **given
+    )  # fmt: skip
     rows = [row for row in run.metrics if "reward" in row]
     return {
         **asdict(arm),
@@ -96,14 +103,14 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines.append("| --- " * 10 + "|")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda r: (r["parameters"], r["kind"], r["adapter"], r["rate"], r["steps"])):
-        groups.setdefault((row["size"], row["parameters"], row["kind"], row["adapter"], row["rate"], row["steps"]), []).append(row)
-    for (size, parameters, kind, adapter, rate, steps), same in groups.items():
+        groups.setdefault((row["size"], row["parameters"], row["kind"], row["adapter"], row["rate"], row["steps"], row.get("precision", "float32")), []).append(row)
+    for (size, parameters, kind, adapter, rate, steps, precision), same in groups.items():
         found = [gain(row) for row in same]
         start, end, share = (statistics.median(column) for column in zip(*found, strict=True))
         seen = ", ".join(f"{g[2]:.2f}" for g in found)
         kl, entropy = (statistics.median(statistics.mean(row[name][-LAST:]) for row in same) for name in ("kl", "entropy"))
         first = statistics.median(row["entropy"][0] for row in same)
-        about = f"{kind}, {REWARDS[kind]}" + (", adapter" if adapter else "") + (f", {steps} steps" if steps != STEPS else "")
+        about = f"{kind}, {REWARDS[kind]}" + (", adapter" if adapter else "") + (f", {precision}" if precision != "float32" else "") + (f", {steps} steps" if steps != STEPS else "")
         share_seen = f"{share:.2f}" + (f" ({seen})" if len(found) > 1 else "")
         numbers = f"{len(same)} | {start:.2f} | {end:.2f} | {share_seen} | {kl:.3f} | {first:.2f} -> {entropy:.2f} |"
         lines.append(f"| {size} | {parameters:,} | {about} | {rate:.2g} | {numbers}")
@@ -120,6 +127,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--adapter", action="store_true")
+    parser.add_argument("--precision", default="float32")
     parser.add_argument("--rates", default="", help="rates to try in place of the factors")
     parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
@@ -132,7 +140,7 @@ def main() -> None:
         for number, (arm, rate) in enumerate(todo, 1):
             due = rate or float(f"{arm.factor * rate_for(size_of(options.models / f'{arm.size}-{arm.kind}'), adapter=arm.adapter):.3g}")
             same = {**asdict(arm), "factor": 0}
-            if any({**{k: row[k] for k in asdict(arm)}, "factor": 0} == same and abs(row["rate"] - due) < 0.01 * due for row in rows):
+            if any({**same, **{k: row[k] for k in asdict(arm) if k in row}, "factor": 0} == same and abs(row["rate"] - due) < 0.01 * due for row in rows):
                 continue
             row = trained(arm, options.models, task, rate or (None if arm.factor == 1 else due))
             rows.append(row)
