@@ -101,8 +101,8 @@ def came_of_it(metrics: Sequence[dict[str, Any]], fault: str | None = None) -> s
         if values and not (found and name == "reward"):
             found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}")
     nothing = "no answer was given a reward" if metrics else "no step was taken"
-    values = "; ".join(found) or nothing
-    return f"done: {values}" if fault is None else f"{fault}\nmeasured: {values}"
+    measured = "; ".join(found) or nothing
+    return f"done: {measured}" if fault is None else f"{fault}\nmeasured: {measured}"
 
 
 def without_reward(metrics: Sequence[dict[str, Any]], folder: str) -> list[str]:
