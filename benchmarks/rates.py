@@ -110,7 +110,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         seen = ", ".join(f"{g[2]:.2f}" for g in found)
         kl, entropy = (statistics.median(statistics.mean(row[name][-LAST:]) for row in same) for name in ("kl", "entropy"))
         first = statistics.median(row["entropy"][0] for row in same)
-        about = f"{kind}, {REWARDS[kind]}" + (", adapter" if adapter else "") + (f", {precision}" if precision != "float32" else "") + (f", {steps} steps" if steps != STEPS else "")
+        unusual = [("adapter", adapter), (precision, precision != "float32"), (f"{steps} steps", steps != STEPS)]
+        about = ", ".join([kind, REWARDS[kind], *(word for word, said in unusual if said)])
         share_seen = f"{share:.2f}" + (f" ({seen})" if len(found) > 1 else "")
         numbers = f"{len(same)} | {start:.2f} | {end:.2f} | {share_seen} | {kl:.3f} | {first:.2f} -> {entropy:.2f} |"
         lines.append(f"| {size} | {parameters:,} | {about} | {rate:.2g} | {numbers}")

@@ -1,0 +1,37 @@
+"""The table of the benchmark of learning rates, and its rewards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.rates import Arm, gain, table
+from benchmarks.rates_rewards import short_words, whole_sentence
+
+
+def row(seed: int, rewards: list[float], **fields: Any) -> dict[str, Any]:
+    arm = {"size": "1M", "kind": "plain", "seed": seed, "steps": 40, "adapter": False, "parameters": 1_000_000, "rate": 5e-4}
+    return {**arm, "rewards": rewards, "entropy": [2.0] * len(rewards), "kl": [0.5] * len(rewards), **fields}
+
+
+def test_the_gain_is_a_share_of_the_headroom() -> None:
+    # start: mean of the first 3 rewards, 0.4; end: mean of the last 5, 0.7; headroom 0.6
+    assert gain(row(0, [0.3, 0.4, 0.5, 0.9, 0.5, 0.6, 0.7, 0.8, 0.9])) == pytest.approx((0.4, 0.7, 0.5))
+
+
+def test_the_table_has_the_median_over_seeds_and_a_line_per_rate() -> None:
+    ends = (0.6, 0.8, 1.0)
+    rows = [row(seed, [0.2] * 3 + [end] * 5) for seed, end in enumerate(ends)]
+    lines = table([*rows, row(0, [0.2] * 3 + [0.4] * 5, rate=1.5e-3)]).splitlines()
+    assert lines[2] == (
+        "| 1M | 1,000,000 | plain, short_words | 0.0005 | 3 | 0.20 | 0.80 | 0.75 (0.50, 0.75, 1.00) | 0.500 | 2.00 -> 2.00 |"
+    )
+    assert lines[3].startswith("| 1M | 1,000,000 | plain, short_words | 0.0015 | 1 | 0.20 | 0.40 | 0.25 |")
+    assert len(lines) == 4
+    assert Arm("1M", "chat", 1.0, 0).precision == "float32"
+
+
+def test_the_rewards() -> None:
+    assert short_words(["a file of tables.", "two words", ""]) == [0.75, 0.0, 0.0]
+    assert whole_sentence(["a whole sentence. ", "no full stop here", "Too short."]) == [1.0, 0.0, 0.0]
