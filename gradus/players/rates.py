@@ -53,7 +53,10 @@ def _chosen(recipe: Recipe, model: str | Path | None) -> tuple[float, str]:
     folder = relation if isinstance(relation, str) else model
     if folder in (None, "tiny") or recipe.policy != "lm":
         return BUILT_IN, "for a built-in model or a flow"
-    parameters, adapter = size_of(str(folder)), isinstance(relation, Adapter)
+    from gradus.policies.lm import base_of
+
+    base = base_of(str(folder))  # a folder with only an adapter: its base is the model
+    parameters, adapter = size_of(base or str(folder)), base is not None or isinstance(relation, Adapter)
     trained = "of which an adapter is trained" if adapter else "all of them trained"
     return rate_for(parameters, adapter=adapter), f"for {parameters:,} parameters, {trained}"
 

@@ -74,6 +74,15 @@ def test_the_rule_fills_a_rate_that_is_left_out(model: str) -> None:
     assert with_rate(named, None).setting.learning_rate == rate_for(size)
 
 
+def test_a_folder_with_only_an_adapter_has_the_size_of_its_base(model: str, tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": model}))
+    small = plan("grpo", model=str(tmp_path)).recipe
+    assert with_rate(small, tmp_path).setting.learning_rate == rate_for(size_of(model), adapter=True)
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(UserError, match="base_model_name_or_path is None"):
+        with_rate(small, tmp_path)
+
+
 def test_built_in_models_and_flows_keep_the_rate_of_their_recorded_curves(model: str) -> None:
     assert with_rate(recipe("grpo"), None).setting.learning_rate == with_rate(recipe("grpo"), "tiny").setting.learning_rate == BUILT_IN == 1e-4
     assert with_rate(recipe("flow_grpo").but(setting__learning_rate=None), model).setting.learning_rate == BUILT_IN
