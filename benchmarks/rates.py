@@ -27,6 +27,7 @@ from gradus.players.rates import rate_for, size_of
 
 SIZES = ("0.3M", "1M", "4M", "11M", "33M", "135M")
 REWARDS = {"plain": "short_words", "chat": "whole_sentence"}
+PROMPTS = {"plain": "raw", "chat": "template"}
 OPENINGS = ("The {}", "A {} is", "Return the {}", "If the {}")
 THINGS = ["file", "model", "value", "name", "list", "tree", "word", "table", "graph", "key", "line", "test", "code", "image", "number", "window"]
 STEPS, FIRST, LAST = 40, 3, 5
@@ -52,14 +53,17 @@ def arms(options: argparse.Namespace) -> Iterator[Arm]:
                     yield Arm(size, kind, factor, seed, options.steps, options.adapter, options.precision)
 
 
-def write_task(path: Path) -> Path:
-    path.write_text("".join(json.dumps({"prompt": o.format(t)}) + "\n" for t in THINGS for o in OPENINGS))
+def write_task(path: Path, kind: str) -> Path:
+    """The beginnings of sentences: text, which a model gets as it is, or for `chat` messages, which it gets in its template."""
+    texts = [opening.format(thing) for thing in THINGS for opening in OPENINGS]
+    rows = [{"prompt": [{"role": "user", "content": text}] if kind == "chat" else text} for text in texts]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
-def trained(arm: Arm, models: Path, task: Path, rate: float | None) -> dict[str, Any]:
+def trained(arm: Arm, models: Path, out: Path, rate: float | None) -> dict[str, Any]:
     """The rewards of an arm's steps and the numbers that tell how far the policy moved. `rate`: in place of factor times the rule's."""
-    folder = models / f"{arm.size}-{arm.kind}"
+    folder, task = models / f"{arm.size}-{arm.kind}", write_task(out / f"beginnings-{arm.kind}.jsonl", arm.kind)
     given = {} if rate is None and arm.factor == 1 else {"setting__learning_rate": rate or arm.factor * rate_for(size_of(folder), adapter=arm.adapter)}
     adapted = {"players__policy": gradus.load_recipe("grpo").players["policy"]} if arm.adapter else {}
     if arm.adapter:
@@ -80,6 +84,7 @@ def trained(arm: Arm, models: Path, task: Path, rate: float | None) -> dict[str,
     return {
         **asdict(arm),
         "parameters": size_of(folder),
+        "prompt": PROMPTS[arm.kind],
         "rate": run.recipe.setting.learning_rate,
         "rewards": [round(row["reward"], 4) for row in rows],
         "entropy": [round(row["entropy"], 3) for row in rows],
@@ -102,20 +107,27 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| model | parameters | folder, reward | rate | seeds | start | end | gain, of the headroom | KL at the end | entropy |"]
     lines.append("| --- " * 10 + "|")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda r: (r["parameters"], r["kind"], r["adapter"], r["rate"], r["steps"])):
-        groups.setdefault((row["size"], row["parameters"], row["kind"], row["adapter"], row["rate"], row["steps"], row.get("precision", "float32")), []).append(row)
-    for (size, parameters, kind, adapter, rate, steps, precision), same in groups.items():
+    for row in sorted(rows, key=lambda r: (r["parameters"], r["kind"], r["adapter"], r["prompt"], r["rate"], r["steps"], r["seed"])):
+        names = ("size", "parameters", "kind", "adapter", "rate", "steps", "precision", "prompt")
+        groups.setdefault(tuple(row.get(name, "float32") for name in names), []).append(row)
+    for (size, parameters, kind, adapter, rate, steps, precision, prompt), same in groups.items():
         found = [gain(row) for row in same]
         start, end, share = (statistics.median(column) for column in zip(*found, strict=True))
         seen = ", ".join(f"{g[2]:.2f}" for g in found)
         kl, entropy = (statistics.median(statistics.mean(row[name][-LAST:]) for row in same) for name in ("kl", "entropy"))
         first = statistics.median(row["entropy"][0] for row in same)
         unusual = [("adapter", adapter), (precision, precision != "float32"), (f"{steps} steps", steps != STEPS)]
-        about = ", ".join([kind, REWARDS[kind], *(word for word, said in unusual if said)])
+        about = ", ".join([kind, REWARDS[kind], *([] if prompt == PROMPTS[kind] else [f"{prompt} prompts"]), *(word for word, said in unusual if said)])
         share_seen = f"{share:.2f}" + (f" ({seen})" if len(found) > 1 else "")
         numbers = f"{len(same)} | {start:.2f} | {end:.2f} | {share_seen} | {kl:.3f} | {first:.2f} -> {entropy:.2f} |"
         lines.append(f"| {size} | {parameters:,} | {about} | {rate:.2g} | {numbers}")
     return "\n".join(lines)
+
+
+def _same(row: dict[str, Any], arm: Arm) -> bool:
+    """Whether a result is that of an arm, apart from the rate."""
+    wanted = {**asdict(arm), "prompt": PROMPTS[arm.kind]}
+    return all(row.get(name, "float32") == value for name, value in wanted.items() if name != "factor")
 
 
 def main() -> None:
@@ -133,17 +145,16 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only print the table")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    results, task = options.out / "results.jsonl", write_task(options.out / "beginnings.jsonl")
+    results = options.out / "results.jsonl"
     rows = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
     if not options.table:
         tried: list[float | None] = [float(text) for text in options.rates.split(",")] if options.rates else [None]
         todo = [(arm, rate) for arm in arms(options) for rate in tried]
         for number, (arm, rate) in enumerate(todo, 1):
             due = rate or float(f"{arm.factor * rate_for(size_of(options.models / f'{arm.size}-{arm.kind}'), adapter=arm.adapter):.3g}")
-            same = {**asdict(arm), "factor": 0}
-            if any({**same, **{k: row[k] for k in asdict(arm) if k in row}, "factor": 0} == same and abs(row["rate"] - due) < 0.01 * due for row in rows):
+            if any(_same(row, arm) and abs(row["rate"] - due) < 0.01 * due for row in rows):
                 continue
-            row = trained(arm, options.models, task, rate or (None if arm.factor == 1 else due))
+            row = trained(arm, options.models, options.out, rate or (None if arm.factor == 1 else due))
             rows.append(row)
             with open(results, "a") as file:
                 file.write(json.dumps(row) + "\n")

@@ -11,5 +11,6 @@ def short_words(completions, **columns):
 
 
 def whole_sentence(completions, **columns):
-    """1 for an answer of three words or more that ends with a full stop, else 0."""
-    return [float(text.strip().endswith(".") and len(text.split()) >= 3) for text in completions]
+    """1 for an answer of three words or more that ends with a full stop, else 0. A chat's answer is a list of one message."""
+    texts = [answer if isinstance(answer, str) else answer[0]["content"] for answer in completions]
+    return [float(text.strip().endswith(".") and len(text.split()) >= 3) for text in texts]

@@ -11,7 +11,7 @@ from benchmarks.rates_rewards import short_words, whole_sentence
 
 
 def row(seed: int, rewards: list[float], **fields: Any) -> dict[str, Any]:
-    arm = {"size": "1M", "kind": "plain", "seed": seed, "steps": 40, "adapter": False, "parameters": 1_000_000, "rate": 5e-4}
+    arm = {"size": "1M", "kind": "plain", "seed": seed, "steps": 40, "adapter": False, "prompt": "raw", "parameters": 1_000_000, "rate": 5e-4}
     return {**arm, "rewards": rewards, "entropy": [2.0] * len(rewards), "kl": [0.5] * len(rewards), **fields}
 
 
@@ -35,3 +35,4 @@ def test_the_table_has_the_median_over_seeds_and_a_line_per_rate() -> None:
 def test_the_rewards() -> None:
     assert short_words(["a file of tables.", "two words", ""]) == [0.75, 0.0, 0.0]
     assert whole_sentence(["a whole sentence. ", "no full stop here", "Too short."]) == [1.0, 0.0, 0.0]
+    assert whole_sentence([[{"role": "assistant", "content": "a whole sentence."}]]) == [1.0]
