@@ -103,25 +103,32 @@ def gain(row: dict[str, Any]) -> tuple[float, float, float]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """One line per size, kind and rate: medians over the seeds."""
-    lines = ["| model | parameters | folder, reward | rate | seeds | start | end | gain, of the headroom | KL at the end | entropy |"]
-    lines.append("| --- " * 10 + "|")
+    """One line per size, kind, prompts and precision: medians over the seeds at the rule's rate, and the gains at other rates."""
+    lines = ["| model | parameters | folder, reward | rule's rate | start | end | gain by seed | KL at the end | gain at other rates |"]
+    lines.append("| --- " * 9 + "|")
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda r: (r["parameters"], r["kind"], r["adapter"], r["prompt"], r["rate"], r["steps"], r["seed"])):
-        names = ("size", "parameters", "kind", "adapter", "rate", "steps", "precision", "prompt")
+    for row in sorted(rows, key=lambda r: (r["parameters"], r["adapter"], r["kind"], r["prompt"] == "default", r["rate"], r["seed"])):
+        names = ("size", "parameters", "kind", "adapter", "steps", "precision", "prompt")
         groups.setdefault(tuple(row.get(name, "float32") for name in names), []).append(row)
-    for (size, parameters, kind, adapter, rate, steps, precision, prompt), same in groups.items():
-        found = [gain(row) for row in same]
-        start, end, share = (statistics.median(column) for column in zip(*found, strict=True))
-        seen = ", ".join(f"{g[2]:.2f}" for g in found)
-        kl, entropy = (statistics.median(statistics.mean(row[name][-LAST:]) for row in same) for name in ("kl", "entropy"))
-        first = statistics.median(row["entropy"][0] for row in same)
+    for (size, parameters, kind, adapter, steps, precision, prompt), same in groups.items():
+        rate = rate_for(parameters, adapter=adapter)
+        chosen = [row for row in same if abs(row["rate"] - rate) < 0.01 * rate]
         unusual = [("adapter", adapter), (precision, precision != "float32"), (f"{steps} steps", steps != STEPS)]
-        about = ", ".join([kind, REWARDS[kind], *([] if prompt == PROMPTS[kind] else [f"{prompt} prompts"]), *(word for word, said in unusual if said)])
-        share_seen = f"{share:.2f}" + (f" ({seen})" if len(found) > 1 else "")
-        numbers = f"{len(same)} | {start:.2f} | {end:.2f} | {share_seen} | {kl:.3f} | {first:.2f} -> {entropy:.2f} |"
-        lines.append(f"| {size} | {parameters:,} | {about} | {rate:.2g} | {numbers}")
+        unusual.append((f"{prompt} prompts", prompt != PROMPTS[kind]))
+        about = ", ".join([kind, REWARDS[kind], *(word for word, said in unusual if said)])
+        others = ", ".join(f"{row['rate']:.2g}: {gain(row)[2]:.2f}" for row in same if row not in chosen)
+        lines.append(f"| {size} | {parameters:,} | {about} | {rate:.2g} | {_medians(chosen)} | {others or '-'} |")
     return "\n".join(lines)
+
+
+def _medians(rows: list[dict[str, Any]]) -> str:
+    """Start and end (medians over seeds), the gain of every seed, and the KL of the last steps (median)."""
+    if not rows:
+        return "- | - | - | -"
+    found = [gain(row) for row in rows]
+    start, end = statistics.median(g[0] for g in found), statistics.median(g[1] for g in found)
+    kl = statistics.median(statistics.mean(row["kl"][-LAST:]) for row in rows)
+    return f"{start:.2f} | {end:.2f} | {', '.join(f'{g[2]:.2f}' for g in found)} | {kl:.2f}"
 
 
 def _same(row: dict[str, Any], arm: Arm) -> bool:
