@@ -27,6 +27,7 @@ from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
 from gradus.lab.training_data import FORMS
 from gradus.players.build import build_players
+from gradus.players.rates import reason, with_rate
 from gradus.recipe.compatibility import check_problems
 from gradus.recipe.core import Recipe
 from gradus.recipe.overrides import override_all
@@ -51,6 +52,7 @@ def start(
     """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
     made = task or task_of(planned)
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
+    planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))  # stored with its number: a resumed run asks no rule
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
         data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if os.path.isfile(p)]
@@ -78,7 +80,10 @@ def launch(
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
     try:
+        if view is not None and (said := chosen_rate(planned)) is not None:
+            view.message(said)
         tell(run)
+        planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))
         run.sinks = sinks_of(planned, run)
         with shared(run, planned.model, planned.device, planned.processes):
             return go(run)
@@ -86,6 +91,15 @@ def launch(
         if run.folder is not None and not run.metrics and run.saved is None:
             run.folder.discard()
         raise
+
+
+def chosen_rate(planned: Plan) -> str | None:
+    """A line about a learning rate chosen by rule; None if the recipe sets it, or if the policy has another rate or does not learn."""
+    recipe = planned.recipe
+    rule = (recipe.players["policy"].optimizer if "policy" in recipe.players else None) or recipe.optimizer
+    if recipe.setting.learning_rate is not None or getattr(rule, "lr", 0.0) is not None or not recipe.objective:
+        return None
+    return f"learning rate {reason(recipe, planned.model)}, by rule; another one: --learning_rate X"
 
 
 def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None = None) -> Sinks | None:

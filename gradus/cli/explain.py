@@ -9,6 +9,7 @@ import re
 import textwrap
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,7 @@ def stages_of(
     steps: int | None = None,
 ) -> list[tuple[str, str, Recipe]]:
     """The changes of a recipe by the options of `gradus train`, one after the other."""
+    from gradus.players.rates import reason, with_rate
     from gradus.recipe.overrides import override_all
     from gradus.training.plan import plan
 
@@ -245,7 +247,10 @@ def stages_of(
     planned = plan(recipe, model=model, profile=profile, reward=reward, steps=steps).recipe
     typed = " ".join(f"--{name} {text}" for name, text in given)
     named = f"--profile {profile}" if profile is not None else "profile small, because --model names a model of your own"
-    stages = [(named, scaled), (f"--reward {reward}", judged), (f"--steps {steps}", planned), (typed, override_all(planned, given))]
+    final = override_all(planned, given)
+    stages = [(named, scaled), (f"--reward {reward}", judged), (f"--steps {steps}", planned), (typed, final)]
+    with suppress(UserError):  # without a readable model there is no number; loading the model names the fault
+        stages.append((f"by rule: {reason(final, model)}", with_rate(final, model)))
     before, found = start, []
     for source, after in stages:
         if after != before:
