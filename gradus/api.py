@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,15 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gradus.checks.data import accounts_of
+from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
-from gradus.lab.atomic_files import PARTIAL
 from gradus.lab.bad import given_up
-from gradus.lab.folder import ROLLOUTS, RunFolder, is_run
+from gradus.lab.folder import RunFolder, is_run
 from gradus.lab.live import title_of
 from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
-from gradus.lab.training_data import FORMS
 from gradus.players.build import build_players
 from gradus.players.rates import reason, with_rate
 from gradus.recipe.compatibility import check_problems
@@ -33,16 +32,19 @@ from gradus.recipe.core import Recipe
 from gradus.recipe.overrides import override_all
 from gradus.rewards.combine import check_reward
 from gradus.rewards.environment import EnvironmentReturn
-from gradus.rewards.functions import Function
+from gradus.rewards.several import reward_of
 from gradus.rollouts.auto import Auto
 from gradus.runtime import hub
 from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.tasks.data.in_memory import InMemory
+from gradus.tasks.data.split_rule import RULE
+from gradus.training.export import export as export
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, task_of
+from gradus.training.plan import Plan, check_seed, load_task, plan, plan_of, rows_or_name, task_of
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
-from gradus.types import Key, UserError, command, unknown
+from gradus.types import Key, UserError, command
 from gradus.types.parts import Task
 
 
@@ -55,12 +57,23 @@ def start(
     planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))  # stored with its number: a resumed run asks no rule
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
-        data = [Path(p) for p in (planned.task, *(v for _, v in planned.task_options)) if os.path.isfile(p)]
+        rows = planned.task if isinstance(planned.task, InMemory) else None
+        if rows is not None:
+            planned = replace(planned, task=str(Path(folder).resolve() / rows.file))
+        data = [Path(p) for p in (str(planned.task), *(v for _, v in planned.task_options)) if os.path.isfile(p)]
         code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
-        named = getattr(planned.recipe.reward, "path", "").rpartition(":")[0]
-        code = [file for file in (*code, Path(named)) if file.is_file()]
-        run.folder = RunFolder.create(folder, planned.stored(), describe(data=data, model=model, code=code, command=sys.argv))
+        named = [Path(getattr(part, "path", "").rpartition(":")[0]) for part in _rewards(planned.recipe.reward)]
+        code = [file for file in (*code, *named) if file.is_file()]
+        provenance = describe(data=data, model=model, code=code, command=sys.argv)
+        if told := [account.told for account in accounts_of(made)]:
+            provenance["rows"] = told
+        run.folder = RunFolder.create(folder, planned.stored(), provenance, {} if rows is None else {rows.file: rows.content})
     return run
+
+
+def _rewards(reward: Any) -> list[Any]:
+    """The reward, or the parts of a sum or product of rewards."""
+    return [inner for part in reward.parts.values() for inner in _rewards(part)] if hasattr(reward, "parts") else [reward]
 
 
 def launch(
@@ -84,6 +97,8 @@ def launch(
             view.message(said)
         tell(run)
         planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))
+        if isinstance(planned.task, InMemory) and run.folder is not None:
+            say_of(run)(f"the rows in memory are stored in {run.folder.path / planned.task.file}, so that the run can be resumed")
         run.sinks = sinks_of(planned, run)
         with shared(run, planned.model, planned.device, planned.processes):
             return go(run)
@@ -106,18 +121,22 @@ def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None
     """The opened trackers of a plan, None without any. `before`: the rows sent to them before the run was resumed, None for a new run."""
     if not planned.log:
         return None
-    stored = planned.stored()
+    stored = replace(planned, task=str(planned.task)).stored()
     folder = run.folder.path if run.folder is not None else None
-    name = folder.resolve().name if folder is not None else title_of(planned.recipe.key, planned.task)
+    name = folder.resolve().name if folder is not None else title_of(planned.recipe.key, str(planned.task))
     identity = run.folder.identity() if run.folder is not None else None
     curve = Curve(name, folder, identity, plain(stored), first=run.step, resumed=before is not None)
-    say = run.view.message if run.view is not None else partial(print, file=sys.stderr)
-    return open_sinks(planned.log, curve, say, before or ())
+    return open_sinks(planned.log, curve, say_of(run), before or ())
+
+
+def say_of(run: Run) -> Callable[[str], None]:
+    """The function that prints a sentence to the user of a run."""
+    return run.view.message if run.view is not None else partial(print, file=sys.stderr)
 
 
 def train(
     recipe: str | Recipe = "grpo",
-    task: str | Task | None = None,
+    task: str | Task | Any = None,
     *,
     model: str | None = None,
     reward: Any = None,
@@ -136,7 +155,9 @@ def train(
 
     `log`: trackers for the metrics, such as "tensorboard,wandb" (also trackio). `until`: a time limit, such as "8h" or "90s"; at the limit
     the run is saved and returned, with `run.stop.asked == "time"`. `processes`: the number of processes that train together.
-    `task` may be a Task object and `reward` a Python callable; such a run cannot be resumed from its folder, so it takes no `run`.
+    `task` may also be rows in memory, a list of dictionaries or a `datasets.Dataset`; a run with a folder stores them there. `reward` may be
+    a function, a pair (function, weight), or a list of these, which add up. `task` may be a Task object; such a run cannot be resumed from
+    its folder, so it takes no `run`.
     """
     stop = Stop(until)
     made = isinstance(task, Task)
@@ -146,6 +167,34 @@ def train(
     if made and run is not None:
         raise UserError("a Task object cannot be stored in a run folder; put it into a file and name it file.py:task")
     return launch(planned, run, on_step=on_step, task=task if isinstance(task, Task) else None, stop=stop)
+
+
+def check(
+    recipe: str | Recipe = "grpo",
+    task: str | Any = None,
+    *,
+    model: str | None = None,
+    reward: Any = None,
+    profile: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    task_options: Mapping[str, str] | None = None,
+    samples: int = 4,
+    step: bool = False,
+    **changes: Any,
+) -> list[Finding]:
+    """The findings of `gradus check` for the run that `train` would make of these arguments; a Task object is not checked.
+
+    `samples`: the number of problems that the model answers, 0 for none; `step`: do one step with the longest batch.
+    """
+    from gradus.checks import before
+
+    def planned() -> Plan:
+        made = plan(recipe, task, model=model, reward=reward, profile=profile, steps=steps, seed=seed, device=device, task_options=task_options)
+        return replace(made, recipe=made.recipe.but(**changes))
+
+    return before.check(planned, samples=samples, step=step)
 
 
 def resume(
@@ -192,90 +241,9 @@ def resume(
             return proceed(run)
 
 
-def export(
-    run: Path | str,
-    target: Path | str,
-    which: str = "final",
-    *,
-    form: str = "model",
-    at_least: float | None = None,
-    include_cut: bool = False,
-    trust: bool = False,
-) -> Path:
-    """Writes a run's model as a folder that loads in transformers, or its answers as a file (see `export_data`). Returns `target`."""
-    if form not in FORMS:
-        raise unknown("form of export", form, FORMS, "Give it with --as")
-    if form != "model":
-        if which != "final":
-            raise UserError(f"--best chooses among models, but the run is exported as {form}; leave one of the two out")
-        return export_data(run, target, form, at_least, include_cut, trust=trust)
-    if include_cut:
-        raise UserError("--include-cut is for answers, exported --as sft or --as preference; leave it out for a model")
-    if at_least is not None:
-        raise UserError("--at-least is for answers, exported --as sft or --as preference; leave it out for a model")
-    return _export_model(run, target, which)
-
-
-def export_data(
-    run: Path | str, target: Path | str, form: str, at_least: float | None = None, include_cut: bool = False, *, trust: bool = False
-) -> Path:
-    """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
-
-    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. `include_cut`: takes
-    the answers that a limit cut; else their number is printed on standard error. The rules are those of
-    `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError if the file exists, or if there is nothing to write.
-    """
-    from gradus.lab import rollouts, training_data
-    from gradus.lab.trajectory_table import step_table
-
-    target, opened = Path(target), RunFolder.open(run)
-    steps = rollouts.scan(opened.path / ROLLOUTS)
-    if form == "rollouts":
-        if include_cut:
-            raise UserError("--include-cut is for answers, exported --as sft or --as preference; rollouts are exported whole")
-        if at_least is not None:
-            raise UserError("--at-least is for answers, exported --as sft or --as preference; rollouts are exported whole")
-        if not rollouts.stored(opened.path / ROLLOUTS):
-            raise UserError(f"{run} has no rollouts yet; go on with it: {command('resume', run)}")
-        training_data.write_tables(target, (step_table(step, groups) for step, groups in steps))
-        return target
-    training_data.with_suffix(target, (".jsonl", ".parquet"))
-    if not trust:
-        opened.check_trusted()
-    stored = opened.recipe()
-    task = load_task(stored["task"], {str(name): str(value) for name, value in stored["task_options"]})
-    asked, cut = training_data.collect(steps, task.system, cut=include_cut)
-    made = {"sft": training_data.demonstrations, "preference": training_data.preferences}[form](asked, at_least)
-    training_data.write_rows(target, made)
-    if told := training_data.told_of_cut(cut, form, at_least):
-        print(told, file=sys.stderr)
-    return target
-
-
-def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
-    """Copies the model. Raises UserError if the target exists, or if the run has no such model."""
-    target = Path(target)
-    if target.exists():
-        raise UserError(f"{target} exists already; name another folder, nothing is overwritten")
-    if which == "best" and is_run(Path(run)) and RunFolder.open(run).model("best") is None:
-        raise UserError(f"{run} has no best model, because no evaluation after its start beat all others; leave --best out for the last model")
-    source = model_of(run, which)
-    if source is None or not is_run(Path(run)):
-        raise UserError(f"{run} holds no run; give the folder named with --run")
-    partial = target.with_name(PARTIAL + target.name)
-    try:
-        shutil.copytree(source, partial)
-        partial.rename(target)
-    except OSError as error:
-        raise UserError(f"cannot write the model to {target}: {error.strerror or error}; name another folder") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return target
-
-
 def evaluate(
     model_or_run: str | Path | None = None,
-    task: str | Task | None = None,
+    task: str | Task | Any = None,
     *,
     pass_at: Sequence[int] = (1,),
     samples: int = 0,
@@ -297,6 +265,10 @@ def evaluate(
     another user made and that executes Python.
     """
     check_seed(seed)
+    if task is not None and not isinstance(task, Task):
+        task = rows_or_name(task)
+    if isinstance(task, InMemory):
+        task, task_options = load_task(task, task_options), None
     path = Path(str(model_or_run)) if model_or_run not in (None, "tiny") else None
     options = dict(task_options or {})
     own = False
@@ -310,7 +282,7 @@ def evaluate(
         made = task if isinstance(task, Task) else load_task(task, options)
         run = _of_model(path, made, overrides, device or "cpu")
     run.seed = seed
-    judge = Function(path=reward) if isinstance(reward, str) else reward or verdict_of(run, own=own)
+    judge = verdict_of(run, own=own) if reward is None else reward_of(reward)
     if judge is None:
         raise UserError(f"task {run.task.name} has no answers to tell right from wrong; give a reward with --reward FILE.py:NAME")
     check_reward(judge, run.task)
@@ -333,7 +305,8 @@ def _of_run(
     planned = plan_of(folder, trust=trust)
     own = task is None or (isinstance(task, str) and replace(planned, task=task).stored()["task"] == planned.task)
     if isinstance(task, str):
-        planned = replace(planned, task=task, task_options=tuple(options.items()), text_prompts=planned.text_prompts if own else "raw")
+        form, rule = (planned.text_prompts, planned.split) if own else ("raw", RULE)
+        planned = replace(planned, task=task, task_options=tuple(options.items()), text_prompts=form, split=rule)
     elif options:
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
     planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)

@@ -53,6 +53,8 @@ def check(
         return found
     task = replace(task, environment=plan.recipe.environment or task.environment)
     drawn = guarded("task", found, lambda: data.some_problems(task, DRAWN))
+    if drawn is not None:
+        collected("data", found, data.of_held_out(task, plan.recipe.study))
     problems = drawn or []
     if task.policy == "lm" and drawn is not None:
         many = ROWS if task.source.size is not None else DRAWN
@@ -119,7 +121,7 @@ def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | No
     if files is None:
         return None
 
-    def of_file(path: str, given: Any) -> Iterator[Finding]:
+    def of_file(path: Any, given: Any) -> Iterator[Finding]:
         prompt, answer, held_out = (given.get(name) for name in ("prompt_column", "answer_column", "held_out"))
         table, beside = open_tables(path, prompt, lossy=True)
         beside = open_tables(held_out, prompt, lossy=True)[0] if held_out else beside

@@ -13,8 +13,10 @@ import numpy as np
 from gradus.checks.findings import Finding, counted
 from gradus.recipe.compatibility import check_problems
 from gradus.runtime.user_code import asked
+from gradus.study.intervals import few
 from gradus.tasks.data.files import BadRow, Table, each_row
-from gradus.tasks.data.rows import Checked, check_rows
+from gradus.tasks.data.in_memory import InMemory
+from gradus.tasks.data.rows import Account, Checked, check_rows
 from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Source, Task
 from gradus.types.returned import check_drawn
@@ -77,7 +79,7 @@ def _oddities(table: Table, checked: Checked, place: str) -> Iterator[Finding]:
         says = f"{place}: {counted(len(quarrels), 'prompt')} in several rows with different answers"
         yield Finding("data", "warning", says, "keep the row whose answer is right, or give one row a list of answers", tuple(map(lines, quarrels)))
     if again := [[i for i, _ in rows] for rows in prompts.values() if [i for i, _ in rows] not in quarrels]:
-        says = f"{place}: {counted(len(again), 'prompt')} in several rows with the same answer, so they are asked more often than others"
+        says = f"{place}: {counted(len(again), 'prompt')} in several rows with the same answer, each row a problem of its own unless it equals an earlier row"
         yield Finding("data", "warning", says, "drop all but one row of each, unless this is intended", tuple(map(lines, again)))
     if twice := [rows for rows in names.values() if len(rows) > 1]:
         says = f'{place}: {counted(len(twice), "value")} of the column "id" in several rows'
@@ -103,19 +105,41 @@ def quarantine(path: Path, rows: Sequence[BadRow]) -> None:
 
 def bad_rows_of(task: Task) -> tuple[BadRow, ...]:
     """The rows that were left out when the task was loaded, from all of its files."""
-    found: list[BadRow] = []
-    for source in (task.source, task.held_out):
-        tasks = getattr(source, "parts", {}) if not hasattr(source, "bad") else {}
-        found += getattr(source, "bad", ())
-        found += [row for part in tasks.values() for row in bad_rows_of(part)]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(row for source in _sources(task) for row in getattr(source, "bad", ())))
+
+
+def accounts_of(task: Task) -> list[Account]:
+    """Where the rows of all files of a task are."""
+    return list(dict.fromkeys(account for source in _sources(task) for account in getattr(source, "accounts", ())))
+
+
+def _sources(task: Task) -> list[Source]:
+    """The sources of a task; for a mixture, those of its tasks."""
+    parts = [part for source in (task.source, task.held_out) for part in getattr(source, "parts", {}).values() if isinstance(part, Task)]
+    return [source for part in parts for source in _sources(part)] if parts else [task.source, task.held_out]
 
 
 def of_task(task: Task) -> Iterator[Finding]:
-    """Checks that problems can be drawn for training and for evaluation. Raises UserError if not."""
+    """Checks that problems can be drawn for training and for evaluation; where the rows of its files are. Raises UserError if not."""
     check_problems(task)
+    yield from (Finding("data", "ok", account.told) for account in accounts_of(task))
     sizes = ["without end" if s.size is None else f"{s.size:,}" for s in (task.source, task.held_out)]
     yield Finding("task", "ok", f"{task.name}: problems for training {sizes[0]}, for evaluation {sizes[1]}")
+
+
+def of_held_out(task: Task, study: Any) -> Iterator[Finding]:
+    """A warning about an evaluation on fewer than 30 problems. `study`: of the recipe; None: no evaluation."""
+    asked_for = getattr(study, "problems", None)
+    if asked_for is None:
+        return
+    held = task.held_out.size
+    if warning := few(asked_for if held is None else min(asked_for, held)):
+        more = (
+            "raise --study.problems"
+            if held is None or asked_for < held
+            else "add problems, or name a file of them with --task.held_out FILE"
+        )
+        yield Finding("data", "warning", warning, more)
 
 
 def some_problems(task: Task, most: int) -> list[Problem]:
@@ -133,12 +157,14 @@ def _spread(source: Source, level: int | None, most: int) -> list[Problem]:
     return drawn
 
 
-def files_of(spec: str, options: Mapping[str, str], named: Mapping[str, Any]) -> list[tuple[str, Mapping[str, str]]]:
-    """The files and data sets of a task, each with the options for reading it."""
+def files_of(
+    spec: str | InMemory, options: Mapping[str, str], named: Mapping[str, Any]
+) -> list[tuple[str | InMemory, Mapping[str, str]]]:
+    """The files, data sets and rows in memory of a task, each with the options for reading it."""
     from gradus.tasks.data.loaders import is_data
     from gradus.tasks.data.mixture import split_weights
 
-    if is_data(spec, named):
+    if isinstance(spec, InMemory) or is_data(spec, named):
         return [(spec, options)]
     if spec in named or ".py:" in spec:
         return []

@@ -135,7 +135,7 @@ async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[
     says = f"{counted(len(values), 'sampled answer')} {spread(values)}; {seconds / len(values):.2g} s per answer"
     found = [_mixed(groups, says)]
     if cut * 2 > len(values):
-        says = f"{cut} of {counted(len(values), 'sampled answer')} were cut at the limit of {world.sampling.max_tokens} tokens"
+        says = f"{cut} of {counted(len(values), 'sampled answer')} were cut at the limit of {world.sampling.limit} tokens"
         found.append(Finding("samples", "warning", says, "raise --max_tokens, unless they are to become shorter"))
     return found
 

@@ -34,7 +34,7 @@ def disk_needed(run: Any) -> tuple[int, int]:
     setting, sampling = run.recipe.setting, run.world(run.recipe, "check").sampling
     one = sum(_checkpoint(player) for player in run.players.values()) + weights(run.players["policy"])
     trajectories = setting.steps * setting.prompts * setting.group
-    return one * (setting.keep + 2), trajectories * sampling.max_tokens * TOKEN
+    return one * (setting.keep + 2), trajectories * sampling.limit * TOKEN
 
 
 def weights(player: Any) -> int:

@@ -99,7 +99,7 @@ def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed
     split = min(p.micro_tokens for p in run.players.values())
     found = Prediction(
         longest_prompt=prompts,
-        longest_answer=sampling.max_tokens if task.policy == "lm" else 0,
+        longest_answer=sampling.limit if task.policy == "lm" else 0,
         answers=recipe.setting.prompts * recipe.setting.group,
         weights=_bytes(p for player in run.players.values() for p in player.policy.network.parameters()),
         optimizer=sum(_optimizer(player) for player in run.players.values() if player.learns),
@@ -181,9 +181,9 @@ def told(found: Prediction) -> str:
 
 def command(planned: Plan, *, as_json: bool) -> int:
     """Predicts the memory of a planned run and prints it. Returns the exit code: 1 if it does not fit, else 0."""
-    from gradus.training.plan import load_task
+    from gradus.training.plan import task_of
 
-    task = load_task(planned.task, dict(planned.task_options))
+    task = task_of(planned)
     found = predict(planned.recipe, task, planned.model, seed=planned.seed, device=planned.device)
     print(json.dumps(plain(found), indent=1) if as_json else told(found))
     return int(not found.fits)

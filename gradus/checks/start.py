@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gradus.checks import data, judging, machine, prompts, template
 from gradus.checks.findings import Finding, collected
 from gradus.checks.learning import of_learning
+from gradus.rewards.combine import Sum
 from gradus.rewards.functions import Function
 
 if TYPE_CHECKING:
@@ -20,17 +21,20 @@ GENERATED, READ = 2, 16  # problems checked per source; fewer if they are genera
 
 
 def tell(run: Run) -> None:
-    """Prints the form of the prompts and warnings, and writes the bad rows into the run's folder. It stops no run, because the run may be
-    intended so."""
+    """Prints where the rows of the task's files are, the form of the prompts, and warnings, and writes the bad rows into the run's folder."""
     rows = data.bad_rows_of(run.task)
     if rows and run.folder is not None:
         data.quarantine(run.folder.path / BAD_ROWS, rows)
     kept = f", and kept in {run.folder.path / BAD_ROWS}" if rows and run.folder is not None else ""
     found = looked_at(run)
-    lines = [prompts.told(finding) for finding in found if finding.check == "prompts"]
+    lines = [account.told for account in data.accounts_of(run.task)]
+    lines += [prompts.told(finding) for finding in found if finding.check == "prompts"]
     lines += [f"{len(rows)} bad rows are left out{kept}"] if rows else []
-    if isinstance(run.recipe.reward, Function) and run.view is not None:
-        lines.append("accuracy is the share of answers whose reward is 1 or more, because the reward function alone judges")
+    reward = run.recipe.reward
+    parts = list(reward.parts.values()) if isinstance(reward, Sum) else [reward]
+    if all(isinstance(part, Function) for part in parts) and run.view is not None:
+        who = "reward functions" if len(parts) > 1 else "reward function"
+        lines.append(f"accuracy is the share of answers whose reward is 1 or more, because the {who} alone judge{'s' * (len(parts) == 1)}")
     for finding in (finding for finding in found if finding.check != "prompts"):
         details = f" ({finding.details[0]})" if finding.details else ""
         lines.append(f"{finding.verdict}: {finding.says}{details}; {finding.remedy}")
@@ -46,6 +50,7 @@ def looked_at(run: Run) -> list[Finding]:
     the disk."""
     found: list[Finding] = []
     collected("recipe", found, of_learning(run.recipe))
+    collected("data", found, data.of_held_out(run.task, run.recipe.study))
     policy, task = run.players["policy"].policy, run.task
     if task.policy == "lm" and getattr(policy, "tokenizer", None) is not None:
         many = GENERATED if task.source.size is None else READ

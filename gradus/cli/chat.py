@@ -114,7 +114,7 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
 def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]]:
     """The parts of one sample, each a context, and whether it is the last one."""
     read, sampling = ask.parent.sequence[: ask.at], ask.sampling
-    left, size = sampling.max_tokens, FIRST_PIECE if streamed and not sampling.stops else sampling.max_tokens
+    left, size = sampling.limit, FIRST_PIECE if streamed and not sampling.stops else sampling.limit
     while True:
         size = min(size, left)
         (found,) = model.act([Asked(prompt_context(read), len(read), replace(sampling, max_tokens=size), ask.key, ask.version)])

@@ -89,6 +89,8 @@ def came_of_it(metrics: Sequence[dict[str, Any]], fault: str | None = None) -> s
 
     `fault`: the reason why the run has learned nothing, in place of "done".
     """
+    from gradus.lab.live import of_problems
+
     names = {
         "held_out/accuracy": "held-out accuracy",
         "held_out/greedy": "greedy",
@@ -96,10 +98,11 @@ def came_of_it(metrics: Sequence[dict[str, Any]], fault: str | None = None) -> s
         "reward": "reward",
     }
     found: list[str] = []
+    last: dict[str, Any] = next((row for row in reversed(metrics) if row.get("held_out/accuracy") is not None), {})
     for name, label in names.items():
         values = [row[name] for row in metrics if row.get(name) is not None]
         if values and not (found and name == "reward"):
-            found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}")
+            found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}{of_problems(name, last)}")
     nothing = "no answer was given a reward" if metrics else "no step was taken"
     measured = "; ".join(found) or nothing
     return f"done: {measured}" if fault is None else f"{fault}\nmeasured: {measured}"

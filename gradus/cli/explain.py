@@ -6,19 +6,21 @@ import dataclasses
 import functools
 import inspect
 import re
-import textwrap
 import typing
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from gradus.cli.explain_sampling import LIMITED, with_task
+from gradus.cli.origins import Explanation, Origin
 from gradus.cli.source_lines import comment_of, place_of_change, place_of_field, shown
 from gradus.recipe import registry
 from gradus.recipe.core import Recipe, get, own
 from gradus.recipe.overrides import annotation, check_first, choices, declared, full_path, parts_like, read
 from gradus.runtime.user_code import load_object
+from gradus.tasks.data.split_rule import RULE
 from gradus.types import UserError, unknown
 from gradus.types.frozen import value_fields
 from gradus.types.ranges import declared_range
@@ -45,34 +47,11 @@ SEAMS: Mapping[str, str] = {
 """The meaning of each field of a recipe."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """One place that set the value: `source` in words, `place` as file:line ('' if there is none)."""
-
-    source: str
-    value: Any
-    place: str = ""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """A field of a recipe: its value, the places that set it (the last one is in force), its meaning and the allowed values."""
-
-    path: str
-    value: Any
-    chain: tuple[str, ...]  # the recipes, the first base first
-    origins: tuple[Origin, ...]
-    meaning: str
-    kind: str  # the declared type, as in the source
-    allowed: str  # the interval, the choices or the parts that fit; '' if the type allows every value
-    fields: tuple[tuple[str, Any], ...] = ()  # of a part
-
-
 def asked(
     field: str,
     recipe_or_run: str,
     given: Sequence[tuple[str, str]],
-    task: str,
+    task: str | None,
     task_options: Mapping[str, str],
     trust: bool = False,
     **options: Any,
@@ -81,11 +60,29 @@ def asked(
     from gradus.lab.folder import is_run
 
     if field.startswith("task."):
-        return explain_task_option(field, task, task_options)
+        return explain_task_option(field, task or "arithmetic", task_options)
     if is_run(Path(recipe_or_run)):
         return explain_run(recipe_or_run, field, trust=trust)
     recipe = registry.recipe(recipe_or_run)
-    return explain_option(field, recipe) or explain(field, recipe, stages_of(recipe_or_run, given, **options))
+    stages = stages_of(recipe_or_run, given, **options)
+    found = explain_option(field, recipe) or explain(field, recipe, stages)
+    return found if found.path not in LIMITED else _limited(found, recipe, stages, task, task_options)
+
+
+def _limited(
+    found: Explanation,
+    recipe: Recipe,
+    stages: Sequence[tuple[str, str, Recipe]],
+    task: str | None,
+    task_options: Mapping[str, str],
+    rule: int = RULE,
+) -> Explanation:
+    """The explanation of max_tokens or temperature with the task's own limit."""
+    from gradus.training.plan import DEFAULT_TASKS, Plan, task_of
+
+    final = stages[-1][2] if stages else recipe
+    plan = Plan(final, task or DEFAULT_TASKS[final.policy], task_options=tuple(task_options.items()), split=rule)
+    return with_task(found, explain("setting.default_tokens", recipe, stages), final, task_of(plan), str(plan.task), task_options)
 
 
 def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]] = ()) -> Explanation:
@@ -232,7 +229,7 @@ def stages_of(
     given: Sequence[tuple[str, str]],
     *,
     model: str | None = None,
-    reward: str | None = None,
+    reward: str | Sequence[str] | None = None,
     profile: str | None = None,
     steps: int | None = None,
 ) -> list[tuple[str, str, Recipe]]:
@@ -248,7 +245,7 @@ def stages_of(
     typed = " ".join(f"--{name} {text}" for name, text in given)
     named = f"--profile {profile}" if profile is not None else "profile small, because --model names a model of your own"
     final = override_all(planned, given)
-    stages = [(named, scaled), (f"--reward {reward}", judged), (f"--steps {steps}", planned), (typed, final)]
+    stages = [(named, scaled), (_rewards_typed(reward), judged), (f"--steps {steps}", planned), (typed, final)]
     with suppress(UserError):  # without a readable model there is no number; loading the model names the fault
         stages.append((f"by rule: {reason(final, model)}", with_rate(final, model)))
     before, found = start, []
@@ -257,6 +254,10 @@ def stages_of(
             found.append((source, "", after))
         before = after
     return found
+
+
+def _rewards_typed(reward: str | Sequence[str] | None) -> str:
+    return " ".join(f"--reward {text}" for text in ([reward] if isinstance(reward, str) else reward or []))
 
 
 def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explanation:
@@ -269,7 +270,8 @@ def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explan
     from gradus.training.plan import plan_of
 
     opened = RunFolder.open(folder)
-    stored = plan_of(opened, trust=trust).recipe
+    planned = plan_of(opened, trust=trust)
+    stored = planned.recipe
     words = opened.provenance().get("command", [])
     if python_of({"command": words}) and not python_of(opened.recipe()) and not trust:
         words = []  # the mark of the run does not cover this Python
@@ -277,7 +279,11 @@ def explain_run(folder: str | Path, path: str, *, trust: bool = False) -> Explan
     if found is None or found[0].key != stored.key:
         known = stored.key in registry.recipe_modules()
         found = (registry.recipe(stored.key) if known else stored), []
-    return explain(path, found[0], [*found[1], ("the run's file", str(opened.path / RECIPE), stored)])
+    stages = [*found[1], ("the run's file", str(opened.path / RECIPE), stored)]
+    answer = explain(path, found[0], stages)
+    if answer.path not in LIMITED:
+        return answer
+    return _limited(answer, found[0], stages, str(planned.task), dict(planned.task_options), planned.split)
 
 
 def _typed(words: Sequence[str]) -> tuple[Recipe, list[tuple[str, str, Recipe]]] | None:
@@ -342,54 +348,3 @@ def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Expla
     holder = get(made, parent) if parent else made
     origins = [Origin(f"set by task {task}", before, place)] + ([Origin(f"--{path} {given[name]}", after)] if name in given else [])
     return Explanation(path, after, (), tuple(origins), meaning(holder, last, before), _kind(holder, last), "")
-
-
-def as_json(found: Explanation) -> dict[str, Any]:
-    """The explanation as plain values; a part as one line of text."""
-    from gradus.recipe.tree import brief
-
-    def plain(value: Any) -> Any:
-        return value if value is None or isinstance(value, bool | int | float | str) else brief(value)
-
-    return {
-        **{name: getattr(found, name) for name in ("path", "meaning", "kind", "allowed")},
-        "value": plain(found.value),
-        "recipes": list(found.chain),
-        "origins": [{"source": o.source, "value": plain(o.value), "place": o.place} for o in found.origins],
-        "fields": {name: plain(value) for name, value in found.fields},
-    }
-
-
-def _one_line(value: Any, most: int = 90) -> str:
-    """A value in one line; of a longer part its class alone, of longer entries their names."""
-    from gradus.recipe.tree import brief, node
-
-    text, short = brief(value), node("", value)
-    return text if len(text) <= most else short.text or ", ".join(entry.name for entry in short.below)
-
-
-def told(found: Explanation) -> str:
-    """The explanation as text."""
-    from gradus.recipe.tree import lines as tree
-    from gradus.recipe.tree import node
-
-    value = node(found.path, found.value)
-    lines = [f"{found.path} = {value.text or ', '.join(entry.name for entry in value.below)}", "", "set by"]
-    rows = [(o.source, _one_line(o.value), o.place) for o in found.origins]
-    widths = [max([len(row[i]) for row in rows], default=0) for i in range(2)]
-    for index, (source, text, place) in enumerate(rows):
-        mark = "->" if index == len(rows) - 1 else "  "
-        lines.append(f"  {mark} {source:<{widths[0]}}  {text:<{min(widths[1], 60)}}  {place}".rstrip())
-    if not rows:
-        lines.append("     nothing: it is empty in every recipe")
-    if len(found.chain) > 1:
-        lines.append(f"     (recipes: {' > '.join(found.chain)})")
-    rest = [("meaning", found.meaning), ("type", found.kind), ("allowed", found.allowed)]
-    for title, text in rest:
-        if text:
-            lines += textwrap.wrap(text, 118, initial_indent=f"{title:<9}", subsequent_indent=" " * 9, break_on_hyphens=False)
-    fields = tree(value.below, " " * 9, column=49)
-    lines += [f"fields{line[6:]}" if index == 0 else line for index, line in enumerate(fields)]
-    option = found.path.removeprefix("--").removeprefix("setting.")
-    python = "" if found.path.startswith(("--", "task.")) else f" on the command line, {found.path.replace('.', '__')}=VALUE in Python"
-    return "\n".join([*lines, *([f"{'set it':<9}--{option} VALUE{python}"] if found.kind else [])])

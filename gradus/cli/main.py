@@ -136,7 +136,7 @@ def train(options: argparse.Namespace) -> int:
         refuse_taken(Path(options.run))
     planned = replace(planned_of(options, log=options.log), processes=options.processes)
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
-    title = title_of(planned.recipe.key, planned.task)
+    title = title_of(planned.recipe.key, str(planned.task))
     return carry_out(lambda: launch(planned, folder, view=Live(title), stop=stop), folder)
 
 
@@ -157,7 +157,7 @@ def resume(options: argparse.Namespace) -> int:
     done = opened.done()
     if options.steps is not None and options.steps < done:
         raise UserError(f"--steps is {options.steps}, but {options.folder} has done {done} steps already; give {done} or more")
-    title = title_of(planned.recipe.key, planned.task)
+    title = title_of(planned.recipe.key, str(planned.task))
     view = Live(title)
     if news := changed(opened.provenance().get("versions", {}), versions()):
         view.message(news)
@@ -217,15 +217,21 @@ def whole_numbers(text: str) -> list[int]:
 
 def exam_table(exam: Any) -> str:
     """An evaluation as text."""
+    from gradus.study.intervals import few
+
     rows = [(f"pass@{k}", value) for k, value in exam.pass_at.items()]
     rows += [(f"majority of {exam.samples}", exam.majority), ("greedy", exam.greedy), ("reward", exam.reward), ("length", exam.length)]
-    lines = [f"{exam.task}: {exam.problems} held-out problems, {exam.samples} samples each at temperature {exam.temperature:g}"]
-    for label, value in rows:
-        if value is not None:
-            lines.append(f"  {label:<16} {value.mean:8.3f}   [{value.low:.3f}, {value.high:.3f}]")
+    problems, samples = (f"{n:,} {what}{'s' * (n != 1)}" for n, what in ((exam.problems, "held-out problem"), (exam.samples, "sample")))
+    lines = [f"{exam.task}: {problems}, {samples} each at temperature {exam.temperature:g}"]
+    shown = [(label, value) for label, value in rows if value is not None]
+    for label, value in shown:
+        bounds = "no interval" if value.low is None else f"[{value.low:.3f}, {value.high:.3f}]  {value.kind}"
+        lines.append(f"  {label:<16} {value.mean:8.3f} of {value.count:,} problem{'s' * (value.count != 1)}   {bounds}")
     if exam.failed:
         lines.append(f"  {exam.failed} trajectories have no reward and count as wrong")
-    return "\n".join([*lines, "intervals: 95 %, bootstrap over problems"])
+    if warning := few(exam.problems):
+        lines.append(f"warning: {warning}; use 30 or more (--problems N, or more held-out problems in the task)")
+    return "\n".join([*lines, "intervals: 95 %; a problem counts once, with the mean of its samples"])
 
 
 def papers(options: argparse.Namespace) -> int:
@@ -292,11 +298,12 @@ def diff(options: argparse.Namespace) -> int:
 
 def explain(options: argparse.Namespace) -> int:
     from gradus.cli import explain as explaining
+    from gradus.cli import origins
 
     given, task_options = split_task(options.fields)
     how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps", "trust")}
-    found = explaining.asked(options.field, options.recipe, given, options.task or "arithmetic", task_options, **how)
-    print(json.dumps(explaining.as_json(found), indent=1) if options.json else explaining.told(found))
+    found = explaining.asked(options.field, options.recipe, given, options.task, task_options, **how)
+    print(json.dumps(origins.as_json(found), indent=1) if options.json else origins.told(found))
     return 0
 
 

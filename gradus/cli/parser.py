@@ -77,7 +77,7 @@ class Parser(argparse.ArgumentParser):
         """The options in the words. Raises UserError for an unknown option, with the command's nearest options, and for an empty value."""
         options, left = self.parse_known_args(words)
         parser = commands.get(str(options.command), self)
-        empty = [a for a in parser._actions if getattr(options, a.dest, None) == "" != a.default]  # as "$DATA" gives if DATA is not set
+        empty = [a for a in parser._actions if getattr(options, a.dest, None) in ("", [""]) and a.default != ""]  # as "$DATA" gives if DATA is not set
         if not left and not empty:
             return options
         from gradus.types.errors import UserError, unknown
@@ -173,7 +173,9 @@ def _plan_options(parser: Parser) -> None:
     add = parser.add_argument
     add("--task", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1; default: arithmetic")
     add("--model", metavar="M", help="a model's folder; default: the built-in tiny model")
-    add("--reward", metavar="FILE.py:FUNCTION", help="a reward function, or a reward model's run, in place of the recipe's reward")
+    several = "may repeat: the rewards add up, as [NAME=]FILE.py:FUNCTION[*WEIGHT]"
+    about = f"a reward function, Verified, or a reward model's run, in place of the recipe's reward; {several}"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
     add("--profile", metavar="P", help="scale of the run: tiny, small, paper")
     add("--steps", type=int, metavar="N", help="training steps")
     add("--seed", type=int, default=0, metavar="S", help="seed of every random draw: two runs with the same seed on the same machine are equal to the last byte")
@@ -224,7 +226,8 @@ def _eval_options(parser: Parser) -> None:
     add("--pass-at", default="1", metavar="K,K", help="pass@k for these k, for example 1,4,16")
     add("--samples", type=int, default=0, metavar="N", help="samples per problem; default: the largest k")
     add("--problems", type=int, default=256, metavar="N", help="number of held-out problems")
-    add("--reward", metavar="FILE.py:FUNCTION", help="the judge in place of the task's verifier")
+    about = "the judge in place of the task's verifier; may repeat: the rewards add up"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
     add("--seed", type=int, default=0, metavar="S")
     add("--device", help="cpu, cuda, cuda:1; default: the run's own, cpu for a model")
     add("--json", action="store_true", help="as JSON")

@@ -39,6 +39,8 @@ def encode(step: int, groups: Sequence[Group]) -> pa.Table:
         columns[name] = pa.ListArray.from_arrays(pa.array([0, len(structs)], pa.int32()), structs)
     if any(g.aside for g in groups):  # a column of its own, so that other steps keep their bytes
         columns["aside"] = pa.array([[g.aside for g in groups]], pa.list_(pa.bool_()))
+    if any(t.extra for t in trajectories):
+        columns["extra"] = pa.array([[plain_json(t.extra) for t in trajectories]], pa.list_(pa.string()))
     return pa.table(columns)
 
 
@@ -51,6 +53,9 @@ def decode(table: pa.Table) -> list[tuple[int, list[Group]]]:
         problems = _read_problems(lists["problems"])
         contexts = _read_contexts(lists["contexts"])
         trajectories = _read_trajectories(lists["trajectories"], problems, contexts)
+        extra = one.column("extra")[0].as_py() if "extra" in one.column_names else None
+        if extra:
+            trajectories = [dataclasses.replace(t, extra=Frozen(json.loads(e))) for t, e in zip(trajectories, extra, strict=True)]
         aside = one.column("aside")[0].as_py() if "aside" in one.column_names else None
         groups = _read_groups(lists["groups"], trajectories)
         result.append((one.column("step")[0].as_py(), [dataclasses.replace(g, aside=a) for g, a in zip(groups, aside, strict=True)] if aside else groups))

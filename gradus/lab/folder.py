@@ -19,7 +19,7 @@ from gradus.lab.atomic_files import PARTIAL, aside, encode, remove, room, sync, 
 from gradus.lab.checkpoints import Checkpoint
 from gradus.lab.provenance import now
 from gradus.lab.trust import MARK, check_trusted, mark_of, python_of
-from gradus.types import Group, Trajectory, UserError, command
+from gradus.types import Frozen, Group, Trajectory, UserError, command
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,12 +39,16 @@ class RunFolder:
     path: Path
 
     @classmethod
-    def create(cls, path: Path | str, recipe: Mapping[str, Any], provenance: Mapping[str, Any]) -> RunFolder:
-        """Makes the folder of a new run. Raises: UserError if the folder holds a file already, or cannot be made."""
+    def create(
+        cls, path: Path | str, recipe: Mapping[str, Any], provenance: Mapping[str, Any], files: Mapping[str, bytes] = Frozen()
+    ) -> RunFolder:
+        """Makes the folder of a new run, with further `files` by name. Raises: UserError if the folder holds a file already, or cannot be made."""
         path = Path(path)
         refuse_taken(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                write(path / name, content)
             write(path / RECIPE, encode(_sealed({**recipe, ORIGIN: origin_of(recipe), **_marked(recipe)})))  # a folder with this file is a run
             write(path / PROVENANCE, encode(provenance))
             sync(path.resolve().parent)

@@ -30,6 +30,7 @@ LABELS: Mapping[str, str] = {
 }
 """The metrics that are shown, in this order; the components of the reward follow the reward."""
 
+_OF_ACCURACY = ("held_out/problems", "held_out/low", "held_out/high")  # shown beside the accuracy
 _BARS, _ASCII = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 _HEADER_EVERY = 25  # lines
 
@@ -58,6 +59,15 @@ def number(value: float | None) -> str:
     if value != 0 and abs(value) < 0.0005:
         return f"{value:.0e}"
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def of_problems(name: str, measured: Mapping[str, Any]) -> str:
+    """The number of problems of the held-out accuracy, and its interval: ' of 256 problems [0.201, 0.307]'; '' for other metrics."""
+    count, low, high = (measured.get(key) for key in _OF_ACCURACY)
+    if name != "held_out/accuracy" or count is None:
+        return ""
+    bounds = f" [{low:.3f}, {high:.3f}]" if low is not None and high is not None else ""
+    return f" of {count:,.0f} problem{'s' * (count != 1)}{bounds}"
 
 
 def duration(seconds: float) -> str:
@@ -98,6 +108,7 @@ class Live:
         self.console = console if console is not None or not _terminal(self.output) else _console(self.output)
         self.total = self.first = self.done = 0
         self.history: dict[str, dict[int, float]] = {}  # name -> step -> value
+        self.problems: float | None = None  # of the last evaluation
         self.rate: float | None = None  # tokens sampled per second in the last step
         self.began = clock()
         self._screen: RichLive | None = None
@@ -131,9 +142,12 @@ class Live:
     def evaluated(self, step: int, measured: Mapping[str, float | None], seconds: float) -> None:
         """Shows an evaluation with the weights before `step`. `seconds`: its duration."""
         self._remember(step, measured)
+        self.problems = measured.get("held_out/problems", self.problems)
         if self.console is None:
-            labels = {name: LABELS.get(name, name.replace("held_out/", "held-out ")) for name in measured}
-            found = (f"{labels[name]} {number(value)}" for name, value in measured.items() if value is not None)
+            labels = {name: LABELS.get(name, name.replace("held_out/", "held-out ")) for name in measured if name not in _OF_ACCURACY}
+            found = (
+                f"{labels[name]} {number(measured[name])}{of_problems(name, measured)}" for name in labels if measured[name] is not None
+            )
             self._print(f"before step {step}: {', '.join(found)} ({duration(seconds)})")
         self._refresh()
 
@@ -213,7 +227,8 @@ class Live:
             values = list(self.history.get(name, {}).values())
             first, now = (values[0], values[-1]) if values else (None, None)
             style = "bold" if name in ("reward", "held_out/accuracy") else ""
-            label = Text(_title(name, indent="  "), style=style)
+            count = f" of {self.problems:,.0f}" if name == "held_out/accuracy" and self.problems is not None else ""
+            label = Text(_title(name, indent="  ") + count, style=style)
             body.add_row(label, Text(_cell(name, now), style=style), _cell(name, first), sparkline(values, ramp=ramp))
         return Group(head, body)
 

@@ -170,7 +170,8 @@ def _fold(folder: Path, start: int) -> None:
     ones = {step: path for step, path in sorted(_files(folder)[0].items()) if start <= step < start + FOLDED}
     target = folder / f"steps-{start:06d}-{start + FOLDED - 1:06d}.parquet"
     partial = folder / (PARTIAL + target.name)
-    schema = max((_schema(path) for path in ones.values()), key=len)  # some steps have a column more: the auxiliary groups
+    fields = {field.name: field for path in ones.values() for field in _schema(path)}
+    schema = pa.schema(fields.values())  # some steps have columns more: the auxiliary groups, the logged columns
     # no dictionary: it would merge floats that are equal but differ in their bytes
     with pq.ParquetWriter(partial, schema, compression="zstd", use_dictionary=False) as writer:
         for path in ones.values():  # one row group per step
@@ -178,7 +179,7 @@ def _fold(folder: Path, start: int) -> None:
             absent = [field for field in schema if field.name not in table.column_names]
             for field in absent:
                 table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-            writer.write_table(table)
+            writer.write_table(table.select(schema.names))
     sync(partial)
     partial.replace(target)
     sync(folder)

@@ -29,6 +29,7 @@ def schema() -> pa.Schema:
             *[("trained", pa.bool_()), ("aside", pa.bool_()), ("weight", pa.float64()), ("temperature", pa.float64()), ("actions", pa.int64())],
             *[("tokens", pa.list_(pa.list_(pa.int32()))), ("chosen", pa.list_(pa.list_(pa.bool_())))],
             *[("logprobs", pa.list_(pa.float32())), ("versions", pa.list_(pa.int32()))],
+            ("extra", pa.string()),  # JSON of the columns that a reward function logged
             *[("advantages", pa.list_(pa.float64())), ("returns", pa.list_(pa.float64()))],
         ]
     )
@@ -70,6 +71,7 @@ def _row(step: int, group: Group, t: Trajectory) -> dict[str, Any]:
         "chosen": [np.concatenate([np.zeros(len(c.prefix), bool), c.chosen]) for c in t.contexts],
         "logprobs": _joined([c.logprobs for c in t.contexts]),
         "versions": _joined([c.versions for c in t.contexts]),
+        "extra": plain_json(t.extra) if t.extra else None,
         **{"advantages": t.advantages, "returns": t.returns},
     }
 

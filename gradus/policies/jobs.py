@@ -99,12 +99,12 @@ def check_job(job: Job, max_context: int) -> None:
 
 def room(job: Job, max_context: int) -> int:
     """The largest number of new tokens."""
-    return min(job.sampling.max_tokens, max_context - len(job.prefix))
+    return min(job.sampling.limit, max_context - len(job.prefix))
 
 
 def reason(job: Job, count: int, stopped: bool) -> Ended:
     """Why a sequence with this number of new tokens ended."""
-    full = Ended.LENGTH if count == job.sampling.max_tokens else Ended.CONTEXT
+    full = Ended.LENGTH if count == job.sampling.limit else Ended.CONTEXT
     return Ended.STOP if stopped else full
 
 

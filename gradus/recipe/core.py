@@ -28,7 +28,8 @@ class Setting:
     steps: int = 200  # training steps
     prompts: int = 16  # problems per step
     group: int = 8  # samples per problem
-    max_tokens: int | None = None  # new tokens per sample; None: the task's
+    max_tokens: int | None = None  # new tokens per sample, for every task; None: the task's own limit, else default_tokens
+    default_tokens: int = 64  # new tokens per sample for a task without a limit of its own; a profile sets it
     temperature: float | None = None  # None: the task's
     precision: str = "float32"  # float32, bfloat16, float64
     micro_tokens: int = 4096  # tokens per micro-batch; changes memory, never the result
@@ -48,14 +49,14 @@ class Setting:
             bytes_of(self.memory)
         check_ranges(self, learning_rate="[0, inf)", temperature="[0, inf)", max_failed="[0, 1]", max_wait="[0, inf)")
         check_ranges(self, **dict.fromkeys(("warmup", "steps", "eval_every", "save_every"), "[0, inf)"))
-        check_ranges(self, **dict.fromkeys(("prompts", "group", "max_tokens", "micro_tokens", "keep"), "[1, inf)"))
+        check_ranges(self, **dict.fromkeys(("prompts", "group", "max_tokens", "default_tokens", "micro_tokens", "keep"), "[1, inf)"))
 
 
 PROFILES: Mapping[str, Setting] = {
     "tiny": Setting(),
-    "small": Setting(warmup=10, steps=500, prompts=16, group=8, max_tokens=512),
+    "small": Setting(warmup=10, steps=500, prompts=16, group=8, default_tokens=512),
     "paper": Setting(
-        learning_rate=1e-6, warmup=0, steps=1000, prompts=64, group=16, max_tokens=1024, precision="bfloat16", save_every=50, eval_every=50
+        learning_rate=1e-6, warmup=0, steps=1000, prompts=64, group=16, default_tokens=1024, precision="bfloat16", save_every=50, eval_every=50
     ),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -95,10 +95,10 @@ def add(judged: Mapping[str, Judgement], weights: Mapping[str, float], constant:
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:
-        return Judgement(failed or NOT_APPLICABLE, components)
+        return Judgement(failed or NOT_APPLICABLE, components, extra=_extra(judged))
     total = math.fsum([constant, *(weights.get(name, 1.0) * value for name, value in values.items())])
     steps = [(c, a, label, weights.get(name, 1.0) * value) for name in values for c, a, label, value in _steps(name, judged[name])]
-    return Judgement(total, components, tuple(steps))
+    return Judgement(total, components, tuple(steps), _extra(judged))
 
 
 def multiply(judged: Mapping[str, Judgement]) -> Judgement:
@@ -109,13 +109,13 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:
-        return Judgement(failed or NOT_APPLICABLE, components)
+        return Judgement(failed or NOT_APPLICABLE, components, extra=_extra(judged))
     placed = [name for name in values if judged[name].steps]
     if len(placed) > 1:
         raise UserError(f"{' and '.join(placed)} both give rewards at single actions, which cannot be multiplied; add them instead")
     factor = math.prod(value for name, value in values.items() if name not in placed)
     steps = [(c, a, label, factor * value) for name in placed for c, a, label, value in _steps(name, judged[name])]
-    return Judgement(math.prod(values.values()), components, tuple(steps))
+    return Judgement(math.prod(values.values()), components, tuple(steps), _extra(judged))
 
 
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
@@ -126,6 +126,12 @@ def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
         if len(judgement.components) > 1:
             named |= {f"{name}/{inner}": value for inner, value in judgement.components.items()}
     return Frozen(named)
+
+
+def _extra(judged: Mapping[str, Judgement]) -> Frozen[Any]:
+    """The logged values of all parts; `name/column` for a column of several parts."""
+    columns = [column for j in judged.values() for column in j.extra]
+    return Frozen({(c if columns.count(c) == 1 else f"{name}/{c}"): value for name, j in judged.items() for c, value in j.extra.items()})
 
 
 def check_reward(reward: Any, task: Task) -> None:
@@ -178,7 +184,7 @@ def _sum(a: Any, b: Any) -> Sum:
     left, right = _whole(a), _whole(b)
     parts, weights = dict(left.parts), dict(left.weights)
     for name, part in right.parts.items():
-        new = _free(name, parts)
+        new = free_name(name, parts)
         parts[new] = part
         if name in right.weights:
             weights[new] = right.weights[name]
@@ -202,11 +208,11 @@ def _whole(a: Any) -> Sum:
 def _product(a: Any, b: Any) -> Product:
     parts: dict[str, Reward] = dict(a.parts) if isinstance(a, Product) else {name_of(a): a}
     for name, part in b.parts.items() if isinstance(b, Product) else [(name_of(b), b)]:
-        parts[_free(name, parts)] = part
+        parts[free_name(name, parts)] = part
     return Product(Frozen(parts))
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
+def free_name(name: str, taken: Collection[str]) -> str:
     """The name; with a number from 2 if it is taken."""
     number, free = 1, name
     while free in taken:

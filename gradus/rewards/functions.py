@@ -23,6 +23,7 @@ from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.workers.call_queue import Limits, overtime
 from gradus.workers.isolate_failures import Asker, about, judged
+from gradus.workers.logged import Log
 from gradus.workers.pool import Pool, pool_of
 from gradus.workers.trl_signature import accepted, arguments_of, check_columns, columns_of, failure_of, outcomes, own, required
 from gradus.workers.worker import Answer
@@ -70,13 +71,13 @@ class Function(Combines):
             return None if told is None else Failed.read(told)
 
         def ask() -> tuple[list[Outcome], dict[str, Failed]]:
-            asker = Asker(pool, world.step, self.limits, pool.greeting(self.limits).get("taken"), known)
+            asker = Asker(pool, world.step, self.limits, pool.greeting(self.limits).get("taken"), known, world.steps)
             return judged(asker, trajectories, self.batch)
 
         found, decided = await in_pool(pool, ask, world, f"reward function {self.name}")
         for name, failed in decided.items():
             world.decide(f"{call}/{name}", failed.told)
-        return _by_group(found, groups, self.name)
+        return _by_group(found, groups, self.name, world)
 
     def check(self, task: Task) -> None:
         """Starts a worker. Raises UserError if the function cannot be loaded, or needs a column that the task's problems lack."""
@@ -106,14 +107,14 @@ class LocalFunction(Combines):
         call = world.call(self.name)
         known = world.fact(call)
         if known is not None:  # this step is repeated, and the call timed out the first time
-            return _by_group([Failed.read(known)] * len(trajectories), groups, self.name)
+            return _by_group([Failed.read(known)] * len(trajectories), groups, self.name, world)
         with world.waiting(f"reward function {self.name}", f"{about(trajectories)}, in this process"):
-            found = await _called(self.call, trajectories, world.step, self.timeout)
+            found = await _called(self.call, trajectories, world, self.timeout)
         if isinstance(found, Failed):
             if found.kind.chance:
                 world.decide(call, found.told)
             found = [found] * len(trajectories)
-        return _by_group(found, groups, self.name)
+        return _by_group(found, groups, self.name, world)
 
     def check(self, task: Task) -> None:
         """Raises UserError if the function needs a column that the task's problems lack."""
@@ -154,14 +155,14 @@ def reward_from(given: str | RewardFunction | Reward, timeout: float = 60.0) -> 
     if hasattr(given, "score"):
         return given  # type: ignore[return-value]
     if not callable(given):
-        more = "; add several: reward_from(f) + 0.5 * reward_from(g)" if isinstance(given, list | tuple) else ""
-        raise UserError(f"a reward must be FILE.py:FUNCTION, a function or a reward, not {type(given).__name__}{more}")
+        raise UserError(f"a reward must be FILE.py:FUNCTION, a function or a reward, not {type(given).__name__}; several go into a list")
     path = _importable(given)
     return Function(path, timeout) if path else LocalFunction(given)
 
 
-async def _called(function: Callable[..., Any], trajectories: Sequence[Trajectory], step: int, timeout: float) -> Answer:
-    arguments = accepted(function, own(arguments_of(trajectories, step)))
+async def _called(function: Callable[..., Any], trajectories: Sequence[Trajectory], world: World, timeout: float) -> Answer:
+    log = Log()
+    arguments = accepted(function, own(arguments_of(trajectories, world.step, steps=world.steps)), log)
     try:
         with _back_home():
             async with asyncio.timeout(timeout) as limit:
@@ -169,7 +170,7 @@ async def _called(function: Callable[..., Any], trajectories: Sequence[Trajector
                 call = partial(function, **arguments)
                 values = call() if inspect.iscoroutinefunction(function) else await _threaded(call, _file_of(function))
                 values = await values if inspect.isawaitable(values) else values
-                return values if isinstance(values, Failed) else outcomes(values, len(trajectories))
+                return values if isinstance(values, Failed) else outcomes(values, len(trajectories), log)
     except TimeoutError as error:
         if limit.expired():
             return Failed(overtime(timeout), FailureKind.TIMEOUT)
@@ -218,9 +219,14 @@ def _file_of(function: Any) -> str | None:
     return inspect.getsourcefile(function) if inspect.isfunction(function) else None
 
 
-def _by_group(found: Sequence[Outcome], groups: Sequence[Group], name: str) -> list[list[Judgement]]:
-    each = iter(found)
-    return [[Judgement(value, Frozen({name: value})) for value in islice(each, len(group.trajectories))] for group in groups]
+def _by_group(found: Sequence[Outcome], groups: Sequence[Group], name: str, world: World) -> list[list[Judgement]]:
+    """The judgements of the outcomes, with the logged columns; the logged metrics become metrics of the step."""
+    log: Log = getattr(found, "log", None) or Log()
+    for metric, value in log.metrics:
+        world.note(f"logged/{metric}", value)
+    rows = [{column: values[i] for column, values in log.columns.items()} for i in range(len(found))]
+    each = iter([Judgement(value, Frozen({name: value}), extra=Frozen(row)) for value, row in zip(found, rows, strict=True)])
+    return [list(islice(each, len(group.trajectories))) for group in groups]
 
 
 def _columns(task: Task) -> list[str]:

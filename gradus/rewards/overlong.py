@@ -45,7 +45,7 @@ class Overlong(Combines):
         return [[self._judged(t, world) for t in group.trajectories] for group in groups]
 
     def _judged(self, trajectory: Trajectory, world: World) -> Judgement:
-        limit = self.max_tokens or (world.sampling.max_tokens if _one_answer(trajectory) else None)
+        limit = self.max_tokens or (world.sampling.limit if _one_answer(trajectory) else None)
         value = 0.0 if limit is None else overlong_penalty(trajectory.actions, limit, self.cache_of(limit))
         return Judgement(value, Frozen({self.name: value}))
 

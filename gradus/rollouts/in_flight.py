@@ -77,7 +77,7 @@ class InFlight:
     def _next(self, flight: Flight, index: int, world: World) -> Request:
         request, answer = named(flight, world), flight.answers[index]
         sampling = request.sampling or world.sampling
-        room = min(-(-sampling.max_tokens // self.parts), sampling.max_tokens - answer.actions)
+        room = min(-(-sampling.limit // self.parts), sampling.limit - answer.actions)
         prompt = answer if answer.actions else flight.prompt
         return replace(request, count=1, sample=request.sample + index, prompt=prompt, sampling=replace(sampling, max_tokens=room))
 
@@ -90,7 +90,7 @@ def launched(request: Request, world: World) -> Flight:
 
 def limit(flight: Flight, world: World) -> int:
     """The limit of an answer in tokens."""
-    return (flight.request.sampling or world.sampling).max_tokens
+    return (flight.request.sampling or world.sampling).limit
 
 
 def named(flight: Flight, world: World) -> Request:

@@ -117,7 +117,7 @@ def _sampling(body: Mapping[str, Any], default: Sampling, limit: str) -> Samplin
             top_k=max(0, fields.whole(body, "top_k", default.top_k, -1)),  # -1 is off, too, in the clients of other servers
             top_p=fields.real(body, "top_p", default.top_p),
             min_p=fields.real(body, "min_p", default.min_p),
-            max_tokens=fields.whole(body, limit, default.max_tokens, 1) if limit else 1,
+            max_tokens=fields.whole(body, limit, default.limit, 1) if limit else 1,
             stops=fields.stops(body, MOST_STOPS) if "stop" in body else default.stops,
         )
     except UserError as error:

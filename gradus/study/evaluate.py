@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gradus.study.held_out import held_out_requests
-from gradus.study.passk import Interval, bootstrap, majority, pass_at_k
+from gradus.study.intervals import of_numbers, of_shares
+from gradus.study.passk import Interval, majority, pass_at_k
 from gradus.tasks.data.final_answer import answered
 from gradus.types import Group, Request, Trajectory, UserError, without_aside
 
@@ -18,7 +19,7 @@ _AT_ONCE = 1024  # samples requested at a time
 
 @dataclass(frozen=True)
 class Exam:
-    """Means over problems with 95 % bootstrap intervals. A trajectory without a reward counts as wrong, and in `failed`."""
+    """Means over problems with 95 % intervals (`gradus.study.intervals`). A trajectory without a reward counts as wrong, and in `failed`."""
 
     task: str
     problems: int
@@ -103,11 +104,11 @@ def marked(task: str, groups: Sequence[Group], greedy: Sequence[Group], ks: Sequ
         problems=len(groups),
         samples=min(n for n, _ in counts),
         temperature=temperature,
-        pass_at={k: bootstrap([pass_at_k(n, c, k) for n, c in counts]) for k in sorted(set(ks))},
-        majority=bootstrap([_voted(g) for g in groups]) if greedy else None,
-        greedy=bootstrap([float(g.trajectories[0].right) for g in greedy]) if greedy else None,
-        reward=bootstrap(rewards) if rewards else None,
-        length=bootstrap([float(np.mean([t.actions for t in g.trajectories])) for g in groups]),
+        pass_at={k: of_shares([pass_at_k(n, c, k) for n, c in counts]) for k in sorted(set(ks))},
+        majority=of_shares([_voted(g) for g in groups]) if greedy else None,
+        greedy=of_shares([float(g.trajectories[0].right) for g in greedy]) if greedy else None,
+        reward=of_numbers(rewards) if rewards else None,
+        length=of_numbers([float(np.mean([t.actions for t in g.trajectories])) for g in groups]),
         failed=sum(t.failed is not None for g in groups for t in g.trajectories),
         chance=chance,
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradus.study.intervals import of_shares
 from gradus.study.summary import mean
 from gradus.types import Group, Key, Request, UserError, without_aside
 from gradus.types.parts import Reward, Source
@@ -32,6 +33,7 @@ class HeldOut:
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
         """{"held_out/accuracy", "held_out/reward", "held_out/length", with greedy "held_out/greedy", "held_out/failed" if any answer has no reward}.
 
+        "held_out/problems" is the number of problems; "held_out/low" and "held_out/high" bound the 95 % interval of the accuracy over them.
         Raises UserError if no sampled answer has a reward, before greedy answers are sampled: an accuracy of zero would be false.
         """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
@@ -40,7 +42,7 @@ class HeldOut:
         if recipe.setting.max_failed < 1:
             _refuse_silence(groups, world.refused)
         out = {
-            "held_out/accuracy": accuracy(groups),
+            **of_problems([float(np.mean([t.right for t in g.trajectories])) for g in groups]),
             "held_out/reward": mean([t.value for g in groups for t in g.trajectories if t.failed is None]),
             "held_out/length": mean([t.actions for g in groups for t in g.trajectories]),
         }
@@ -74,6 +76,14 @@ def held_out_requests(source: Source, problems: int, samples: int, level: int | 
     drawn = source.draw(list(range(count)), level, Key(0).fold("held out"))
     check_drawn(source, drawn, range(count))
     return [Request(p, count=samples, tags=("held out",)) for p in drawn]
+
+
+def of_problems(shares: Sequence[float]) -> dict[str, float | None]:
+    """The mean of one share per problem as "held_out/accuracy", the number of problems, and the bounds of the 95 % interval."""
+    if not shares:
+        return {"held_out/accuracy": None, "held_out/problems": 0}
+    found = of_shares(shares)
+    return {"held_out/accuracy": found.mean, "held_out/problems": len(shares), "held_out/low": found.low, "held_out/high": found.high}
 
 
 def accuracy(groups: Sequence[Group]) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradus.selection.filters import without_failures
-from gradus.study.held_out import held_out_requests
+from gradus.study.held_out import held_out_requests, of_problems
 from gradus.study.summary import mean
 from gradus.types import Group
 from gradus.types.parts import Reward, Task
@@ -36,14 +36,17 @@ class PairAccuracy:
         return False
 
     async def measure(self, run: Any, recipe: Any, world: Any) -> dict[str, float | None]:
-        """{"held_out/accuracy": of pairs, "held_out/reward": mean of all answers, "held_out/picked": mean reward of the highest scored}."""
+        """{"held_out/accuracy": of pairs, "held_out/reward": mean of all answers, "held_out/picked": mean reward of the highest scored}.
+
+        "held_out/problems": those with a pair; "held_out/low" and "held_out/high": the interval of the accuracy over them.
+        """
         shares, rewards, picked = [], [], []
         for group, scores in await self.scored(run, recipe, world):
             share = pair_accuracy(scores, group.rewards)
             shares += [] if share is None else [share]
             rewards.append(float(group.rewards.mean()))
             picked.append(float(group.rewards[int(np.argmax(scores))]))
-        return {"held_out/accuracy": mean(shares), "held_out/reward": mean(rewards), "held_out/picked": mean(picked)}
+        return {**of_problems(shares), "held_out/reward": mean(rewards), "held_out/picked": mean(picked)}
 
     async def scored(self, run: Any, recipe: Any, world: Any) -> list[tuple[Group, np.ndarray]]:
         """The groups of the held-out problems, each with the scores of its answers; without answers whose reward failed."""

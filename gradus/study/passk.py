@@ -18,12 +18,14 @@ _AT_ONCE = 4_000_000  # random numbers drawn at a time
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the bounds of its interval."""
+    """A mean and the bounds of its interval; None for a mean that has no interval (of one number without bounds)."""
 
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     level: float
+    kind: str = "bootstrap"
+    count: int | None = None  # of problems
 
 
 def pass_at_k(samples: int, right: int, k: int) -> float:

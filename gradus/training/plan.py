@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,8 @@ from gradus.recipe.core import PROFILES, Recipe, get, put
 from gradus.recipe.overrides import annotation, declared, read
 from gradus.recipe.serialise import from_json, to_json
 from gradus.tasks import packages
+from gradus.tasks.data.in_memory import ROWS, InMemory, in_memory
+from gradus.tasks.data.split_rule import RULE, split_by
 from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
 
@@ -27,7 +29,7 @@ class Plan:
     """The inputs of a run, in a form that can be stored. They are enough to build the run again."""
 
     recipe: Recipe
-    task: str
+    task: str | InMemory
     model: str | None = None
     seed: int = 0
     task_options: tuple[tuple[str, str], ...] = ()
@@ -35,9 +37,12 @@ class Plan:
     log: tuple[str, ...] = ()  # trackers that get the metrics, too
     text_prompts: PromptForm = "raw"  # the form of text prompts if the task does not say it; runs of older versions: chat
     processes: int = 1  # processes that train together; they do not change the result, so the number is not stored
+    split: int = RULE  # the rule that splits files of rows into training and held-out rows
 
     def stored(self) -> dict[str, Any]:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
+        if isinstance(self.task, InMemory):
+            raise UserError(f"{self.task} are not stored; give the run a folder, which then holds them")
         is_path = self.task not in registry.task_modules() and os.path.exists(self.task)
         task = str(Path(self.task).resolve()) if is_path else _absolute(self.task)
         return {
@@ -47,6 +52,7 @@ class Plan:
             "model": model,
             "seed": self.seed,
             "device": self.device,
+            "split": self.split,
             "text_prompts": self.text_prompts,
             **({"log": list(self.log)} if self.log else {}),
         }
@@ -57,7 +63,21 @@ class Plan:
         options = tuple((str(name), str(value)) for name, value in stored["task_options"])
         log = tuple(str(name) for name in stored.get("log", ()))
         recipe, device, form = from_json(stored["recipe"]), stored.get("device", "cpu"), stored.get("text_prompts", "chat")
-        return cls(recipe, stored["task"], stored["model"], stored["seed"], options, device, log, form)
+        split = stored.get("split", 1)  # runs without the field began under rule 1
+        return cls(recipe, stored["task"], stored["model"], stored["seed"], options, device, log, form, split=split)
+
+
+def stored_task(folder: RunFolder) -> Task:
+    """The task of a stored run, without its recipe. Raises UserError if its files are missing or broken."""
+    stored = folder.recipe()
+    with split_by(stored.get("split", 1)):
+        return load_task(_in_folder(stored["task"], folder), {str(name): str(value) for name, value in stored["task_options"]})
+
+
+def _in_folder(task: str, folder: RunFolder) -> str:
+    """The stored name of a task; of rows that the run's folder holds, their file where the folder is now."""
+    here = folder.path / Path(task).name
+    return str(here.resolve()) if here.name in ROWS and not os.path.exists(task) and here.is_file() else task
 
 
 DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
@@ -87,17 +107,16 @@ class _Makers(Mapping[str, Callable[..., Task]]):
 TASKS = _Makers()
 
 
-def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
-    """The task of a name, file, file.py:task, data set or mixture. Options go to its maker, or are set on the task at a dotted field."""
+def load_task(spec: str | Any, options: Mapping[str, str] | None = None) -> Task:
+    """The task of a name, file, file.py:task, data set or mixture; or of rows in memory: a list of dictionaries, a `datasets.Dataset`.
+
+    Options go to its maker, or are set on the task at a dotted field.
+    """
     from gradus.tasks.data.loaders import load_task as load
     from gradus.tasks.data.loaders import options_of, prompted
     from gradus.tasks.data.rows import PromptForm
 
-    if not isinstance(spec, str):
-        raise UserError(
-            f"a task must be a Task or text (a name, a file of problems, file.py:task), not {type(spec).__name__}; "
-            "write rows into a JSON lines file and name it (a data set has to_json)"
-        )
+    spec = rows_or_name(spec)
     options = dict(options or {})
     known = options_of(spec, TASKS)
     # if the maker has an option for a field of the source, the maker sets it, because other values may depend on it
@@ -120,18 +139,30 @@ def load_task(spec: str, options: Mapping[str, str] | None = None) -> Task:
     return task
 
 
+def rows_or_name(task: Any) -> str | InMemory:
+    """The name of a task, or its rows in memory. Raises UserError for any other object."""
+    rows = task if isinstance(task, str | InMemory) else in_memory(task)
+    if rows is None:
+        raise UserError(
+            f"a task must be a Task, text (a name, a file of problems, file.py:task), a list of rows or a datasets.Dataset, not {type(task).__name__}; "
+            "write rows of another kind into a JSON lines file and name it"
+        )
+    return rows
+
+
 def task_of(planned: Plan) -> Task:
-    """The task of a plan. For a run of an older version, text prompts that say no form of their own are user messages."""
+    """The task of a plan. A run of an older version keeps its split of files, and text prompts that say no form of their own are user messages."""
     from gradus.tasks.data.loaders import prompted
 
-    task = load_task(planned.task, dict(planned.task_options))
+    with split_by(planned.split):
+        task = load_task(planned.task, dict(planned.task_options))
     said = planned.text_prompts == "raw" or any(name == "prompt" for name, _ in planned.task_options)
     return task if said or not hasattr(task.source, "in_form") else prompted(task, planned.text_prompts)
 
 
 def plan(
     recipe: str | Recipe = "grpo",
-    task: str | None = None,
+    task: Any = None,
     *,
     model: str | None = None,
     reward: str | Any | None = None,
@@ -142,20 +173,20 @@ def plan(
     task_options: Mapping[str, str] | None = None,
     log: str | Sequence[str] | None = None,
 ) -> Plan:
-    """A plan from names. `task` None: the default for the kind of policy that the recipe trains.
+    """A plan from names, or from rows in memory. `task` None: the default for the kind of policy that the recipe trains.
 
     `profile` None: the recipe's setting; but `small` instead of `tiny` for a model that is not built in.
     """
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
     registry.check_key(made, "the recipe")
-    task = DEFAULT_TASKS[made.policy] if task is None else task
+    task = DEFAULT_TASKS[made.policy] if task is None else rows_or_name(task)
     if profile is not None and profile not in PROFILES:
         raise unknown("profile", profile, PROFILES, "Give it with --profile")
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
         made = made.but(setting=PROFILES[profile or "small"])
     if reward is not None:
-        made = judged_by(made, _absolute(reward) if isinstance(reward, str) else reward)
+        made = judged_by(made, reward)
     if steps is not None:
         if steps < 0:
             raise UserError(f"--steps is {steps}; it must be 0 or more")
@@ -190,7 +221,8 @@ def plan_of(folder: RunFolder, *, trust: bool = False) -> Plan:
     if not trust:
         folder.check_trusted()
     try:
-        return Plan.read(folder.recipe())
+        plan = Plan.read(folder.recipe())
+        return replace(plan, task=_in_folder(str(plan.task), folder))
     except UserError as error:
         raise UserError(f"{folder.path / RECIPE}: {str(error).removeprefix(f'{folder.path / RECIPE}').lstrip()}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -220,13 +252,26 @@ def model_of(model_or_run: str | Path | None, which: str = "final") -> str | Non
 def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
     """The recipe with another reward: FILE.py:FUNCTION, a function, a reward, or the folder of a reward model or of its run.
 
-    A reward model becomes the frozen player `judge`, whose value head scores; a run gives its best model, else its final or newest one.
-    Raises UserError for a folder without a reward model.
+    Several of these in a list add up; see `gradus.rewards.several.terms_of` for names and weights. The name of a reward's class, as
+    Verified, is that reward. A reward model becomes the frozen player `judge` (`judge_2`, ... for further ones), whose value head scores; a
+    run gives its best model, else its final or newest one. Raises UserError for a folder without a reward model.
     """
+    from gradus.rewards.several import terms_of, total
+
+    judged = [(term, *_judge(recipe, term.what, f"judge_{n}" if n > 1 else "judge")) for n, term in enumerate(terms_of(reward), start=1)]
+    players = {f"players__{reward.player}": player for _, reward, player in judged if player is not None}
+    return recipe.but(reward=total([(term, made) for term, made, _ in judged]), **players)
+
+
+def _judge(recipe: Recipe, reward: Any, name: str) -> tuple[Any, Any]:
+    """A reward, and its player if it is a reward model; the player is called `name`."""
+    from gradus.recipe.overrides import override, part_modules
     from gradus.rewards.functions import reward_from
 
     if not (isinstance(reward, str) and os.path.isdir(reward)):
-        return recipe.but(reward=reward_from(reward))
+        if isinstance(reward, str) and reward.partition("(")[0] in part_modules():
+            return override(recipe, "reward", reward).reward, None
+        return reward_from(_absolute(reward) if isinstance(reward, str) else reward), None
     from gradus.policies.heads import FILE
     from gradus.rewards.reward_model import RewardModel
     from gradus.types.players import Player
@@ -236,4 +281,4 @@ def judged_by(recipe: Recipe, reward: str | Any) -> Recipe:
         raise UserError(
             f"the folder {reward} holds no reward model: {model} has no {FILE}; give the run of a recipe that trains a value head"
         )
-    return recipe.but(reward=RewardModel("judge"), players__judge=Player(str(model)))
+    return RewardModel(name), Player(str(model))

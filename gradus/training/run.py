@@ -110,6 +110,7 @@ class Run:
             sampling=sampling_of(recipe, self.task),
             group=recipe.setting.group,
             progress=self.step / max(recipe.setting.steps, 1),
+            steps=recipe.setting.steps,
             choose=partial(self._choose, recipe) if purpose == "train" else None,
             watchdog=self.watchdog,
             **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),
@@ -276,7 +277,16 @@ def scheduled(recipe: Recipe, step: int) -> Recipe:
 
 
 def sampling_of(recipe: Recipe, task: Task) -> Sampling:
-    """The task's sampling, with the overrides of the setting."""
+    """The sampling of a run. max_tokens and temperature of the setting win over the task's; default_tokens is for a task without a limit."""
     setting = recipe.setting
-    given: dict[str, Any] = {"max_tokens": setting.max_tokens, "temperature": setting.temperature}
-    return replace(task.sampling, **{k: v for k, v in given.items() if v is not None})
+    most = setting.max_tokens if setting.max_tokens is not None else limit_of(task, setting.default_tokens)
+    temperature = task.sampling.temperature if setting.temperature is None else setting.temperature
+    return replace(task.sampling, max_tokens=most, temperature=temperature)
+
+
+def limit_of(task: Task, default: int) -> int:
+    """The task's own limit on new tokens, else `default`. Of a mixture without a limit: the largest of its tasks'."""
+    if task.sampling.max_tokens is not None:
+        return task.sampling.max_tokens
+    parts = [part for part in getattr(task.source, "parts", {}).values() if isinstance(part, Task)]
+    return max((limit_of(part, default) for part in parts), default=default)

@@ -60,6 +60,7 @@ class RunWorld:
         sampling: Sampling,
         group: int,
         progress: float = 0.0,
+        steps: int = 0,
         choose: Callable[[int, RunWorld], Awaitable[list[Request]]] | None = None,
         facts: Mapping[str, str] | None = None,
         decided: Callable[[str, str], None] | None = None,
@@ -68,7 +69,7 @@ class RunWorld:
         watchdog: Watchdog | None = None,
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
-        self.sampling, self.group, self.progress, self._choose = sampling, group, progress, choose
+        self.sampling, self.group, self.progress, self.steps, self._choose = sampling, group, progress, steps, choose
         self.key = seed.fold(purpose, step)
         self.spent: dict[str, int] = {}  # tokens by purpose, and by purpose and player for players other than the policy
         self._noted: dict[str, list[float]] = {}
@@ -319,7 +320,7 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
         reward = Failed("the log-probabilities of its actions are not finite, so the policy's weights have diverged or were broken")
     if isinstance(reward, float) and not np.isfinite(reward):
         reward = Failed(f"the reward is {reward}")
-    return trajectory.but(contexts=contexts, reward=reward, components=judgement.components)
+    return trajectory.but(contexts=contexts, reward=reward, components=judgement.components, extra=judgement.extra)
 
 
 def _as_sampled(signal: Signal, trajectory: Trajectory) -> bool:

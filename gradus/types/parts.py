@@ -138,6 +138,7 @@ class World(Protocol):
     """The operations open to a rollout, environment, reward or search. The world counts every token by purpose and player."""
 
     step: int
+    steps: int  # training steps of the whole run
     progress: float  # share of the training steps that are done, in [0, 1]
     key: Key  # the key of seed, purpose and step
     seed: Key  # the run's key, the same at every step
@@ -251,11 +252,15 @@ class Rollout(Protocol):
 
 @dataclass(frozen=True)
 class Judgement:
-    """The combined reward of a trajectory, its components, and rewards of single actions: (context, action, component, value)."""
+    """The combined reward of a trajectory, its components, and rewards of single actions: (context, action, component, value).
+
+    `extra`: further values for people, stored with the trajectory.
+    """
 
     reward: Outcome
     components: Mapping[str, Outcome] = field(default_factory=Frozen)
     steps: tuple[tuple[int, int, str, float], ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=Frozen)
 
 
 class Reward(Protocol):

@@ -121,7 +121,7 @@ class Sampling:
     top_k: int = 0  # 0: off
     top_p: float = 1.0  # 1: off
     min_p: float = 0.0  # 0: off; keep tokens with p >= min_p * max p
-    max_tokens: int = 64  # new tokens at most
+    max_tokens: int | None = None  # new tokens at most; None: no limit of its own, so that of the setting (`Setting.default_tokens`), else 64
     stops: tuple[str, ...] = ()  # strings that end the completion; they stay part of it
 
     def __post_init__(self) -> None:
@@ -132,10 +132,15 @@ class Sampling:
             (self.top_k >= 0, f"top_k is {self.top_k}; it must be 0 (off) or more"),
             (0 < self.top_p <= 1, f"top_p is {self.top_p}; it must lie in (0, 1]"),
             (0 <= self.min_p < 1, f"min_p is {self.min_p}; it must lie in [0, 1)"),
-            (self.max_tokens >= 1, f"max_tokens is {self.max_tokens}; it must be 1 or more"),
+            (self.max_tokens is None or self.max_tokens >= 1, f"max_tokens is {self.max_tokens}; it must be 1 or more"),
         ):
             if not ok:
                 raise UserError(f"sampling: {text}")
+
+    @property
+    def limit(self) -> int:
+        """The number of new tokens at most; 64 without a limit."""
+        return 64 if self.max_tokens is None else self.max_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,6 +238,7 @@ class Trajectory:
     trained: bool = True
     weight: float = 1.0
     links: Mapping[str, Any] = field(default_factory=Frozen)  # episode; parent trajectory; role
+    extra: Mapping[str, Any] = field(default_factory=Frozen)  # columns that a reward function logged; for people only
 
     @property
     def actions(self) -> int:

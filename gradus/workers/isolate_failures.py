@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from gradus.types import Failed, FailureKind, Outcome, Trajectory
 from gradus.workers.call_queue import Limits, Question
+from gradus.workers.logged import Log, Scores
 from gradus.workers.pool import Pool
 from gradus.workers.trl_signature import arguments_of
 from gradus.workers.worker import Answer
@@ -28,19 +29,23 @@ class Asker:
     limits: Limits
     names: Collection[str] | None = None  # the keywords that the function takes; None: all
     known: Known = lambda name: None
+    steps: int | None = None  # of the whole run
 
     def __call__(self, calls: Mapping[str, Sequence[Trajectory]]) -> tuple[dict[str, Answer], dict[str, Failed]]:
         """The answers by the names of the calls, and the new failures by clock or machine."""
         before = {name: self.known(name) for name in calls}
         new = [name for name, failed in before.items() if failed is None]
-        asked = [Question(arguments_of(calls[n], self.step, self.names), len(calls[n]), about(calls[n])) for n in new]
+        asked = [Question(arguments_of(calls[n], self.step, self.names, self.steps), len(calls[n]), about(calls[n])) for n in new]
         found = dict(zip(new, self.pool.ask(asked, self.limits), strict=True))
         decided = {name: answer for name, answer in found.items() if isinstance(answer, Failed) and answer.kind.chance}
         return {name: before[name] or found[name] for name in calls}, decided
 
 
-def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) -> tuple[list[Outcome], dict[str, Failed]]:
-    """One outcome per trajectory, and the new failures by clock or machine, by the names of the calls."""
+def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) -> tuple[Scores, dict[str, Failed]]:
+    """One outcome per trajectory, and the new failures by clock or machine, by the names of the calls.
+
+    The log is that of the calls whose outcomes count; in its columns None stands for the answers of other calls.
+    """
     size = batch or max(1, len(trajectories))
     calls = {str(start): list(range(start, min(start + size, len(trajectories)))) for start in range(0, len(trajectories), size)}
     found, decided = ask({name: [trajectories[i] for i in rows] for name, rows in calls.items()})
@@ -53,16 +58,33 @@ def judged(ask: Asker, trajectories: Sequence[Trajectory], batch: int | None) ->
     again, more = ask({f"{name}/rest": [trajectories[i] for i in rows] for name, rows in rest.items() if 0 < len(rows) < len(calls[name])})
     decided |= more
     outcomes: dict[int, Outcome] = {}
+    log = Log()
     for name, rows in calls.items():
         whole = found[name]
         if name not in suspects:
             outcomes |= _spread(rows, whole)
+            _add(log, rows, whole, len(trajectories))
         elif f"{name}/rest" in again:
             outcomes |= guilty[name] | _spread(rest[name], again[f"{name}/rest"])
+            _add(log, rest[name], again[f"{name}/rest"], len(trajectories))
         else:  # all answers fail alone, too, or none does
             assert isinstance(whole, Failed)
             outcomes |= _spread(rows, whole if guilty[name] else _together(whole, len(rows)))
-    return [outcomes[i] for i in range(len(trajectories))], decided
+    scores = Scores(outcomes[i] for i in range(len(trajectories)))
+    scores.log = log
+    return scores, decided
+
+
+def _add(log: Log, rows: Sequence[int], answer: Answer, count: int) -> None:
+    """Adds the log of a call about these rows, of `count` in all."""
+    more = getattr(answer, "log", None)
+    if more is None:
+        return
+    log.metrics += more.metrics
+    for name, values in more.columns.items():
+        column = log.columns.setdefault(name, [None] * count)
+        for row, value in zip(rows, values, strict=True):
+            column[row] = value
 
 
 def about(trajectories: Sequence[Trajectory]) -> str:

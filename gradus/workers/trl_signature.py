@@ -1,7 +1,7 @@
 """The call of a user's reward function, and the meaning of its result. Used in the process of the function.
 
-The signature is TRL's: keywords `prompts`, `completions`, `completion_ids`, `trainer_state`, and one for every column of the data. The
-result is a list of numbers; None if the reward does not apply.
+The signature is TRL's: keywords `prompts`, `completions`, `completion_ids`, `trainer_state`, `log_metric`, `log_extra`, and one for every
+column of the data. The result is a list of numbers; None if the reward does not apply.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from typing import Any
 
 from gradus.runtime.user_code import raised, without_addresses
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, NotApplicable, Outcome, Problem, Trajectory, UserError
+from gradus.workers.logged import Log, Scores
 
-GIVEN = ("prompts", "completions", "completion_ids", "trainer_state")
+GIVEN = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")
 _LONGEST = 1000  # characters of a reason that are kept
 
 
-def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None) -> dict[str, Any]:
-    """The keywords of one call. A column that a problem lacks is None. `names`: keywords to include beside those always given; None: all.
+def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collection[str] | None = None, steps: int | None = None) -> dict[str, Any]:
+    """The keywords of one call, without those of the log. `steps`: of the whole run.
+
+    A column that a problem lacks is None. `names`: keywords to include beside those always given; None: all.
 
     A chat problem gives its messages, and its completion as a list of one message; a problem of raw or plain text gives both as text.
     """
@@ -31,7 +34,7 @@ def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collectio
         "completions": [
             [{"role": "assistant", "content": t.completion}] if chat else t.completion for t, chat in zip(trajectories, chats, strict=True)
         ],
-        "trainer_state": {"global_step": step},
+        "trainer_state": {"global_step": step, **({} if steps is None else {"max_steps": steps})},
     }
     if names is None or "prompts" in names:
         found["prompts"] = [list(t.problem.messages) if chat else t.problem.question for t, chat in zip(trajectories, chats, strict=True)]
@@ -55,9 +58,9 @@ def columns_of(problem: Problem) -> dict[str, Any]:
     return {**({} if problem.answer is None else {"answer": problem.answer}), **problem.meta}
 
 
-def accepted(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The keywords that the function takes; all if it has `**kwargs`."""
-    keywords = {**arguments, "trainer_state": SimpleNamespace(**arguments["trainer_state"])}
+def accepted(function: Callable[..., Any], arguments: Mapping[str, Any], log: Log | None = None) -> dict[str, Any]:
+    """The keywords that the function takes; all if it has `**kwargs`. `log`: gets what the function logs; None: it is dropped."""
+    keywords = {**arguments, "trainer_state": SimpleNamespace(**arguments["trainer_state"]), **(log or Log()).keywords}
     names = taken(function)
     return keywords if names is None else {name: value for name, value in keywords.items() if name in names}
 
@@ -76,14 +79,21 @@ def required(function: Callable[..., Any]) -> list[str]:
     return [p.name for p in named if p.name not in GIVEN]
 
 
-def outcomes(values: Any, count: int) -> list[Outcome] | Failed:
-    """The outcomes of a result for `count` completions: a failure of all if their number differs, of one if its value is not a number."""
+def outcomes(values: Any, count: int, log: Log | None = None) -> Scores | Failed:
+    """The outcomes of a result for `count` completions: a failure of all if their number differs, of one if its value is not a number.
+
+    A column of the log with another number of values is a failure of all, too.
+    """
     values = values.tolist() if hasattr(values, "tolist") else values
     if not isinstance(values, list | tuple):
         return Failed(f"returned {_brief(values)}, not a list of {count} numbers")
     if len(values) != count:
         return Failed(f"returned {len(values)} rewards for {count} completions")
-    return [outcome(value) for value in values]
+    if odd := next((name for name, logged in (log.columns if log else {}).items() if len(logged) != count), None):
+        return Failed(f'gave {len(log.columns[odd]) if log else 0} values to log_extra("{_brief(odd)}", ...) for {count} completions')
+    scores = Scores(outcome(value) for value in values)
+    scores.log = log
+    return scores
 
 
 def outcome(value: Any) -> Outcome:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from gradus.runtime.user_code import load_object, split_spec
 from gradus.types import NOT_APPLICABLE, Failed, NotApplicable, Outcome, Problem, UserError
 from gradus.types.packing import unpacked
+from gradus.workers.logged import Log, Scores
 from gradus.workers.trl_signature import accepted, failure_of, outcome, outcomes, required, taken
 
 Answer = list[Outcome] | Failed
@@ -83,9 +84,10 @@ def answer(function: Callable[..., Any], arguments: dict[str, Any], later: Calla
     """One outcome per completion, or the failure of all. `later` awaits the result of an async function."""
     count = len(arguments["completions"])  # before the function can change the list
     try:
-        values = function(**accepted(function, arguments))
+        log = Log()
+        values = function(**accepted(function, arguments, log))
         values = later(values) if inspect.isawaitable(values) else values
-        return outcomes(values, count)
+        return outcomes(values, count, log)
     except BaseException as error:  # exits, too: the process stays for the next call
         return failure_of(error, path)
 
@@ -136,10 +138,11 @@ def _send(answers: BinaryIO, message: Any, number: bytes = b"") -> None:
 
 
 def _plain(found: Answer) -> Any:
-    """Outcomes as JSON: a number, None for not applicable, {"failed": kind and reason}."""
+    """Outcomes as JSON: a number, None for not applicable, {"failed": kind and reason}; and the log, if the function logged anything."""
     if isinstance(found, Failed):
         return {"failed": found.told}
-    return {"outcomes": [_plain_outcome(o) for o in found]}
+    log = getattr(found, "log", None)
+    return {"outcomes": [_plain_outcome(o) for o in found], **({"log": log.as_json()} if log and (log.metrics or log.columns) else {})}
 
 
 def _plain_outcome(found: Outcome) -> Any:
@@ -155,7 +158,12 @@ def read_outcomes(message: Any, count: int) -> Answer:
     values: Sequence[Any] = message.get("outcomes") if isinstance(message, dict) else None  # type: ignore[assignment]
     if not isinstance(values, list) or len(values) != count:
         raise ValueError  # the caller reports it
-    return [_read_outcome(value) for value in values]
+    scores = Scores(_read_outcome(value) for value in values)
+    try:
+        scores.log = Log.read(message["log"], count) if "log" in message else None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError from error
+    return scores
 
 
 def _read_outcome(value: Any) -> Outcome:

@@ -17,9 +17,9 @@ from gradus.cli.explain import (
     explain_task_option,
     place_of_change,
     stages_of,
-    told,
 )
 from gradus.cli.main import main
+from gradus.cli.origins import told
 from gradus.players.rates import rate_for, size_of
 from gradus.recipe.core import Recipe, describe, get
 from gradus.recipe.registry import recipe, recipe_modules

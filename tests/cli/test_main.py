@@ -197,7 +197,13 @@ def test_evaluation_in_words_and_json(trained: Path, capsys: pytest.CaptureFixtu
     assert code == 0
     assert out.splitlines()[0] == "problems: 4 held-out problems, 2 samples each at temperature 1"
     # the run is judged as it was while training: every completion has at least one letter, so its reward is at least 1
-    assert out.splitlines()[1].split() == ["pass@1", "1.000", "[1.000,", "1.000]"]
+    assert out.splitlines()[1].split() == ["pass@1", "1.000", "of", "4", "problems", "[0.398,", "1.000]", "Clopper-Pearson"]
+    assert out.splitlines()[-2] == (
+        "warning: 4 held-out problems: at 2 right the 95 % interval of the accuracy is [0.07, 0.93], so it tells little; "
+        "use 30 or more (--problems N, or more held-out problems in the task)"
+    )
+    assert main(["eval", str(trained / "run"), "--problems", "1", "--max_tokens", "4"]) == 0
+    assert "1.000 of 1 problem   [0.025, 1.000]  Clopper-Pearson" in capsys.readouterr().out
     code, out, _ = said(capsys, "eval", str(trained / "model"), "--task", str(trained / "problems.jsonl"), *options, "--json")
     found = json.loads(out)
     assert code == 0

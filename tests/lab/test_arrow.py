@@ -88,7 +88,7 @@ def test_outcomes_keep_their_three_kinds(strange: Callable) -> None:
 def test_every_field_of_a_record_is_stored() -> None:
     schema = encode(0, []).schema
     for name, record in (("problems", Problem), ("contexts", Context), ("trajectories", Trajectory), ("groups", Group)):
-        stored = {f.name for f in schema.field(name).type.value_type} | ({"aside"} if record is Group else set())  # a column of its own
+        stored = {f.name for f in schema.field(name).type.value_type} | ({"aside"} if record is Group else {"extra"} if record is Trajectory else set())
         assert {f.name for f in fields(record)} <= stored, name
     assert encode(0, [Group("g", (), aside=True)]).column("aside").to_pylist() == [[True]]
 

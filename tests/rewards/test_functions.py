@@ -180,7 +180,7 @@ def test_several_functions_are_asked_at_the_same_time(file):
 def test_a_cancelled_call_kills_its_worker(file):
     reward = Function(f"{file}:faults", timeout=60.0)
     pool_of(reward.path).greeting(reward.limits)
-    world = SimpleNamespace(step=0, call=str, fact={}.get, waiting=waiting)
+    world = SimpleNamespace(step=0, steps=9, call=str, fact={}.get, waiting=waiting)
 
     async def cancelled():
         call = asyncio.create_task(reward.score(groups([trajectory("hang", plain=True)]), {}, world))

@@ -28,7 +28,10 @@ def test_marks_by_hand() -> None:
     assert found.majority is not None
     assert found.majority.mean == 0.5
     assert found.greedy is not None
-    assert (found.greedy.mean, found.greedy.low, found.greedy.high) == (0.5, 0.0, 1.0)
+    assert (found.greedy.mean, found.greedy.kind) == (0.5, "Clopper-Pearson")
+    assert (found.greedy.low, found.greedy.high) == pytest.approx((0.01258, 0.98742), abs=1e-5)  # 1 - sqrt(0.975)
+    # shares 1/2 and 1/4 with 0, 0, 1, 1 added: mean 0.4583, variance 0.1753, half width 1.96 * sqrt(0.1753 / 6)
+    assert (found.pass_at[1].low, found.pass_at[1].high) == pytest.approx((0.1233, 0.7934), abs=1e-4)
     assert found.length.mean == 4.0
     assert found.reward is not None
     assert found.reward.mean == pytest.approx(0.375)

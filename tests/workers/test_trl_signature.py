@@ -24,7 +24,7 @@ def test_chat_plain_and_raw_problems_give_what_the_function_expects():
 def test_a_function_gets_the_keywords_that_it_takes():
     arguments = arguments_of([trajectory("4", answer=4, topic="sums")], 3)
     assert list(accepted(lambda completions, topic: None, arguments)) == ["completions", "topic"]
-    assert list(accepted(lambda prompts, **kwargs: None, arguments)) == list(arguments)
+    assert list(accepted(lambda prompts, **kwargs: None, arguments)) == [*arguments, "log_metric", "log_extra"]
     assert accepted(lambda trainer_state: None, arguments)["trainer_state"].global_step == 3
 
 

@@ -77,7 +77,7 @@ class Served:
                 f"a prompt of {len(job.prefix)} tokens cannot be sampled from: it needs at least one token, and {limit} is all that model and "
                 "vLLM hold with room for an answer; shorten the prompt or start vLLM with a larger --max-model-len"
             )
-        return min(job.sampling.max_tokens, limit - len(job.prefix))
+        return min(job.sampling.limit, limit - len(job.prefix))
 
     def _answered(self, jobs: Sequence[Job], rooms: Sequence[int], version: int) -> list[Answer]:
         """Answers under the weights of one version. A round in which they may have changed is discarded."""
@@ -208,6 +208,6 @@ def checked(answer: Answer, job: Job, room: int, ends: Collection[int], vocabula
         problem = f"it ended after {count} of {room} tokens with the reason {answer.reason!r}"
     if problem is not None:
         raise UserError(f"an answer of vLLM is not usable: {problem}; check model and version of vLLM")
-    full = Ended.LENGTH if room == job.sampling.max_tokens else Ended.CONTEXT
+    full = Ended.LENGTH if room == job.sampling.limit else Ended.CONTEXT
     ended = Ended.STOP if answer.reason == "stop" else full
     return Sampled(np.array(answer.tokens, np.int32), np.minimum(np.array(answer.logprobs, np.float32), 0.0), ended)

@@ -52,10 +52,13 @@ class BadRow:
 
 
 class Table(Protocol):
-    """Rows by index, 0 to len - 1, in the order of the file. `lost`: rows that cannot be read; they have no index."""
+    """Rows by index, 0 to len - 1, in the order of the file. `lost`: rows that cannot be read; `empty`: number of empty lines. Both have no index."""
 
     @property
     def lost(self) -> tuple[BadRow, ...]: ...
+
+    @property
+    def empty(self) -> int: ...
 
     def __len__(self) -> int: ...
 
@@ -74,6 +77,7 @@ class JsonLines:
     offsets: np.ndarray
     lines: np.ndarray
     lost: tuple[BadRow, ...] = ()
+    empty: int = 0
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -98,6 +102,7 @@ class ArrowTable:
     table: Any  # pyarrow.Table
     numbers: np.ndarray  # int64, the number of every row for a reader, from 1
     lost: tuple[BadRow, ...] = ()
+    empty: int = 0
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -228,7 +233,7 @@ def _distinct_names(pairs: list[tuple[str, Any]]) -> Row:
 
 
 def _jsonl(path: Path, prompt_column: str | None) -> JsonLines:
-    offsets, lines, at = [], [], 0
+    offsets, lines, at, number = [], [], 0, 0
     with path.open("rb") as file:
         if file.read(3) == b"\xef\xbb\xbf":  # a byte-order mark
             at = 3
@@ -241,7 +246,7 @@ def _jsonl(path: Path, prompt_column: str | None) -> JsonLines:
                 other = path.with_suffix(".jsonl" if path.suffix.lower() == ".json" else ".lines.jsonl")
                 raise UserError(f"{path} is one JSON array; write one object per line: jq -c '.[]' {path} > {other}")
             at += len(line)
-    return JsonLines(path, np.array(offsets, dtype=np.int64), np.array(lines, dtype=np.int64))
+    return JsonLines(path, np.array(offsets, dtype=np.int64), np.array(lines, dtype=np.int64), empty=number - len(lines))
 
 
 def _parquet(path: Path, prompt_column: str | None) -> ArrowTable:
@@ -261,6 +266,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
     Empty lines are not rows, but they count, so that rows have the numbers of a spreadsheet. Rows of another length are `lost`.
     """
     import pyarrow
+    import pyarrow.compute
     import pyarrow.csv
 
     with path.open("rb") as start:
@@ -282,9 +288,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
         table = pyarrow.csv.read_csv(
             path,
             read_options=pyarrow.csv.ReadOptions(use_threads=False),  # bad rows get their numbers in one thread only
-            parse_options=pyarrow.csv.ParseOptions(
-                newlines_in_values=True, invalid_row_handler=skipped, ignore_empty_lines=len(header) < 2
-            ),
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=skipped, ignore_empty_lines=False),
             convert_options=pyarrow.csv.ConvertOptions(column_types={name: pyarrow.string() for name in header}),
         )
         table = _distinct(table, path)
@@ -300,7 +304,7 @@ def _csv(path: Path, prompt_column: str | None) -> ArrowTable:
     numbers = np.setdiff1d(numbers, [int(row.place.removeprefix("row ")) for row in lost])
     filled = np.any([pyarrow.compute.not_equal(column, "").to_numpy() for column in table.columns], axis=0)  # an empty line is a row of ""
     kept = pyarrow.table(columns, names=table.column_names).filter(pyarrow.array(filled))
-    return ArrowTable(path, kept, numbers[filled], tuple(lost))
+    return ArrowTable(path, kept, numbers[filled], tuple(lost), int((~filled).sum()))
 
 
 def _numbers(column: Any) -> Any:

@@ -8,9 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, Literal
 
 from gradus.runtime import hub
 from gradus.runtime.user_code import load_object
@@ -19,9 +17,12 @@ from gradus.tasks.code.unit_tests import UnitTests
 from gradus.tasks.code.unit_tests import refused as unusable
 from gradus.tasks.data import final_answer
 from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
+from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
-from gradus.tasks.data.rows import Checked, PromptForm, RowSource, check_rows, hold_out
+from gradus.tasks.data.rows import PromptForm, RowSource, check_rows
+from gradus.tasks.data.splits import beside as split_beside
+from gradus.tasks.data.splits import by_content
 from gradus.tasks.maths.mathematics import mathematics
 from gradus.types import Problem, UserError, unknown
 from gradus.types.errors import nearest
@@ -39,13 +40,15 @@ VERIFIERS: dict[str, Verify] = {
 }
 
 
-def load_task(spec: str, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
+def load_task(spec: str | InMemory, named: Mapping[str, Callable[..., Task]], **options: Any) -> Task:
     """The task of `spec`, the first match: a name in `named`, file.py:task, a file or folder, a mixture a:3,b:1, a data set owner/name.
 
     `options` go to the function of the name, to the user's function, or to `load_task_file` (prompt, prompt_column, answer_column, held_out,
-    name, verify, bad_rows, isolation). A mixture takes `prompt` only.
+    name, verify, bad_rows, isolation, repeats). A mixture takes `prompt` only.
     Raises UserError, with similar names, if nothing matches.
     """
+    if isinstance(spec, InMemory):
+        return load_task_file(spec, **options)
     if not spec.strip():
         raise UserError("the task has no name; give --task a name, a file or file.py:task")
     if spec in named:
@@ -74,8 +77,10 @@ def prompted(task: Task, form: PromptForm) -> Task:
     return replace(task, source=task.source.in_form(form), held_out=task.held_out.in_form(form))  # type: ignore[attr-defined]
 
 
-def is_data(spec: str, named: Collection[str]) -> bool:
-    """Whether `spec` names a file of problems, a saved folder or a data set. Raises UserError for a bad weight in a mixture."""
+def is_data(spec: str | InMemory, named: Collection[str]) -> bool:
+    """Whether `spec` is rows in memory, or names a file of problems, a saved folder or a data set. Raises UserError for a bad weight."""
+    if isinstance(spec, InMemory):
+        return True
     if spec in named or _PYTHON.fullmatch(spec):
         return False
     if os.path.exists(spec) or (_FILE.fullmatch(spec) and "," not in spec):
@@ -83,17 +88,17 @@ def is_data(spec: str, named: Collection[str]) -> bool:
     return not split_weights(spec) and bool(_DATASET.fullmatch(spec))
 
 
-def options_of(spec: str, named: Mapping[str, Callable[..., Task]]) -> dict[str, inspect.Parameter]:
+def options_of(spec: str | InMemory, named: Mapping[str, Callable[..., Task]]) -> dict[str, inspect.Parameter]:
     """The options of a task, by name: the parameters of the named task's function, the user's function, or `load_task_file`.
 
     Raises UserError if the user's file cannot be loaded.
     """
-    if _PYTHON.fullmatch(spec) and spec not in named:
+    if isinstance(spec, str) and _PYTHON.fullmatch(spec) and spec not in named:
         maker = load_object(spec, "task")
         if not inspect.isroutine(maker):  # a Task, or a wrong type
             return {}
     else:
-        maker = named.get(spec, load_task_file)
+        maker = named.get(spec, load_task_file) if isinstance(spec, str) else load_task_file
     try:
         known = dict(inspect.signature(maker, eval_str=True).parameters)
     except Exception:  # a user's annotations may use names that only a type checker sees
@@ -104,7 +109,7 @@ def options_of(spec: str, named: Mapping[str, Callable[..., Task]]) -> dict[str,
 
 
 def load_task_file(
-    path: str | Path,
+    path: str | Path | InMemory,
     *,
     prompt: PromptForm | None = None,
     prompt_column: str | None = None,
@@ -114,8 +119,9 @@ def load_task_file(
     verify: str = "final_answer",
     bad_rows: float = 0.0,
     isolation: str = "bubblewrap",
+    repeats: Literal["drop", "keep"] = "drop",
 ) -> Task:
-    """The task of a file of problems (JSON lines, Parquet, CSV) or of a data set (a name owner/name[/configuration], or a saved folder).
+    """The task of a file of problems (JSON lines, Parquet, CSV), a data set (owner/name[/configuration], or a saved folder), or rows in memory.
 
     A row has a prompt, text or a list of chat messages, in the column `prompt_column` (None: the first of `prompt`, `question` and
     `messages`). It may have an answer in the column `answer_column` (None: the first of `answer`, `solution` and `label`). Problems
@@ -133,44 +139,45 @@ def load_task_file(
     first bad row is an error.
 
     The held-out problems are those of the file `held_out`; without it the split validation or test of a data set; without that a tenth of
-    the distinct prompts (at least 1, at most 256), chosen by a hash of their content. No held-out prompt is trained on.
+    the distinct prompts (at least 1, at most 256), chosen by a hash of their content, with all their rows. No held-out prompt is trained on.
+    `repeats`: "drop" leaves out a training row that equals an earlier one in every column, "keep" asks it again. Equal held-out rows count once.
     Raises UserError if the source cannot be read, and with file and line if there are too many bad rows.
     """
     judge = _judge(verify, isolation)
-    table, beside = open_tables(str(path), prompt_column, lossy=bad_rows > 0)
-    if held_out is not None:
-        beside, _ = open_tables(str(held_out), prompt_column, lossy=bad_rows > 0)
-    name = name or _name(str(path))
+    table, beside = _open_both(path, held_out, prompt_column, lossy=bad_rows > 0)
+    name = name or _name(path.file if isinstance(path, InMemory) else str(path))
     refused = refusal(verify)
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows, refused=refused)
+    rows = RowSource(table, checked.columns, name, checked.rows, len(checked.rows), plain=checked.plain)
     if beside is None:
-        rows, evaluation, split = _one_table(table, checked, str(path), name)
+        split = by_content(table, checked, str(path), repeats)
+        evaluation = replace(rows, indices=split.held_out, size=len(split.held_out))
     else:
         other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows, refused=refused)
-        rows, split = _apart(checked, other, str(path), str(held_out or "its held-out split"))
-        evaluation = RowSource(beside, other.columns, name, other.rows, len(other.rows), part="held_out/", bad=other.bad, plain=other.plain)
+        split = split_beside(table, checked, beside, other, str(path), str(held_out or "its held-out split"), repeats)
+        evaluation = RowSource(beside, other.columns, name, split.held_out, len(split.held_out), part="held_out/", bad=other.bad, plain=other.plain)
     bad = len(checked.bad) + len(evaluation.bad)
-    split += f"; {bad} bad rows left out" if bad else ""
     task = Task(
         name=name,
-        source=RowSource(table, checked.columns, name, rows, len(rows), bad=checked.bad, plain=checked.plain),
+        source=replace(rows, indices=split.training, size=len(split.training), bad=checked.bad, accounts=split.accounts),
         held_out=evaluation,
         verify=judge if checked.answered or isinstance(judge, UnitTests) else None,
         provides=checked.provides,
-        about=f"{len(rows)} problems of {path}; {split}",
+        about=f"{len(split.training)} problems of {path}; {split.about}" + (f"; {bad} bad rows left out" if bad else ""),
     )
     if prompt is None and evaluation.plain != checked.plain:
         prompt = "chat"  # one of the two has chat messages
     return task if prompt is None else prompted(task, prompt)
 
 
-def _one_table(table: Table, checked: Checked, path: str, name: str) -> tuple[np.ndarray, RowSource, str]:
-    """The training rows and the held-out problems of one table, and a clause about the split for the task's `about`."""
-    training, kept = hold_out(checked.hashes)
-    if len(training) == 0:
-        raise UserError(f"{path} holds one prompt only; give at least two, or held-out problems of their own with --task.held_out FILE")
-    held_out = RowSource(table, checked.columns, name, checked.rows[kept], len(kept), plain=checked.plain)
-    return checked.rows[training], held_out, f"{len(kept)} prompts held out by content"
+def _open_both(path: str | Path | InMemory, held_out: str | Path | None, prompt_column: str | None, *, lossy: bool) -> tuple[Table, Table | None]:
+    """The table and the held-out table. A data set's own held-out split is not read if another file is named."""
+    table, beside = open_tables(path, prompt_column, lossy=lossy)
+    if held_out is None:
+        return table, beside
+    if isinstance(table, DatasetTable) and isinstance(beside, DatasetTable):
+        table = replace(table, unread=(*table.unread, f"{beside.split} ({len(beside):,} rows)"))
+    return table, open_tables(str(held_out), prompt_column, lossy=lossy)[0]
 
 
 def _judge(verify: str, isolation: str) -> Verify:
@@ -191,11 +198,14 @@ def refusal(verify: str) -> Callable[[Problem], str | None] | None:
 
 @dataclass(frozen=True, eq=False)
 class DatasetTable:
-    """The rows of a data set of the package `datasets`."""
+    """The rows of a split of a data set of the package `datasets`."""
 
-    name: str
+    path: str
+    split: str
     dataset: Any
     lost: tuple[BadRow, ...] = ()
+    empty: int = 0
+    unread: tuple[str, ...] = ()  # the data set's splits that the task does not read, with their sizes
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -207,10 +217,16 @@ class DatasetTable:
     def where(self, index: int) -> str:
         return f"{self.name}, row {index}"
 
+    @property
+    def name(self) -> str:
+        return f"{self.path} ({self.split})"
 
-def open_tables(path: str, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
-    """The table of a file, a saved folder or a data set, and its held-out table, None if it has none."""
-    folder = Path(path)
+
+def open_tables(path: str | Path | InMemory, prompt_column: str | None, *, lossy: bool = False) -> tuple[Table, Table | None]:
+    """The table of a file, a saved folder, a data set or rows in memory, and its held-out table, None if it has none."""
+    if isinstance(path, InMemory):
+        return path.table(), None
+    path, folder = str(path), Path(path)
     saved = folder.is_dir() and any((folder / f).is_file() for f in ("state.json", "dataset_dict.json"))
     if saved or (not folder.exists() and not _FILE.fullmatch(path) and _DATASET.fullmatch(path)):
         return _open_dataset(path, saved)
@@ -235,7 +251,8 @@ def _open_dataset(path: str, saved: bool) -> tuple[Table, Table | None]:
     if train != "train" and len(splits) > 1:
         raise UserError(f"the data set {path} has no split train (it has {', '.join(splits)}); save the one to train on with save_to_disk")
     held = next((s for s in ("validation", "test") if s in splits and s != train), None)
-    tables = [DatasetTable(f"{path} ({s})", splits[s]) for s in (train, held) if s is not None]
+    unread = tuple(f"{s} ({len(splits[s]):,} rows)" for s in splits if s not in (train, held))
+    tables = [DatasetTable(path, s, splits[s], unread=unread if s == train else ()) for s in (train, held) if s is not None]
     empty = next((t for t in tables if not len(t)), None)
     if empty:
         raise UserError(f"{empty.name} holds no rows; give a data set with problems")
@@ -255,17 +272,6 @@ def _from_hub(datasets: Any, path: str) -> Any:
         reason = "" if isinstance(error, ConnectionError) else f" ({' '.join(str(error).split())[:200]})"
         place = f"the data set {path} is not on this disk{reason}, and {silence}"
         raise UserError(f"{place}; on a machine with a network run: {hub.data_set(path)}") from None
-
-
-def _apart(checked: Checked, other: Checked, path: str, held_out: str) -> tuple[np.ndarray, str]:
-    """The rows whose prompts are not held out, and a clause about the split for the task's `about`."""
-    training = np.flatnonzero(~np.isin(checked.hashes, other.hashes))
-    if len(training) == 0:
-        raise UserError(f"every prompt of {path} is also in {held_out}; give held-out problems that are not trained on")
-    dropped = len(checked.hashes) - len(training)
-    training = checked.rows[training]
-    split = f"{len(other.hashes)} held out in {held_out}"
-    return training, split + (f"; {dropped} rows left out because they are held out too" if dropped else "")
 
 
 def _name(path: str) -> str:

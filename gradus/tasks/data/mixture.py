@@ -138,7 +138,7 @@ class MixtureVerify:
 def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
     """One task from several, given as (spec, task, weight). A problem's `task` is its task's name, or the spec if two tasks share a name.
 
-    max_tokens is the largest of the tasks' limits, only common stops are kept, and the first task sets all other sampling.
+    max_tokens is the largest of the tasks' limits, None if a task has none; only common stops are kept, and the first task sets all other sampling.
     Raises UserError for tasks that cannot run together: one-turn tasks with environments, different kinds of policies, one task twice.
     """
     names = [task.name for _, task, _ in parts]
@@ -152,6 +152,7 @@ def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
     _check_together(tasks)
     first = next(iter(tasks.values()))
     environments = {n: t.environment for n, t in tasks.items() if t.environment is not None}
+    limits = [t.sampling.max_tokens for t in tasks.values()]
     stops = tuple(s for s in first.sampling.stops if all(s in t.sampling.stops for t in tasks.values()))
     label = ",".join(f"{name}:{weight}" for name, weight in zip(names, weights, strict=True))
     return Task(
@@ -162,7 +163,7 @@ def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
         environment=MixtureEnvironment(Frozen(environments)) if environments else None,
         provides=frozenset.intersection(*(t.provides for t in tasks.values())),
         about=f"a mixture: {'; '.join(f'{n}: {t.about}' for n, t in tasks.items())}",
-        sampling=replace(first.sampling, max_tokens=max(t.sampling.max_tokens for t in tasks.values()), stops=stops),
+        sampling=replace(first.sampling, max_tokens=None if None in limits else max(n for n in limits if n is not None), stops=stops),
         policy=first.policy,
         chance=sum(w * t.chance for w, t in zip(weights, tasks.values(), strict=True)) / sum(weights),
     )

@@ -18,7 +18,7 @@ PROMPTS = ("prompt", "question", "messages")
 ANSWERS = ("answer", "solution", "label")
 PromptForm = Literal["raw", "chat"]
 """How a text prompt goes to the model: raw, or as a user message in its chat template."""
-RESERVED = ("prompts", "completions", "completion_ids")  # arguments of reward functions besides the columns
+RESERVED = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")  # arguments of reward functions besides the columns
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,23 @@ def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str, ra
     return Problem(id=id, task=task, messages=asked(messages), answer=answer, meta=Frozen(meta), plain=plain)
 
 
+@dataclass(frozen=True)
+class Account:
+    """Where every row of a table is: the counts of `parts` add up to `rows`, which counts empty lines and unreadable rows, too."""
+
+    name: str  # of the file or the data set
+    rows: int
+    parts: tuple[tuple[int, str], ...]  # (number of rows, where they are); parts without rows are left out
+    unread: tuple[str, ...] = ()  # splits of the data set that the task does not read
+
+    @property
+    def told(self) -> str:
+        """The sum in one line: '12 rows = 9 to train on + 2 held out + 1 equal to an earlier row (--task.repeats keep)'."""
+        unread = f"; not read: {', '.join(self.unread)}" if self.unread else ""
+        rows = f"{self.rows:,} row{'s' * (self.rows != 1)}"
+        return f"{self.name}: {rows} = {' + '.join(f'{count:,} {where}' for count, where in self.parts)}{unread}"
+
+
 @dataclass(frozen=True, eq=False)
 class RowSource:
     """Problems of a table: problem i is row `indices[i]`. Level and key have no effect."""
@@ -101,6 +118,7 @@ class RowSource:
     bad: tuple[BadRow, ...] = ()  # rows of the table that were left out
     plain: bool = False  # the prompts are text, not lists of chat messages
     form: PromptForm | None = None  # of text prompts; None: not said, so raw
+    accounts: tuple[Account, ...] = ()  # of the task's tables
 
     def in_form(self, form: PromptForm) -> RowSource:
         """The source with its text prompts in this form. Raises UserError for `raw` if the prompts are chat messages."""
@@ -167,6 +185,7 @@ def check_rows(
             if bad_rows == 0:
                 raise
             bad.append(bad_row(table, index, error))
+            columns = columns if rows else None  # the first valid row decides
             continue
         rows.append(index)
         hashes.append(content_hash(problem.messages))
@@ -197,12 +216,12 @@ def content_hash(messages: Sequence[Message]) -> int:
 def hold_out(hashes: np.ndarray, share: float = 0.1, most: int = 256) -> tuple[np.ndarray, np.ndarray]:
     """(training rows, held-out rows), int64 in order. The `share` of distinct prompts with the smallest hashes, 1 to `most`, is held out.
 
-    Rows with the same prompt are all in training or none is: a held-out prompt keeps its first row, and its other rows are in neither set.
+    Every row is in one of the two: all rows of a prompt are in training, or all are held out.
     """
-    distinct, first = np.unique(hashes, return_index=True)
+    distinct = np.unique(hashes)
     count = min(most, max(1, round(share * len(distinct))))
-    training = np.flatnonzero(~np.isin(hashes, distinct[:count]))
-    return training, np.sort(first[:count])
+    held = np.isin(hashes, distinct[:count])
+    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def _check_answer(row: Row, columns: Columns, where: str) -> None:

@@ -72,7 +72,7 @@ class BigramPolicy:
         logp = torch.log_softmax(self.network.logits.detach().double() / (ask.sampling.temperature or 1.0), -1).numpy()
         start = ask.parent.sequence[: ask.at]
         out: list[int] = []
-        for position in range(len(start), len(start) + ask.sampling.max_tokens):
+        for position in range(len(start), len(start) + ask.sampling.limit):
             row = logp[out[-1] if out else int(start[-1])]
             u = float(uniforms(np.uint64(ask.key.value), np.array(position)))
             drawn = min(int(np.searchsorted(np.exp(row).cumsum(), u, "right")), VOCABULARY - 1)

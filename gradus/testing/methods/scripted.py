@@ -69,8 +69,8 @@ class ScriptedPolicy:
     def _one(self, ask: Ask) -> Context:
         said = [OTHER_A if c == "@" else FIRST + ord(c) for c in self.speak(ask)] + [END]
         room = self.context_length - ask.at
-        limit = min(ask.sampling.max_tokens, room)
-        ended = Ended.STOP if len(said) <= limit else Ended.LENGTH if ask.sampling.max_tokens <= room else Ended.CONTEXT
+        limit = min(ask.sampling.limit, room)
+        ended = Ended.STOP if len(said) <= limit else Ended.LENGTH if ask.sampling.limit <= room else Ended.CONTEXT
         tokens = np.array(said[:limit], np.int32)
         return Context(
             tokens=tokens,

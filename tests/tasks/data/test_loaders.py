@@ -114,7 +114,8 @@ def test_duplicates_are_on_one_side(tmp_path):
     training = {p.question for p in everything(task.source)}
     held = {p.question for p in everything(task.held_out)}
     assert (len(training), len(held), training & held) == (27, 3, set())
-    assert (task.source.size, task.held_out.size) == (54, 3)
+    assert (task.source.size, task.held_out.size) == (27, 3)
+    assert load_task_file(tmp_path / "sums.jsonl", repeats="keep").source.size == 54
 
 
 def test_a_held_out_file_takes_its_prompts_out_of_training(tmp_path):
@@ -135,7 +136,7 @@ def test_without_answers_there_is_no_verifier(tmp_path):
 
 
 def test_one_prompt_cannot_be_split(tmp_path):
-    with pytest.raises(UserError, match="holds one prompt only; give at least two"):
+    with pytest.raises(UserError, match="holds one prompt only, in 2 rows; give at least two"):
         load_task_file(jsonl(tmp_path / "a.jsonl", sums(1, 1)))
 
 
@@ -285,7 +286,8 @@ def test_the_options_of_a_task_are_those_of_its_maker(tmp_path):
     )
     assert list(options_of(f"{file}:task", {})) == ["size", "kind", "odd"]
     assert options_of(f"{file}:made", {}) == {}
-    assert set(options_of("data.jsonl", {})) == {"prompt", "prompt_column", "answer_column", "held_out", "name", "verify", "bad_rows", "isolation"}
+    names = {"prompt", "prompt_column", "answer_column", "held_out", "name", "verify", "bad_rows", "isolation", "repeats"}
+    assert set(options_of("data.jsonl", {})) == names
     assert load_task_by_words(f"{file}:task", {"size": "4", "kind": "5"}).name == "arithmetic"
     assert load_object(f"{file}:got", "value") == (4, "5")
     assert load_task_by_words(f"{file}:made", {"level": "2"}).level == 2

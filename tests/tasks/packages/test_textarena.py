@@ -206,7 +206,7 @@ def test_long_and_illegal_actions() -> None:
         ("TwentyQuestions-v0", "{}", "OpenRouter API key not found"),
         ("Blackjack-v0", '{"hands": 1}', "unexpected keyword argument 'hands'; check the settings of --task.config"),
         ("Blackjack-v0", "[1]", "cannot be read; write key=value"),
-        ("Blackjack-v0", "{", "which is not JSON"),
+        ("Blackjack-v0", "{", "cannot be read; write key=value"),
     ],
 )
 def test_what_cannot_be_played_is_refused(game: str, args: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:

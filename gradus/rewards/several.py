@@ -1,0 +1,84 @@
+"""Several rewards that add up: from the words of a command, or from a list of functions in Python."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradus.rewards.combine import Sum, free_name, name_of
+from gradus.rewards.functions import reward_from
+from gradus.types import Frozen, UserError
+from gradus.types.parts import Reward
+
+_NAMED = re.compile(r"([A-Za-z_][\w-]*)=(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Term:
+    """One reward of a sum, not yet made: a function, a part or text."""
+
+    what: Any
+    weight: float = 1.0
+    name: str | None = None  # of its component; None: the reward's own
+
+
+def terms_of(given: Any) -> list[Term]:
+    """The terms of a reward as a user gives it.
+
+    Text is `[NAME=]FILE.py:FUNCTION[*WEIGHT]`. A pair (reward, weight) has a weight, and a list or tuple of all these has several terms.
+    Raises UserError for an empty list or a weight that is not finite.
+    """
+    several = list(given) if isinstance(given, list) or (isinstance(given, tuple) and not _is_pair(given)) else [given]
+    if not several:
+        raise UserError("the list of rewards is empty; give at least one, or leave it out for the recipe's reward")
+    return [_term(one) for one in several]
+
+
+def reward_of(given: Any, make: Callable[[Any], Reward] = reward_from) -> Reward:
+    """The reward of `terms_of`: the sum of its terms; a single term without name and weight is the reward itself. `make`: from one term."""
+    return total([(term, make(term.what)) for term in terms_of(given)])
+
+
+def total(made: Sequence[tuple[Term, Reward]]) -> Reward:
+    """The weighted sum of rewards under their names. Raises UserError for a name that is given twice."""
+    if len(made) == 1 and made[0][0].name is None and made[0][0].weight == 1.0:
+        return made[0][1]
+    given = [term.name for term, _ in made if term.name is not None]
+    if twice := next((name for name in given if given.count(name) > 1), None):
+        raise UserError(f'two rewards are named "{twice}"; give each a name of its own, as in first=FILE.py:FUNCTION')
+    parts: dict[str, Reward] = {}
+    weights: dict[str, float] = {}
+    for term, reward in made:
+        name = term.name or free_name(name_of(reward), {*parts, *given})
+        parts[name], weights[name] = reward, term.weight
+    return Sum(Frozen(parts), Frozen({name: weight for name, weight in weights.items() if weight != 1.0}))
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int | float) and not isinstance(given[1], bool)
+
+
+def _term(one: Any) -> Term:
+    term = Term(one[0], float(one[1])) if _is_pair(one) else Term(one)
+    if isinstance(term.what, str):
+        term = _of_text(term.what, term.weight)
+    if not math.isfinite(term.weight):
+        raise UserError(f"the weight of the reward {term.what} is {term.weight}; it must be a finite number")
+    return term
+
+
+def _of_text(text: str, weight: float) -> Term:
+    """A term from `[NAME=]REWARD[*WEIGHT]`; a file or folder whose whole name is the text is taken as it is."""
+    if Path(text).exists():
+        return Term(text, weight)
+    what, star, factor = text.rpartition("*")
+    try:
+        what, weight = (what, weight * float(factor)) if star else (text, weight)
+    except ValueError:
+        what = text
+    match = None if Path(what.rpartition(":")[0] or what).exists() else _NAMED.fullmatch(what)
+    return Term(match[2], weight, match[1]) if match else Term(what, weight)

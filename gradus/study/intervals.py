@@ -1,0 +1,118 @@
+"""Intervals of means over few problems. The problem is the unit: several answers to one problem are one value, their mean.
+
+A percentile bootstrap of n equal values has width 0, also for n = 1. These intervals have not:
+- right or wrong, one answer per problem: Clopper and Pearson's exact interval. Its coverage is at least the level for every n.
+- shares in [0, 1], several answers per problem: two problems with share 0 and two with share 1 are added (Agresti and Coull's "plus four"
+  for proportions). The added problems keep the width above 0, and their weight vanishes as n grows.
+- numbers without bounds (rewards, lengths): Student's t interval, none for a single problem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+from gradus.study.passk import Interval
+
+FEW = 30
+"""Below this number of problems a run and an evaluation warn."""
+
+_HALVINGS = 60  # of [0, 1]: to the last bit
+
+
+def of_shares(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
+    """The mean of one value in [0, 1] per problem, and its interval: exact if all values are 0 or 1, else with four added problems."""
+    values = np.asarray(values, dtype=np.float64)
+    if np.isin(values, (0.0, 1.0)).all():
+        low, high = clopper_pearson(int(values.sum()), len(values), level)
+        return Interval(float(values.mean()), low, high, level, "Clopper-Pearson", len(values))
+    low, high = plus_four(values, level)
+    return Interval(float(values.mean()), low, high, level, "plus four", len(values))
+
+
+def of_numbers(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
+    """The mean of one number per problem, and Student's t interval; low and high are None for a single problem."""
+    values = np.asarray(values, dtype=np.float64)
+    mean, count = float(values.mean()), len(values)
+    if count == 1:
+        return Interval(mean, None, None, level, "Student", 1)
+    half = student_quantile((1 + level) / 2, count - 1) * float(values.std(ddof=1)) / math.sqrt(count)
+    return Interval(mean, mean - half, mean + half, level, "Student", count)
+
+
+def clopper_pearson(right: int, count: int, level: float = 0.95) -> tuple[float, float]:
+    """The exact interval of a proportion: the chances at which at least, and at most, `right` of `count` have probability (1 - level) / 2.
+
+    Reference: Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial, Biometrika 26, 1934.
+    Raises: ValueError unless 0 <= right <= count and count is at least 1.
+
+    >>> low, high = clopper_pearson(0, 10)
+    >>> low, round(high, 3)
+    (0.0, 0.308)
+    """
+    if not 0 <= right <= count or count < 1:
+        raise ValueError(f"{right} right of {count}")
+    tail = (1 - level) / 2
+    low = 0.0 if right == 0 else _at_least(right, count, tail)
+    high = 1.0 if right == count else 1.0 - _at_least(count - right, count, tail)  # the wrong ones, mirrored
+    return low, high
+
+
+def plus_four(values: np.ndarray, level: float = 0.95) -> tuple[float, float]:
+    """The normal interval of the mean of values in [0, 1] with the values 0, 0, 1, 1 added, cut to [0, 1].
+
+    Reference: Agresti and Coull, Approximate Is Better than "Exact" for Interval Estimation of Binomial Proportions, The American
+    Statistician 52, 1998. For values of 0 and 1 this is their adjusted Wald interval; the spread of other values is their own.
+    """
+    more = np.concatenate([values, [0.0, 0.0, 1.0, 1.0]])
+    half = NormalDist().inv_cdf((1 + level) / 2) * float(more.std()) / math.sqrt(len(more))
+    return max(0.0, float(more.mean()) - half), min(1.0, float(more.mean()) + half)
+
+
+def student_quantile(chance: float, freedom: int) -> float:
+    """The quantile of Student's t distribution for a chance in [0.5, 1).
+
+    >>> round(student_quantile(0.975, 9), 3)
+    2.262
+    """
+    angle = _root(lambda x: 0.5 + _student(x * math.pi / 2, freedom) / 2 > chance) * math.pi / 2
+    return math.tan(angle) * math.sqrt(freedom)
+
+
+def few(problems: int) -> str | None:
+    """A warning about an evaluation on few problems; None for 30 or more."""
+    if problems >= FEW or problems < 1:
+        return None
+    low, high = clopper_pearson(problems // 2, problems)
+    held = f"{problems} held-out problem{'s' * (problems != 1)}"
+    return f"{held}: at {problems // 2} right the 95 % interval of the accuracy is [{low:.2f}, {high:.2f}], so it tells little"
+
+
+def _root(passed: Callable[[float], bool]) -> float:
+    """The place in [0, 1] from which on `passed` is true, by halving."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if passed(middle) else (middle, high)
+    return (low + high) / 2
+
+
+def _at_least(least: int, count: int, probability: float) -> float:
+    """The chance p at which P(X >= least) is `probability`, for X binomial(count, p)."""
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, count + 1)))])  # their logarithms
+    k = np.arange(least, count + 1)
+    ways = factorials[count] - factorials[k] - factorials[count - k]
+    return _root(lambda p: bool(np.exp(ways + k * math.log(p) + (count - k) * math.log1p(-p)).sum() > probability))
+
+
+def _student(angle: float, freedom: int) -> float:
+    """P(|t| < tan(angle) * sqrt(freedom)) (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    sine, cosine = math.sin(angle), math.cos(angle)
+    term, total = (1.0, 1.0) if freedom % 2 == 0 else (cosine, cosine if freedom > 1 else 0.0)
+    for k in range(2 if freedom % 2 else 1, freedom - 1, 2):
+        term *= cosine**2 * k / (k + 1)
+        total += term
+    return sine * total if freedom % 2 == 0 else 2 / math.pi * (angle + sine * total)

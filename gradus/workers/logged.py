@@ -1,0 +1,50 @@
+"""The metrics and columns that a reward function logs in a call, beside its rewards. It travels from the function's process with the outcomes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradus.types import Outcome
+
+
+@dataclass
+class Log:
+    """The metrics and columns that a function logs in one call, through the keywords `log_metric` and `log_extra`."""
+
+    metrics: list[tuple[str, float]] = field(default_factory=list)  # name and value of every call of log_metric
+    columns: dict[str, list[Any]] = field(default_factory=dict)  # one value per completion, in order
+
+    def metric(self, name: str, value: float) -> None:
+        """`log_metric`: a number about this call."""
+        self.metrics.append((str(name), float(value)))
+
+    def extra(self, column: str, values: Sequence[Any]) -> None:
+        """`log_extra`: one value for every completion of this call."""
+        self.columns.setdefault(str(column), []).extend(values)
+
+    @property
+    def keywords(self) -> dict[str, Callable[..., None]]:
+        return {"log_metric": self.metric, "log_extra": self.extra}
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values; a number that is not finite as None, a value without a JSON form as text."""
+        values = json.loads(json.dumps(self.columns, default=str, allow_nan=True), parse_constant=lambda name: None)
+        return {"metrics": [[name, value if math.isfinite(value) else None] for name, value in self.metrics], "columns": values}
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any], count: int) -> Log:
+        """The inverse of `as_json`. Raises ValueError if a column has not one value per completion."""
+        columns = {str(name): list(values) for name, values in plain["columns"].items()}
+        if any(len(values) != count for values in columns.values()):
+            raise ValueError
+        return cls([(str(name), math.nan if value is None else float(value)) for name, value in plain["metrics"]], columns)
+
+
+class Scores(list[Outcome]):
+    """The outcomes of a call, with what the function logged."""
+
+    log: Log | None = None
