@@ -1,6 +1,6 @@
 """Tokens per second of 64 streams through HTTP, against the engine's own batch of the same 64 requests.
 
-    python -m benchmarks.serving [--pairs 3] [--streams 64] [--tokens 256] [--only base|random]
+    python -m benchmarks.serving [--pairs 3] [--streams 64] [--tokens 480] [--only base|random]
 
 Two models: the built-in one, and a random Qwen2 of 26 million parameters. Neither ends an answer early, so all answers have the same length.
 The server, the client and the engine alone are three processes; the engine is measured in turn with the server on the same machine, while
@@ -150,18 +150,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--streams", type=int, default=64)
-    parser.add_argument("--tokens", type=int, default=256, help="of the built-in model; the random one gives a quarter")
+    parser.add_argument("--tokens", type=int, default=480, help="of the built-in model; the random one gives an eighth")
     parser.add_argument("--only", choices=("base", "random"))
     parser.add_argument("--engine", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.engine:
         engine(Path(options.engine), options.streams, options.tokens)
         return
-    print(f"{options.streams} streams of {options.tokens} tokens, of the random model a quarter; tokens per second")
+    print(f"{options.streams} streams of {options.tokens} tokens, of the random model an eighth; tokens per second")
     print("model    parameters     engine       HTTP  ratio (range)      of work   tokens per event   required: ratio 0.9")
     for kind in ("base", "random"):
         if options.only in (None, kind):
-            measure(kind, options.streams, options.tokens // (4 if kind == "random" else 1), options.pairs)
+            measure(kind, options.streams, options.tokens // (8 if kind == "random" else 1), options.pairs)
 
 
 if __name__ == "__main__":
