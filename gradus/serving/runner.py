@@ -24,7 +24,7 @@ from gradus.serving.errors import Refused
 from gradus.types import Ended
 
 POST = 0.005  # seconds
-SHARE = 0.04
+SHARE = 0.02
 LEAST, MOST = 0.02, 1.0  # seconds between two events of a stream, while it has new tokens
 STOPPING = "the server is stopping; ask again when it runs"
 log = logging.getLogger("gradus.serve")
