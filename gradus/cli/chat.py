@@ -300,7 +300,7 @@ def run(
         raise UserError(f"task {made.name} is for a generator, not for a language model; name a task of text (gradus tasks lists the tasks)")
     if made is not None and problem is not None:
         problem_of(made, problem)  # before the model is loaded
-    sampling = made.sampling if made is not None else Sampling(temperature=0.7, max_tokens=512)
+    sampling = replace(made.sampling, max_tokens=made.sampling.limit) if made is not None else Sampling(temperature=0.7, max_tokens=512)
     given: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
     model = load(model_or_run, task=task, device=device, precision=precision)

@@ -62,7 +62,7 @@ def welcome(url: str, name: str, model: Any, defaults: Any, max_batch: int, api_
         *([model.note] if model.note else []),
         f"{name} on {url}; Ctrl-C ends it",
         f"context {model.context_length} tokens, {max_batch} sequences at once; without other fields: temperature {s.temperature:g}{more}, "
-        f"{s.max_tokens} new tokens at most{stops}",
+        f"{s.limit} new tokens at most{stops}",
         f"curl {url}/chat/completions{header} -d '{{\"messages\": {messages}}}'",
         f'python: openai.OpenAI(base_url="{url}", api_key="{"none" if api_key is None else "KEY"}")'
         f'.chat.completions.create(model="{name}", messages={messages})',
