@@ -101,7 +101,10 @@ def contract(spec: str, level: int | None, effort: Effort) -> str:
     """The findings of the contract, or ok."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        report = check_task(load_task(spec, {} if level is None else {"level": str(level)}), effort=effort)
+        try:
+            report = check_task(load_task(spec, {} if level is None else {"level": str(level)}), effort=effort)
+        except UserError as error:
+            return str(error)
     return "; ".join(text[:160] for text in report.findings).replace("|", "/") or "ok"
 
 

@@ -184,8 +184,9 @@ class Scorer:
 
 
 def score(data: Any, answer: str | None, entry: Mapping[str, Any]) -> float:
-    """The score of the package. It gets a copy of the entry, which it may change."""
-    return float(data.score_answer(answer=answer, entry=copy.deepcopy(dict(entry))))
+    """The score of the package. It gets a copy of the entry, which it may change; the text that it prints is dropped."""
+    with redirect_stdout(StringIO()):
+        return float(data.score_answer(answer=answer, entry=copy.deepcopy(dict(entry))))
 
 
 def said(completion: str, part: str) -> str | None:

@@ -168,6 +168,8 @@ def test_the_global_generators_go_on_as_before(capsys):
     np.random.seed(3)
     for name in ("list_functions", "pool_matrix", "codeio"):
         task(name).source.draw(range(5), None, Key(77))
+    tower = task("tower_of_hanoi")
+    assert tower.verify(tower.source.draw([0], None, Key())[0], "<answer>Move disk 1 from Peg 3 to Peg 20</answer>") < 1  # its scorer prints
     assert (random.random(), np.random.rand()) == expected
     assert capsys.readouterr().out == ""
 
