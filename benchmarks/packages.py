@@ -1,4 +1,4 @@
-"""The tasks of other packages: `python -m benchmarks.packages PACKAGE [NAME ...]` prints a row for each task.
+"""The tasks of other packages: `PYTHONHASHSEED=0 python -m benchmarks.packages PACKAGE [NAME ...]` prints a row for each task.
 
 The contract of gradus is tried on every task, at its default configuration and at every level, and two steps are trained. The tasks of
 reasoning-gym are also compared with the package alone: another process, without gradus, scores the same completions.
@@ -85,13 +85,13 @@ def ours(name: str, task: Task, count: int) -> Iterator[Compared]:
 
 
 def differing(rows: Sequence[Compared]) -> list[Compared]:
-    """The rows whose question or scores are not those of the package alone. A scorer that raises counts as equal to our failure of it."""
+    """The rows whose question or scores are not those of the package alone. Where its scorer raises, we say 0 or failed."""
     asked = json.dumps([row[:4] for row in rows])
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", ALONE], input=asked, capture_output=True, text=True, check=True)
     found = []
     for row, line in zip(rows, done.stdout.splitlines(), strict=True):
         question, scores = json.loads(line)
-        same = [a == b or (isinstance(b, str) and f"raised {b}:" in str(a)) for a, b in zip(row[4][1], scores, strict=True)]
+        same = [a == b or (isinstance(b, str) and (a == 0.0 or f"raised {b}:" in str(a))) for a, b in zip(row[4][1], scores, strict=True)]
         if question != row[4][0] or not all(same):
             found.append(row)
     return found
@@ -101,7 +101,10 @@ def contract(spec: str, level: int | None, effort: Effort) -> str:
     """The findings of the contract, or ok."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        report = check_task(load_task(spec, {} if level is None else {"level": str(level)}), effort=effort)
+        try:
+            report = check_task(load_task(spec, {} if level is None else {"level": str(level)}), effort=effort)
+        except UserError as error:
+            return str(error)
     return "; ".join(text[:160] for text in report.findings).replace("|", "/") or "ok"
 
 

@@ -1,8 +1,9 @@
-"""Tokens per second of 64 streams through HTTP, against the engine's own batch of the same 64 requests.
+"""Tokens per second of 64 streams through HTTP, against the engine's own batch of the same requests, at most 64 at once.
 
-    python -m benchmarks.serving [--pairs 3] [--streams 64] [--tokens 256] [--only base|random]
+    python -m benchmarks.serving [--pairs 3] [--streams 64] [--tokens 320] [--only base|random]
 
 Two models: the built-in one, and a random Qwen2 of 26 million parameters. Neither ends an answer early, so all answers have the same length.
+Every client asks three times, one request after the other.
 The server, the client and the engine alone are three processes; the engine is measured in turn with the server on the same machine, while
 the other one is idle. "of work" is the ratio of the processor time that the engine takes alone to that of the server, without the client's.
 The client reads raw server-sent events; the text of every stream must be equal to that of the engine's batch.
@@ -22,12 +23,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-PROMPT = "12+30"
+ROUNDS = 3  # requests of every client, one after the other
 
 
 def prompts(count: int) -> list[str]:
-    """Different prompts of one length."""
-    return [f"{10 + i}+{99 - i}" for i in range(count)]
+    """Prompts of one length."""
+    return [f"{10 + i % 90}+{99 - i % 90}" for i in range(count)]
 
 
 def make_folder(kind: str, folder: Path) -> None:
@@ -60,10 +61,15 @@ def engine(folder: Path, streams: int, tokens: int) -> None:
 
     model = load(str(folder))
     print(sum(p.numel() for p in model.network.parameters()), flush=True)
-    jobs = [Job(model.tokens(text), Sampling(max_tokens=tokens), conversation_key(i, 1).value) for i, text in enumerate(prompts(streams))]
+    jobs = [
+        Job(model.tokens(text), Sampling(max_tokens=tokens), conversation_key(i, 1).value)
+        for i, text in enumerate(prompts(ROUNDS * streams))
+    ]
     for _ in sys.stdin:
         began = time.perf_counter()
-        found = generate(model.trunk, jobs, end_tokens=model.end_tokens, decode_text=model.text, max_context=model.context_length)
+        found = generate(
+            model.trunk, jobs, end_tokens=model.end_tokens, decode_text=model.text, max_context=model.context_length, rows=streams
+        )
         seconds = time.perf_counter() - began
         assert all(len(s.tokens) == tokens for s in found)
         print(json.dumps([seconds, [model.text(s.tokens) for s in found]]), flush=True)
@@ -85,8 +91,16 @@ async def stream(url: str, index: int, text: str, tokens: int) -> tuple[str, int
 
 async def streams_of(url: str, streams: int, tokens: int) -> tuple[float, list[str], int]:
     began = time.perf_counter()
-    found = await asyncio.gather(*(stream(url, i, text, tokens) for i, text in enumerate(prompts(streams))))
-    return time.perf_counter() - began, [text for text, _ in found], sum(count for _, count in found)
+    texts = prompts(ROUNDS * streams)
+    coming = iter(range(len(texts)))
+    found: dict[int, tuple[str, int]] = {}
+
+    async def client() -> None:
+        for i in coming:
+            found[i] = await stream(url, i, texts[i], tokens)
+
+    await asyncio.gather(*(client() for _ in range(streams)))
+    return time.perf_counter() - began, [found[i][0] for i in range(len(texts))], sum(count for _, count in found.values())
 
 
 class Process:
@@ -131,8 +145,8 @@ def measure(kind: str, streams: int, tokens: int, pairs: int) -> None:
                 took, found, events = asyncio.run(streams_of(url, streams, tokens))
                 assert found == expected, "the streams differ from the engine's batch"
                 if pair:  # the first pair warms up
-                    rates["engine"].append(streams * tokens / seconds)
-                    rates["http"].append(streams * tokens / took)
+                    rates["engine"].append(ROUNDS * streams * tokens / seconds)
+                    rates["http"].append(ROUNDS * streams * tokens / took)
                     rates["work"].append((alone.seconds - before[0]) / (served.seconds - before[1]))
         finally:
             alone.end()
@@ -141,7 +155,7 @@ def measure(kind: str, streams: int, tokens: int, pairs: int) -> None:
     ratios = [b / a for a, b in zip(rates["engine"], rates["http"], strict=True)]
     print(
         f"{kind:<7} {size:>11,} {statistics.median(rates['engine']):>10,.0f} {statistics.median(rates['http']):>10,.0f} "
-        f"{statistics.median(ratios):>6.2f} ({min(ratios):.2f}-{max(ratios):.2f}) {work:>9.2f} {streams * tokens / events:>9.1f}",
+        f"{statistics.median(ratios):>6.2f} ({min(ratios):.2f}-{max(ratios):.2f}) {work:>9.2f} {ROUNDS * streams * tokens / events:>9.1f}",
         flush=True,
     )
 
@@ -150,18 +164,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--streams", type=int, default=64)
-    parser.add_argument("--tokens", type=int, default=256, help="of the built-in model; the random one gives a quarter")
+    parser.add_argument("--tokens", type=int, default=320, help="of the built-in model; the random one gives an eighth")
     parser.add_argument("--only", choices=("base", "random"))
     parser.add_argument("--engine", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.engine:
         engine(Path(options.engine), options.streams, options.tokens)
         return
-    print(f"{options.streams} streams of {options.tokens} tokens, of the random model a quarter; tokens per second")
+    print(f"{options.streams} streams of {options.tokens} tokens, of the random model an eighth; tokens per second")
     print("model    parameters     engine       HTTP  ratio (range)      of work   tokens per event   required: ratio 0.9")
     for kind in ("base", "random"):
         if options.only in (None, kind):
-            measure(kind, options.streams, options.tokens // (4 if kind == "random" else 1), options.pairs)
+            measure(kind, options.streams, options.tokens // (8 if kind == "random" else 1), options.pairs)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,14 +20,13 @@ from gradus.checks.data import accounts_of
 from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
-from gradus.lab.atomic_files import PARTIAL
 from gradus.lab.bad import given_up
-from gradus.lab.folder import ROLLOUTS, RunFolder, is_run
+from gradus.lab.folder import RunFolder, is_run
 from gradus.lab.live import title_of
 from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
-from gradus.lab.training_data import FORMS
 from gradus.players.build import build_players
+from gradus.players.rates import reason, with_rate
 from gradus.recipe.compatibility import check_problems
 from gradus.recipe.core import Recipe
 from gradus.recipe.overrides import override_all
@@ -40,12 +38,13 @@ from gradus.runtime import hub
 from gradus.study.evaluate import Exam, examine, verdict_of
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.split_rule import RULE
+from gradus.training.export import export as export
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, rows_or_name, stored_task, task_of
+from gradus.training.plan import Plan, check_seed, load_task, plan, plan_of, rows_or_name, task_of
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
-from gradus.types import Key, UserError, command, unknown
+from gradus.types import Key, UserError, command
 from gradus.types.parts import Task
 
 
@@ -55,6 +54,7 @@ def start(
     """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
     made = task or task_of(planned)
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
+    planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))  # stored with its number: a resumed run asks no rule
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
         rows = planned.task if isinstance(planned.task, InMemory) else None
@@ -93,7 +93,10 @@ def launch(
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
     try:
+        if view is not None and (said := chosen_rate(planned)) is not None:
+            view.message(said)
         tell(run)
+        planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))
         if isinstance(planned.task, InMemory) and run.folder is not None:
             say_of(run)(f"the data in memory is stored in {run.folder.path / planned.task.file}, so that the run can be resumed")
         run.sinks = sinks_of(planned, run)
@@ -103,6 +106,15 @@ def launch(
         if run.folder is not None and not run.metrics and run.saved is None:
             run.folder.discard()
         raise
+
+
+def chosen_rate(planned: Plan) -> str | None:
+    """A line about a learning rate chosen by rule; None if the recipe sets it, or if the policy has another rate or does not learn."""
+    recipe = planned.recipe
+    rule = (recipe.players["policy"].optimizer if "policy" in recipe.players else None) or recipe.optimizer
+    if recipe.setting.learning_rate is not None or getattr(rule, "lr", 0.0) is not None or not recipe.objective:
+        return None
+    return f"learning rate {reason(recipe, planned.model)}, by rule; another one: --learning_rate X"
 
 
 def sinks_of(planned: Plan, run: Run, before: Sequence[Mapping[str, Any]] | None = None) -> Sinks | None:
@@ -227,85 +239,6 @@ def resume(
         run.sinks = sinks_of(planned, run, told)
         with shared(run, planned.model, planned.device, processes):
             return proceed(run)
-
-
-def export(
-    run: Path | str,
-    target: Path | str,
-    which: str = "final",
-    *,
-    form: str = "model",
-    at_least: float | None = None,
-    include_cut: bool = False,
-    trust: bool = False,
-) -> Path:
-    """Writes a run's model as a folder that loads in transformers, or its answers as a file (see `export_data`). Returns `target`."""
-    if form not in FORMS:
-        raise unknown("form of export", form, FORMS, "Give it with --as")
-    if form != "model":
-        if which != "final":
-            raise UserError(f"--best chooses among models, but the run is exported as {form}; leave one of the two out")
-        return export_data(run, target, form, at_least, include_cut, trust=trust)
-    if include_cut:
-        raise UserError("--include-cut is for answers, exported --as sft or --as preference; leave it out for a model")
-    if at_least is not None:
-        raise UserError("--at-least is for answers, exported --as sft or --as preference; leave it out for a model")
-    return _export_model(run, target, which)
-
-
-def export_data(
-    run: Path | str, target: Path | str, form: str, at_least: float | None = None, include_cut: bool = False, *, trust: bool = False
-) -> Path:
-    """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
-
-    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. `include_cut`: takes
-    the answers that a limit cut; else their number is printed on standard error. The rules are those of
-    `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError if the file exists, or if there is nothing to write.
-    """
-    from gradus.lab import rollouts, training_data
-    from gradus.lab.trajectory_table import step_table
-
-    target, opened = Path(target), RunFolder.open(run)
-    steps = rollouts.scan(opened.path / ROLLOUTS)
-    if form == "rollouts":
-        if include_cut:
-            raise UserError("--include-cut is for answers, exported --as sft or --as preference; rollouts are exported whole")
-        if at_least is not None:
-            raise UserError("--at-least is for answers, exported --as sft or --as preference; rollouts are exported whole")
-        if not rollouts.stored(opened.path / ROLLOUTS):
-            raise UserError(f"{run} has no rollouts yet; go on with it: {command('resume', run)}")
-        training_data.write_tables(target, (step_table(step, groups) for step, groups in steps))
-        return target
-    training_data.with_suffix(target, (".jsonl", ".parquet"))
-    if not trust:
-        opened.check_trusted()
-    asked, cut = training_data.collect(steps, stored_task(opened).system, cut=include_cut)
-    made = {"sft": training_data.demonstrations, "preference": training_data.preferences}[form](asked, at_least)
-    training_data.write_rows(target, made)
-    if told := training_data.told_of_cut(cut, form, at_least):
-        print(told, file=sys.stderr)
-    return target
-
-
-def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
-    """Copies the model. Raises UserError if the target exists, or if the run has no such model."""
-    target = Path(target)
-    if target.exists():
-        raise UserError(f"{target} exists already; name another folder, nothing is overwritten")
-    if which == "best" and is_run(Path(run)) and RunFolder.open(run).model("best") is None:
-        raise UserError(f"{run} has no best model, because no evaluation after its start beat all others; leave --best out for the last model")
-    source = model_of(run, which)
-    if source is None or not is_run(Path(run)):
-        raise UserError(f"{run} holds no run; give the folder named with --run")
-    partial = target.with_name(PARTIAL + target.name)
-    try:
-        shutil.copytree(source, partial)
-        partial.rename(target)
-    except OSError as error:
-        raise UserError(f"cannot write the model to {target}: {error.strerror or error}; name another folder") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return target
 
 
 def evaluate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from gradus.checks import data, judging, machine, prompts, template
 from gradus.checks.findings import Finding, collected, counted, guarded, passed
 from gradus.checks.learning import of_learning
 from gradus.checks.method import of_method
+from gradus.players.rates import with_rate
 from gradus.tasks.data.files import BadRow
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
@@ -43,7 +45,7 @@ def check(
     plan = guarded("recipe", found, planned)
     if plan is None:
         return found
-    found.append(Finding("recipe", "ok", about(plan.recipe)))
+    found.append(Finding("recipe", "ok", about(plan.recipe, plan.model)))
     collected("recipe", found, of_learning(plan.recipe))
     collected("method", found, of_method(plan.recipe))
     task = _task(plan, found, quarantine)
@@ -97,11 +99,14 @@ def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: P
         found.append(Finding("the rest", "not checked", f"{', '.join(left)}: mend the faults above first"))
 
 
-def about(recipe: Recipe) -> str:
+def about(recipe: Recipe, model: str | None = None) -> str:
     """The recipe and its scale in one line."""
+    with suppress(UserError):  # the check of the model names the fault
+        recipe = with_rate(recipe, model)
     s = recipe.setting
+    rate = "by rule" if s.learning_rate is None else f"{s.learning_rate:g}"
     base = f" (from {recipe.base})" if recipe.base else ""
-    return f"{recipe.key}{base}: {s.steps} steps of {s.prompts} x {s.group} answers, learning rate {s.learning_rate:g}, {s.precision}"
+    return f"{recipe.key}{base}: {s.steps} steps of {s.prompts} x {s.group} answers, learning rate {rate}, {s.precision}"
 
 
 def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | None:

@@ -21,6 +21,7 @@ def carry_out(training: Callable[[], Any], folder: str) -> int:
 
 def _carried_out(training: Callable[[], Any], folder: str) -> int:
     from gradus.lab.folder import is_run
+    from gradus.study.stuck import stuck
 
     try:
         run = training()
@@ -39,7 +40,8 @@ def _carried_out(training: Callable[[], Any], folder: str) -> int:
         little = "" if run.stop.boundaries > 1 else "no step was finished in it, so give more: "
         print(f"the time is up; {little}{kept(folder)}\nreport: {report_of(folder)}", file=sys.stderr)
         return int(run.stop.code)
-    print("\n".join([came_of_it(run.metrics), *without_reward(run.metrics, folder), f"report: {report_of(folder)}", *next_words(folder)]))
+    result = came_of_it(run.metrics, stuck(run.metrics, run.recipe))
+    print("\n".join([result, *without_reward(run.metrics, folder), f"report: {report_of(folder)}", *next_words(folder)]))
     return 0
 
 
@@ -82,8 +84,11 @@ def kept(folder: str) -> str:
     return f"{where}; go on with: {command('resume', folder)}"
 
 
-def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
-    """The first and the last value of each held-out metric, or of the reward if there was no evaluation."""
+def came_of_it(metrics: Sequence[dict[str, Any]], fault: str | None = None) -> str:
+    """The first and the last value of each held-out metric, or of the reward if there was no evaluation.
+
+    `fault`: the reason why the run has learned nothing, in place of "done".
+    """
     from gradus.lab.live import of_problems
 
     names = {
@@ -99,7 +104,8 @@ def came_of_it(metrics: Sequence[dict[str, Any]]) -> str:
         if values and not (found and name == "reward"):
             found.append(f"{label} {values[0]:.3f} -> {values[-1]:.3f}{of_problems(name, last)}")
     nothing = "no answer was given a reward" if metrics else "no step was taken"
-    return f"done: {'; '.join(found) or nothing}"
+    measured = "; ".join(found) or nothing
+    return f"done: {measured}" if fault is None else f"{fault}\nmeasured: {measured}"
 
 
 def without_reward(metrics: Sequence[dict[str, Any]], folder: str) -> list[str]:

@@ -6,9 +6,9 @@ import dataclasses
 import functools
 import inspect
 import re
-import textwrap
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -234,6 +234,7 @@ def stages_of(
     steps: int | None = None,
 ) -> list[tuple[str, str, Recipe]]:
     """The changes of a recipe by the options of `gradus train`, one after the other."""
+    from gradus.players.rates import reason, with_rate
     from gradus.recipe.overrides import override_all
     from gradus.training.plan import plan
 
@@ -243,7 +244,10 @@ def stages_of(
     planned = plan(recipe, model=model, profile=profile, reward=reward, steps=steps).recipe
     typed = " ".join(f"--{name} {text}" for name, text in given)
     named = f"--profile {profile}" if profile is not None else "profile small, because --model names a model of your own"
-    stages = [(named, scaled), (_rewards_typed(reward), judged), (f"--steps {steps}", planned), (typed, override_all(planned, given))]
+    final = override_all(planned, given)
+    stages = [(named, scaled), (_rewards_typed(reward), judged), (f"--steps {steps}", planned), (typed, final)]
+    with suppress(UserError):  # without a readable model there is no number; loading the model names the fault
+        stages.append((f"by rule: {reason(final, model)}", with_rate(final, model)))
     before, found = start, []
     for source, after in stages:
         if after != before:
@@ -344,54 +348,3 @@ def explain_task_option(path: str, task: str, given: Mapping[str, str]) -> Expla
     holder = get(made, parent) if parent else made
     origins = [Origin(f"set by task {task}", before, place)] + ([Origin(f"--{path} {given[name]}", after)] if name in given else [])
     return Explanation(path, after, (), tuple(origins), meaning(holder, last, before), _kind(holder, last), "")
-
-
-def as_json(found: Explanation) -> dict[str, Any]:
-    """The explanation as plain values; a part as one line of text."""
-    from gradus.recipe.tree import brief
-
-    def plain(value: Any) -> Any:
-        return value if value is None or isinstance(value, bool | int | float | str) else brief(value)
-
-    return {
-        **{name: getattr(found, name) for name in ("path", "meaning", "kind", "allowed")},
-        "value": plain(found.value),
-        "recipes": list(found.chain),
-        "origins": [{"source": o.source, "value": plain(o.value), "place": o.place} for o in found.origins],
-        "fields": {name: plain(value) for name, value in found.fields},
-    }
-
-
-def _one_line(value: Any, most: int = 90) -> str:
-    """A value in one line; of a longer part its class alone, of longer entries their names."""
-    from gradus.recipe.tree import brief, node
-
-    text, short = brief(value), node("", value)
-    return text if len(text) <= most else short.text or ", ".join(entry.name for entry in short.below)
-
-
-def told(found: Explanation) -> str:
-    """The explanation as text."""
-    from gradus.recipe.tree import lines as tree
-    from gradus.recipe.tree import node
-
-    value = node(found.path, found.value)
-    lines = [f"{found.path} = {value.text or ', '.join(entry.name for entry in value.below)}", "", "set by"]
-    rows = [(o.source, _one_line(o.value), o.place) for o in found.origins]
-    widths = [max([len(row[i]) for row in rows], default=0) for i in range(2)]
-    for index, (source, text, place) in enumerate(rows):
-        mark = "->" if index == len(rows) - 1 else "  "
-        lines.append(f"  {mark} {source:<{widths[0]}}  {text:<{min(widths[1], 60)}}  {place}".rstrip())
-    if not rows:
-        lines.append("     nothing: it is empty in every recipe")
-    if len(found.chain) > 1:
-        lines.append(f"     (recipes: {' > '.join(found.chain)})")
-    rest = [("meaning", found.meaning), ("type", found.kind), ("allowed", found.allowed)]
-    for title, text in rest:
-        if text:
-            lines += textwrap.wrap(text, 118, initial_indent=f"{title:<9}", subsequent_indent=" " * 9, break_on_hyphens=False)
-    fields = tree(value.below, " " * 9, column=49)
-    lines += [f"fields{line[6:]}" if index == 0 else line for index, line in enumerate(fields)]
-    option = found.path.removeprefix("--").removeprefix("setting.")
-    python = "" if found.path.startswith(("--", "task.")) else f" on the command line, {found.path.replace('.', '__')}=VALUE in Python"
-    return "\n".join([*lines, *([f"{'set it':<9}--{option} VALUE{python}"] if found.kind else [])])

@@ -298,11 +298,12 @@ def diff(options: argparse.Namespace) -> int:
 
 def explain(options: argparse.Namespace) -> int:
     from gradus.cli import explain as explaining
+    from gradus.cli import origins
 
     given, task_options = split_task(options.fields)
     how = {name: getattr(options, name) for name in ("model", "reward", "profile", "steps", "trust")}
     found = explaining.asked(options.field, options.recipe, given, options.task, task_options, **how)
-    print(json.dumps(explaining.as_json(found), indent=1) if options.json else explaining.told(found))
+    print(json.dumps(origins.as_json(found), indent=1) if options.json else origins.told(found))
     return 0
 
 

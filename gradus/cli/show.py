@@ -6,10 +6,14 @@ import json
 import shutil
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from gradus.recipe import index
 from gradus.tasks.packages import PACKAGES, names_of
+
+if TYPE_CHECKING:
+    from gradus.recipe.tree import Node
 
 PATHS = (
     "Set a field by its path, the names joined with dots: --players.policy.every 2. A field of the setting needs its name alone: --group 4."
@@ -74,8 +78,14 @@ def show(name: str) -> str:
         parts.append(f"changes {recipe.base}:\n{differences(registry.recipe(recipe.base), recipe)}")
     fields = [one for one in node("", recipe).below if one.name not in (*NAMES, "requires")]
     method, setting = ([one for one in fields if (one.name == "setting") is wanted] for wanted in (False, True))
-    parts += ["\n".join(["method:", *lines(method, INDENT)]), "\n".join(["setting:", *lines(setting[0].below, INDENT)])]
+    parts += ["\n".join(["method:", *lines(method, INDENT)]), "\n".join(["setting:", *lines([_by_rule(one) for one in setting[0].below], INDENT)])]
     return "\n\n".join([*parts, PATHS])
+
+
+def _by_rule(field: Node) -> Node:
+    """The line of a setting's field; for a learning rate that is not set, with the command that gives the rule's number."""
+    left_out = (field.name, field.text) == ("learning_rate", "none")
+    return replace(field, text="by rule: gradus explain learning_rate --model FOLDER") if left_out else field
 
 
 def diff(a: str, b: str) -> str:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradus.objectives.corrections import corrected
 from gradus.objectives.terms import Weight
+from gradus.players.rates import BUILT_IN
 from gradus.recipe.core import Setting
 from gradus.runtime.memory import Record, fitting
 from gradus.runtime.user_code import asked
@@ -117,7 +118,7 @@ class Learner:
         torch.nn.utils.clip_grads_with_norm_(self.masters, self.rule.clip if self.rule.clip is not None else float("inf"), norm)
         lr = rate(
             step,
-            peak=self.rule.lr if self.rule.lr is not None else self.setting.learning_rate,
+            peak=next(rate for rate in (self.rule.lr, self.setting.learning_rate, BUILT_IN) if rate is not None),
             warmup=self.rule.warmup if self.rule.warmup is not None else self.setting.warmup,
             total=self.setting.steps,
             decay=self.rule.decay,

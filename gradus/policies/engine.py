@@ -230,7 +230,8 @@ class Together:
             self._close_holes()
             if not self._enlarge():
                 return []
-        return [*self.holes, *range(self.used, len(self.cache or ()))]
+        free = [*self.holes, *range(self.used, len(self.cache or ()))]
+        return free[: max(0, self.most - self.running)]  # the smallest cache may have more slots
 
     def _enlarge(self) -> bool:
         """Makes the cache, or a larger one that takes over the running sequences. False if the memory allows none before others end."""

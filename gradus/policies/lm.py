@@ -84,8 +84,8 @@ class LanguageModel:
         Raises: UserError with the file and the remedy if the folder is missing, malformed or unsafe.
         """
         path = Path(folder)
-        if (path / CONFIG).is_file() and not (path / "config.json").is_file():
-            return _adapted(path, dtype, device)
+        if (base := base_of(path)) is not None:
+            return _adapted(path, base, dtype, device)
         path = check_folder(path)
         note = None
         trunk: Decoder | Foreign
@@ -282,7 +282,11 @@ def sampled_context(asked: Asked, sampled: Sampled) -> Context:
     )
 
 
-def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> LanguageModel:
+def base_of(folder: str | Path) -> str | None:
+    """The folder of the base model if a folder holds only a PEFT adapter, else None. Raises UserError if the base is not a model folder."""
+    path = Path(folder)
+    if not (path / CONFIG).is_file() or (path / "config.json").is_file():
+        return None
     base = read_json(path / CONFIG).get("base_model_name_or_path")
     if not base or not (Path(base) / "config.json").is_file():
         way = hub.model(str(base))
@@ -290,6 +294,10 @@ def _adapted(path: Path, dtype: torch.dtype, device: str | torch.device) -> Lang
         raise UserError(
             f"{path / CONFIG}: base_model_name_or_path is {base!r}, which is not a model folder here; set it to the folder of the base model{hint}"
         )
+    return str(base)
+
+
+def _adapted(path: Path, base: str, dtype: torch.dtype, device: str | torch.device) -> LanguageModel:
     model = LanguageModel.load(base, dtype=dtype, device=device)
     if not isinstance(model.trunk, Decoder):
         raise UserError(

@@ -23,7 +23,7 @@ from gradus.types.ranges import check_ranges
 class Setting:
     """The scale of a run, apart from the method. A profile (`tiny`, `small`, `paper`) sets all fields; single fields override it."""
 
-    learning_rate: float = 1e-4  # of the policy; the optimizers of other players may have their own
+    learning_rate: float | None = None  # of every player without its own; None: by rule, from the model's size (`players.rates`)
     warmup: int = 5  # steps of linear warm-up
     steps: int = 200  # training steps
     prompts: int = 16  # problems per step
@@ -54,7 +54,7 @@ class Setting:
 
 PROFILES: Mapping[str, Setting] = {
     "tiny": Setting(),
-    "small": Setting(learning_rate=2e-5, warmup=10, steps=500, prompts=16, group=8, default_tokens=512),
+    "small": Setting(warmup=10, steps=500, prompts=16, group=8, default_tokens=512),
     "paper": Setting(
         learning_rate=1e-6, warmup=0, steps=1000, prompts=64, group=16, default_tokens=1024, precision="bfloat16", save_every=50, eval_every=50
     ),

@@ -1,7 +1,7 @@
 """The thread that advances all sequences in one batch, and the answers that it fills.
 
-Requests reach the thread through a queue, and tokens come back to the event loop in groups: at most one group per `POST` seconds, and at most
-`EVENTS` events per second to all streams together, so that writing them leaves the processor to the engine.
+Requests reach the thread through a queue, and news of tokens comes back to the event loop at most once per `POST` seconds. Streams write what is
+new when writing has taken at most `SHARE` of the process's processor time, so that the rest is left to the engine on a busy machine, too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gradus.serving.errors import Refused
 from gradus.types import Ended
 
 POST = 0.005  # seconds
-EVENTS = 500  # events per second
-LEAST = 0.02  # seconds between two events of a stream
+SHARE = 0.02
+LEAST, MOST = 0.02, 1.0  # seconds between two events of a stream, while it has new tokens
 STOPPING = "the server is stopping; ask again when it runs"
 log = logging.getLogger("gradus.serve")
 
@@ -92,7 +92,7 @@ class Runner:
         self.posted = 0.0
         self.unfinished = 0  # answers, in the event loop
         self.paced: set[Reply] = set()  # replies whose tokens wait for the timer
-        self.timed = False
+        self.timed, self.sent = False, _clocks()
         self.stopping = False
 
     # called in the event loop
@@ -153,7 +153,7 @@ class Runner:
             self.unfinished -= len(asked)
 
     def _deliver(self, news: Collection[News]) -> None:
-        """Tells the replies of new tokens: of first ones and ends at once, of others at the pace of `EVENTS`."""
+        """Tells the replies of new tokens: of first ones and ends at once, of others in groups."""
         now: set[Reply] = set()
         for answer, ended in news:
             if answer.ended is not None:  # it left
@@ -169,10 +169,15 @@ class Runner:
         if self.paced and not self.timed:
             assert self.loop is not None
             self.timed = True
-            self.loop.call_later(max(LEAST, len(self.paced) / EVENTS), self._send_paced)
+            self.loop.call_later(LEAST, self._send_paced)
 
     def _send_paced(self) -> None:
-        self.timed = False
+        seconds, work, written = (now - then for now, then in zip(_clocks(), self.sent, strict=True))
+        if written > SHARE * work and seconds < MOST:
+            assert self.loop is not None
+            self.loop.call_later(LEAST, self._send_paced)
+            return
+        self.timed, self.sent = False, _clocks()
         for reply in self.paced:
             reply.news.set()
         self.paced.clear()
@@ -282,3 +287,8 @@ class Runner:
         assert self.loop is not None
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function)
+
+
+def _clocks() -> tuple[float, float, float]:
+    """Seconds: of the clock, of the process's processor time, of this thread's."""
+    return time.monotonic(), time.process_time(), time.thread_time()

@@ -14,6 +14,7 @@ from typing import Any
 
 from gradus.lab.folder import RunFolder
 from gradus.players.build import build_players
+from gradus.players.rates import with_rate
 from gradus.recipe.compatibility import check_fit
 from gradus.recipe.core import Recipe
 from gradus.rewards.combine import check_reward
@@ -43,6 +44,7 @@ def prepare(
         task = replace(task, environment=recipe.environment)
     check_fit(recipe, task)
     recipe = judgeable(recipe, task, view.message if view is not None else None)
+    recipe = with_rate(recipe, model)
     players = build_players(recipe, model, task, Key(seed), device)
     check_fit(recipe, task, players)
     anew = partial(build_players, without_engines(recipe), model, task, Key(seed), device)

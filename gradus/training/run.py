@@ -19,6 +19,7 @@ from gradus.recipe.compatibility import check_parts
 from gradus.recipe.core import Recipe, changes
 from gradus.recipe.old_paths import class_today
 from gradus.runtime.user_code import asked
+from gradus.study.stuck import stuck
 from gradus.study.summary import summarise
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
@@ -62,6 +63,7 @@ class Run:
     numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # the health of the run
     anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
+    warned: bool = False  # whether the view has shown that the run learns nothing
 
     @property
     def key(self) -> Key:
@@ -162,8 +164,15 @@ class Run:
             self.sinks.row(row)
         if self.view is not None:
             self.view.step(row, timings)
+            self._warn()
         if self.on_step is not None:
             self.on_step(self, row, groups)
+
+    def _warn(self) -> None:
+        """Shows once why the run has learned nothing so far."""
+        if not self.warned and (fault := stuck(self.metrics, self.recipe)) is not None:
+            self.warned = True
+            self.view.message(fault)
 
     def finish(self) -> None:
         """Saves the last weights as the final model, and the last evaluation as a row of the next step."""

@@ -9,6 +9,7 @@ import pytest
 from gradus.cli.exit import came_of_it, carry_out, without_reward
 from gradus.cli.main import main
 from gradus.lab.folder import RunFolder
+from tests.small_model import save_small_model
 
 
 @pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
@@ -63,3 +64,18 @@ def test_who_stops_while_it_is_loaded_is_told_what_there_is(
     monkeypatch.setattr("gradus.cli.main.run", stopped)
     assert main(words) == 130
     assert capsys.readouterr().err.strip().endswith(told)
+
+
+def test_a_run_that_learns_nothing_says_so_once_on_the_way_and_at_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "problems.jsonl").write_text("".join(f'{{"prompt": "{i}+1?"}}\n' for i in range(12)))
+    (tmp_path / "zero.py").write_text("def zero(completions, **columns):\n    return [0.0] * len(completions)\n")
+    words = ["train", "grpo", "--task", tmp_path / "problems.jsonl", "--model", save_small_model(tmp_path / "model"), "--steps", 6]
+    words += ["--reward", f"{tmp_path / 'zero.py'}:zero", "--prompts", 2, "--group", 2, "--max_tokens", 4, "--run", tmp_path / "run"]
+    assert main(list(map(str, words))) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = [line for line in lines if line.startswith("nothing learned: every answer of ")]
+    assert [line.split(" steps")[0].rpartition(" ")[2] for line in found] == ["5", "6"]
+    assert "measured: held-out accuracy 0.000 -> 0.000; greedy 0.000 -> 0.000; held-out reward 0.000 -> 0.000" in lines
+    assert not any(line.startswith("done:") for line in lines)
+    assert sum("by rule; another one: --learning_rate X" in line for line in lines) == 1
+    assert came_of_it([{"reward": 0.5}, {"reward": 0.75}], "nothing moves") == "nothing moves\nmeasured: reward 0.500 -> 0.750"

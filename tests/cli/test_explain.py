@@ -17,14 +17,16 @@ from gradus.cli.explain import (
     explain_task_option,
     place_of_change,
     stages_of,
-    told,
 )
 from gradus.cli.main import main
+from gradus.cli.origins import told
+from gradus.players.rates import rate_for, size_of
 from gradus.recipe.core import Recipe, describe, get
 from gradus.recipe.registry import recipe, recipe_modules
 from gradus.types import UserError
 from gradus.types.frozen import value_fields
 from gradus.types.ranges import declared_range
+from tests.small_model import save_small_model
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,11 +60,21 @@ def test_every_stage_that_changes_a_value_is_told() -> None:
     ]
     rate = explain("learning_rate", recipe("dapo"), stages)
     assert rate.path == "setting.learning_rate"
-    assert [o.value for o in rate.origins] == [1e-4, 2e-5, 3e-4]
-    assert rate.meaning.startswith("of the policy")
+    assert [o.value for o in rate.origins] == [None, 3e-4]
+    assert rate.meaning.startswith("of every player without its own; None: by rule")
     assert [o.value for o in explain("steps", recipe("dapo"), stages).origins] == [200, 500, 7]
     assert explain("steps", recipe("dapo"), stages_of("dapo", [], profile="paper")).origins[-1].source == "--profile paper"
     assert explain("credit.scale", recipe("dapo"), stages).origins[-1].source == "grpo"
+
+
+def test_a_learning_rate_that_is_left_out_is_explained_by_the_rule(tmp_path: Path) -> None:
+    model = str(save_small_model(tmp_path / "model"))
+    found = explain("learning_rate", recipe("grpo"), stages_of("grpo", [], model=model))
+    assert found.value == rate_for(size_of(model))
+    assert found.origins[-1].source == f"by rule: {found.value:g} for {size_of(model):,} parameters, all of them trained"
+    assert explain("learning_rate", recipe("grpo"), stages_of("grpo", [])).value == 1e-4
+    assert explain("learning_rate", recipe("grpo"), stages_of("grpo", [], model="nowhere")).value is None
+    assert [o.source for o in explain("credit", recipe("grpo"), stages_of("grpo", [], model=model)).origins][-1] == "grpo"
 
 
 def test_a_value_that_came_with_another_part_is_that_parts_default(tmp_path: Path) -> None:

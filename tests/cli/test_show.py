@@ -60,6 +60,7 @@ def test_a_recipe_is_shown_as_a_tree() -> None:
     assert ["betas", "0.9,", "0.999"] in words
     assert ["greedy", "true"] in words
     assert [line for line in setting.splitlines() if line.startswith("  group ")] == ["  group                                  8"]
+    assert "  learning_rate                          by rule: gradus explain learning_rate --model FOLDER" in setting.splitlines()
     assert "--players.policy.every 2" in shown
     assert "about" not in method.splitlines()[-1]
 

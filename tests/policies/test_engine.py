@@ -396,3 +396,8 @@ def test_the_most_likely_tokens_are_those_of_the_full_forward():
         for row, (ids, values) in zip(rows, found[number], strict=False):
             assert ids == row.topk(job.likely).indices.tolist()
             assert np.abs(row.topk(job.likely).values.numpy() - values).max() < 1e-5
+
+
+def test_no_more_sequences_run_than_asked_for():
+    network, jobs = decoder(), mixed_jobs(20)
+    assert same(sample(network, jobs), joined(network, jobs, seed=1, rows=3))  # fewer than the smallest block has slots

@@ -77,7 +77,7 @@ def test_a_short_tree_keeps_numbers_and_changes() -> None:
 
 def test_parts_in_brief() -> None:
     assert brief(recipe("grpo").objective["policy"].trust) == "Clip (low 0.2, high 0.2)"
-    assert brief(Setting(steps=3)).startswith("Setting (learning_rate 0.0001, warmup 5, steps 3,")
+    assert brief(Setting(steps=3)).startswith("Setting (warmup 5, steps 3,")
     assert brief(Branch(first=Leaf(4))) == "Branch (first Leaf (size 4), rate 0.5)"
     assert brief({"one": Leaf(), "two": None}) == "one Leaf (size 3), two none"
     assert brief("a") == "a"

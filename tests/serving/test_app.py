@@ -7,7 +7,7 @@ import http.client
 import json
 import math
 import socket
-import time
+import threading
 from typing import Any
 
 import httpx
@@ -257,20 +257,23 @@ def test_unknown_paths_methods_and_models(served: Address) -> None:
 def test_a_client_that_hangs_up_frees_its_place(of_bytes: Address) -> None:
     with running(of_bytes.model, "few", rows=2) as few:
         runner = few.server.config.app.app.served.runner
-        plain = runner.batch.step
-        runner.batch.step = lambda: (time.sleep(0.05), plain())[1]  # an answer of 200 tokens takes ten seconds
+        plain, steps = runner.batch.step, threading.Semaphore(3)
+        runner.batch.step = lambda: (steps.acquire(), plain())[1]  # three steps, then the batch stands still
         long = {"prompt": "a", "max_tokens": 200, "seed": 0, "n": 2}
         held = []
         for body in ({**long, "stream": True}, {**long, "stream": False}, {**long, "stream": True}):  # the last ones wait for a place
             connection = http.client.HTTPConnection("127.0.0.1", int(few.root.rpartition(":")[2]))
             connection.request("POST", "/v1/completions", json.dumps(body))
             held.append(connection)
-        eventually(lambda: (runner.unfinished, runner.batch.running, len(runner.open)) == (6, 2, 6))
+        eventually(lambda: (runner.unfinished, runner.batch.running, steps._value) == (6, 2, 0))
         for connection in held:
             assert connection.sock is not None
             connection.sock.shutdown(socket.SHUT_RDWR)
             connection.close()
-        eventually(lambda: runner.unfinished == 0 and not runner.open and not runner.batch.busy)
+        eventually(lambda: runner.unfinished == 0)
+        steps.release(1000)
+        eventually(lambda: not runner.open and not runner.batch.busy)
+        assert steps._value > 990  # the places were free long before the answers would have ended
         after = client(few).completions.create(model="few", prompt="a", max_tokens=2, seed=0)
         assert after.usage is not None
         assert after.usage.completion_tokens == 2

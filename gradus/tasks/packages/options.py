@@ -12,12 +12,12 @@ Pairs = tuple[tuple[str, str], ...]
 """Options with their values as JSON text, sorted by name, so that equal options are equal and can be stored."""
 
 
-def pairs_of(task: str, text: str) -> Pairs:
-    """The options in `text`: key=value,key=value or a JSON object. Raises UserError if the text cannot be read."""
+def pairs_of(task: str, text: str, option: str = "config") -> Pairs:
+    """The options in `text`, the value of --task.`option`: key=value,key=value or a JSON object. Raises UserError if the text cannot be read."""
     try:
         given = json.loads(text) if text.lstrip().startswith("{") else dict(_pair(pair) for pair in text.split(",") if pair.strip())
     except ValueError:
-        raise UserError(f'{task}: --task.config "{text}" cannot be read; write key=value,key=value or a JSON object') from None
+        raise UserError(f'{task}: --task.{option} "{text}" cannot be read; write key=value,key=value or a JSON object') from None
     return tuple(sorted((name, json.dumps(value)) for name, value in given.items()))
 
 

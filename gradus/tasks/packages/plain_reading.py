@@ -14,7 +14,7 @@ from typing import Any
 
 from gradus.tasks.packages import imported
 
-LONGEST = 20_000  # characters of a text that is read
+LONGEST = 200_000  # characters of a text that is read
 BITS = 2048  # bits of the largest power and shift
 
 FUNCTIONS = ("sin", "cos", "tan", "cot", "sec", "csc", "asin", "acos", "atan", "sinh", "cosh", "tanh", "exp", "log", "ln", "sqrt", "Abs")

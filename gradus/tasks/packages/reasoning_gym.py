@@ -6,6 +6,7 @@ https://github.com/open-thought/reasoning-gym. Problem n is item 0 of `reasoning
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -27,6 +28,8 @@ SHARE = 0.25  # share of all questions that are held out: some generators take 0
 LARGE = frozenset({"arc_agi", "codeio", "figlet_font", "group_anagrams", "spell_backward", "word_ladder"})
 """Names whose constructor reads a large file and draws nothing, so that one data set makes the problems of all seeds."""
 REFUSED = {"composite": "it mixes other tasks; mix them with --task reasoning_gym:NAME:1,reasoning_gym:NAME:1"}
+HASHED = frozenset({"isomorphic_strings", "knight_swap", "polynomial_multiplication", "ransom_note", "word_ladder"})
+"""Names whose problems or answers follow the order of a set, and so Python's hash seed, in version 0.1.19."""
 FAULTY = {
     "game_of_life_halting": "judges every answer right",
     "puzzle24": "judges four allowed numbers that make 24 right, also if the puzzle gives other numbers",
@@ -52,6 +55,10 @@ def task(name: str, level: int | None = None, config: str = "", answer: str = "t
         raise UserError(f"{full} is not offered: {REFUSED[name]}")
     if name not in known:
         raise unknown("task of reasoning_gym", name, known.keys() - REFUSED.keys(), "List them with: gradus tasks reasoning_gym")
+    if name in HASHED and os.environ.get("PYTHONHASHSEED", "random") in ("", "random"):
+        raise UserError(
+            f"the problems of {full} differ from process to process, because they follow Python's hash seed; fix it: PYTHONHASHSEED=0 gradus ..."
+        )
     if name in FAULTY:
         warnings.warn(f"{full}: the scorer of reasoning-gym {FAULTY[name]}; a model finds this out", stacklevel=2)
     if answer not in PARTS:
@@ -165,11 +172,21 @@ class Scorer:
         entry = self.dataset.item(level, problem.meta["seed"])
         if entry["question"] != problem.question:
             return Failed(f"this version of reasoning-gym makes another question of seed {problem.meta['seed']}; use the run's version")
-        answer, scored = said(completion, self.answer), copy.deepcopy(dict(entry))
+        data, answer = _template(self.dataset, level), said(completion, self.answer)
         try:
-            return float(_template(self.dataset, level).score_answer(answer=answer, entry=scored))
+            return score(data, answer, entry)
         except Exception as error:
-            return Failed(f"the scorer of {problem.task} raised {type(error).__name__}: {error}"[:300], FailureKind.RAISED)
+            try:
+                score(data, entry["answer"], entry)
+            except Exception:
+                return Failed(f"the scorer of {problem.task} raised {type(error).__name__}: {error}"[:300], FailureKind.RAISED)
+            return 0.0  # it takes the right answer, so this answer is not one that it can read
+
+
+def score(data: Any, answer: str | None, entry: Mapping[str, Any]) -> float:
+    """The score of the package. It gets a copy of the entry, which it may change; the text that it prints is dropped."""
+    with redirect_stdout(StringIO()):
+        return float(data.score_answer(answer=answer, entry=copy.deepcopy(dict(entry))))
 
 
 def said(completion: str, part: str) -> str | None:

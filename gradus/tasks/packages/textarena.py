@@ -9,8 +9,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import io
-import json
-import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
@@ -18,6 +16,8 @@ from functools import cache
 from typing import Any
 
 from gradus.tasks.packages import imported
+from gradus.tasks.packages.options import Pairs, pairs_of, values
+from gradus.tasks.packages.private_random import PrivateRandom
 from gradus.types import Frozen, Key, Problem, Sampling, UserError
 from gradus.types.errors import nearest
 from gradus.types.parts import Task, Turn, World
@@ -26,12 +26,12 @@ TAIL = 1000  # characters of an action that a game reads, from its end
 HELD_OUT = 1 << 31  # seeds from here on are held out
 
 
-def task(name: str, args: str = "{}", max_tokens: int = 64) -> Task:
-    """Play the game `name` for one player. `args`: JSON object with the game's own settings; `max_tokens`: longest action.
+def task(name: str, config: str = "", max_tokens: int = 64) -> Task:
+    """Play the game `name` for one player. `config`: the game's own settings, key=value,key=value or a JSON object; `max_tokens`: longest action.
 
     The reward comes at the end: that of the game, 1 for a win. Raises UserError if the game cannot be played here, with the reason.
     """
-    environment = TextArena(name, args)
+    environment = TextArena(name, pairs_of(f"textarena:{name}", config))
     environment.begin(0)
     source = Seeds(environment)
     return Task(
@@ -49,45 +49,35 @@ def names() -> list[str]:
     return list(ONE_PLAYER)
 
 
-def settings_of(args: str) -> dict[str, Any]:
-    """The settings in a JSON object. Raises UserError for any other text."""
-    try:
-        found = json.loads(args)
-    except ValueError as error:
-        raise UserError(f"--task.args is {args}, which is not JSON ({error}); write an object such as '{{\"max_turns\": 10}}'") from None
-    if not isinstance(found, dict):
-        raise UserError(f"--task.args is {args}; it must be a JSON object such as '{{\"max_turns\": 10}}'")
-    return found
-
-
 @dataclass(frozen=True)
 class TextArena:
     """Plays a game of textarena from the seed `problem.meta["seed"]`. The first observation stands in the problem's question."""
 
     game: str
-    args: str = "{}"  # JSON object with settings of the game in place of its registered ones
+    config: Pairs = ()  # settings of the game in place of its registered ones
 
     def start(self, problem: Problem, key: Key, world: World) -> Match:
         return self.begin(int(problem.meta["seed"]))
 
     def begin(self, seed: int) -> Match:
         """A new match. Raises UserError for an unknown game, a game for several players, or one that lacks data or a network."""
-        env = copy_of(made(self.game, self.args))
-        with apart(random.Random(seed).getstate()) as left:
+        env = copy_of(made(self.game, self.config))
+        own = PrivateRandom(seed)
+        with apart(own):
             env.reset(num_players=1, seed=seed)
-        return Match(env, left[0], seed)
+        return Match(env, own, seed)
 
 
 @cache
-def made(game: str, args: str) -> Any:
+def made(game: str, config: Pairs) -> Any:
     """The game, made once, because some read word lists for seconds. Raises UserError if it cannot be played here by one player."""
     textarena = imported("textarena")
     if game not in textarena.envs.registration.ENV_REGISTRY:
         near = nearest(game, textarena.envs.registration.ENV_REGISTRY)
         raise UserError(f'unknown game of textarena "{game}"{near}; games for one player are {", ".join(ONE_PLAYER)}')
     try:
-        with apart(random.Random(0).getstate()):
-            env = textarena.make(game, **settings_of(args))
+        with apart(PrivateRandom(0)):
+            env = textarena.make(game, **values(config))
             refuse_agents(game, vars(unwrapped(env)).values(), textarena)
             tried = copy_of(env)
             tried.reset(num_players=1, seed=0)
@@ -95,7 +85,7 @@ def made(game: str, args: str) -> Any:
         raise
     except Exception as error:
         text = " ".join(str(error).split())[:200]
-        remedy = f"games for one player are {', '.join(ONE_PLAYER)}" if args == "{}" else "check the settings of --task.args"
+        remedy = f"games for one player are {', '.join(ONE_PLAYER)}" if not config else "check the settings of --task.config"
         raise UserError(
             f"the game {game} of textarena cannot be played here by one player: {type(error).__name__}: {text}; {remedy}"
         ) from error
@@ -120,10 +110,10 @@ def copy_of(env: Any) -> Any:
 
 
 class Match:
-    """One episode. `state`: the state of its random generator between two actions."""
+    """One episode, with random generators of its own."""
 
-    def __init__(self, env: Any, state: tuple[Any, ...], seed: int) -> None:
-        self.env, self.inner, self.state = env, unwrapped(env), state
+    def __init__(self, env: Any, own: PrivateRandom, seed: int) -> None:
+        self.env, self.inner, self.random = env, unwrapped(env), own
         self.played = hashlib.blake2b(str(seed).encode(), digest_size=12)
         self.opening = self._observed()
         self.first = Turn("", state=self.played.hexdigest())
@@ -132,10 +122,9 @@ class Match:
         """The answer to one action. A game ends by its own rules; most end at the second illegal action in a row."""
         action = action[-TAIL:]
         self.played.update(f"\n{action}".encode("utf-8", "surrogatepass"))
-        with apart(self.state) as left:
+        with apart(self.random):
             done, _ = self.env.step(action)
             told = self._observed()
-        (self.state,) = left
         game = self.inner.state
         if not done:
             return Turn(told, state=self.played.hexdigest(), valid=not game.error_count)
@@ -171,22 +160,16 @@ class Seeds:
 
 
 @contextmanager
-def apart(state: tuple[Any, ...]) -> Iterator[list[tuple[Any, ...]]]:
-    """Runs the block with the global generator in `state`, and puts the caller's state back. The list gets the state at the block's end.
-
-    What the block prints is not shown, and a download of data is a UserError.
-    """
+def apart(own: PrivateRandom) -> Iterator[None]:
+    """Runs the block with the generators of an episode. What the block prints is not shown, and a download of data is a UserError."""
     nltk = imported("nltk", "textarena")
-    before, download, left = random.getstate(), nltk.download, list[tuple[Any, ...]]()
-    random.setstate(state)
+    download = nltk.download
     nltk.download = refuse_download
     try:
-        with redirect_stdout(io.StringIO()):
-            yield left
-        left.append(random.getstate())
+        with own.lent(), redirect_stdout(io.StringIO()):
+            yield
     finally:
         nltk.download = download
-        random.setstate(before)
 
 
 def refuse_download(name: str, *_: Any, **__: Any) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from gradus.tasks.data.rows import hold_out
 from gradus.tasks.generated import digest
 from gradus.tasks.packages import imported
+from gradus.tasks.packages.options import pairs_of, values
 from gradus.tasks.packages.verifiers_traces import messages_of, trace_of
 from gradus.tasks.packages.verifiers_turns import Exchange
 from gradus.types import Ended, Failed, FailureKind, Frozen, Key, Outcome, Problem, Sampling, Trajectory, UserError
@@ -28,14 +29,14 @@ from gradus.types.parts import Task, World
 LIMIT = 60.0  # seconds that the rewards of one answer may await
 
 
-def task(name: str, args: str = "{}", env: str = "{}", tasks: int = 1000, max_tokens: int = 512) -> Task:
-    """The installed environment `name`. `args`: JSON object with its taskset's settings; `env`: with the environment's own settings.
-    `tasks`: the number of tasks taken from a taskset without end.
+def task(name: str, config: str = "", env: str = "", tasks: int = 1000, max_tokens: int = 512) -> Task:
+    """The installed environment `name`. `config`: its taskset's settings, key=value,key=value or a JSON object; `env`: likewise the
+    environment's own settings. `tasks`: the number of tasks taken from a taskset without end.
 
     Rewards are added up by their weights, as the package does. Raises UserError for an environment that needs tools, a container, a judge
     model or several agents, or that is not installed.
     """
-    made = loaded(name, args, env)
+    made = loaded(name, config, env)
     if tasks < 2:
         raise UserError(f"--task.tasks is {tasks}; give the number of tasks taken from a taskset without end, 2 or more")
     rows = Rows(f"verifiers:{name}", made.taskset if made.taskset.bounded else made.taskset.take(tasks))
@@ -62,19 +63,19 @@ class Loaded:
     role: str | None = None
 
 
-def loaded(name: str, args: str, env: str) -> Loaded:
+def loaded(name: str, config: str, env: str) -> Loaded:
     """The environment of an installed module. Raises UserError with the reason if it cannot be loaded or played here."""
     vf = imported("verifiers.v1", "verifiers")
-    settings, more = object_of(args, "args"), object_of(env, "env")
+    settings, more = values(pairs_of(f"verifiers:{name}", config)), values(pairs_of(f"verifiers:{name}", env, "env"))
     try:
         kind = vf.environment_class(name)
         if kind is vf.SingleAgentEnv:
             if vf.default_harness_id(name) == name:
                 raise UserError(f"the environment {name} of verifiers brings a program of its own (a harness), which a model cannot play alone")
-            config = vf.taskset_config_type(name).model_validate({"id": name, **settings})
-            return Loaded(name, vf.load_taskset(config))
-        config = vf.env_config_type(name).model_validate({**more, "taskset": {"id": name, **settings}})
-        roles = [role for role, value in config if isinstance(value, vf.AgentConfig)]
+            read = vf.taskset_config_type(name).model_validate({"id": name, **settings})
+            return Loaded(name, vf.load_taskset(read))
+        read = vf.env_config_type(name).model_validate({**more, "taskset": {"id": name, **settings}})
+        roles = [role for role, value in read if isinstance(value, vf.AgentConfig)]
         if len(roles) != 1:
             raise UserError(f"the environment {name} of verifiers is for {len(roles)} agents ({', '.join(roles)}); only one can play here")
         null = {roles[0]: {**more.get(roles[0], {}), "harness": {"id": "null"}}}  # the agent's program is replaced by the policy
@@ -100,17 +101,6 @@ def missing(name: str, error: ModuleNotFoundError) -> str:
 def module_of(name: str) -> str:
     """The module of an environment, as the package finds it: without owner and version, with underscores."""
     return name.rsplit("/", 1)[-1].split("@", 1)[0].replace("-", "_").lower()
-
-
-def object_of(text: str, option: str) -> dict[str, Any]:
-    """The settings in a JSON object. Raises UserError for any other text."""
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise UserError(f"--task.{option} is {text}, which is not JSON ({error}); write an object such as '{{\"difficulty\": 2}}'") from None
-    if not isinstance(found, dict):
-        raise UserError(f"--task.{option} is {text}; it must be a JSON object such as '{{\"difficulty\": 2}}'")
-    return found
 
 
 def reason(error: BaseException) -> str:
@@ -184,7 +174,7 @@ class Rows:
         except Exception as error:
             raise UserError(f"{self.name} cannot load its tasks: {reason(error)}") from error
         if not found:
-            raise UserError(f"{self.name} has no tasks; check the settings of --task.args")
+            raise UserError(f"{self.name} has no tasks; check the settings of --task.config")
         return found
 
     @cached_property
@@ -235,8 +225,8 @@ class Scored:
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """One reward per answer; every reward and metric of the task becomes a metric of the step, the mean over the answers."""
         judged = await asyncio.gather(*(self.score(t.problem, t.completion, cut=t.ended is Ended.LENGTH) for t in trajectories))
-        for outcome, values in judged:
-            for name, value in values.items() if not isinstance(outcome, Failed) else ():
+        for outcome, numbers in judged:
+            for name, value in numbers.items() if not isinstance(outcome, Failed) else ():
                 world.note(f"verifiers/{name}", value)
         return [outcome for outcome, _ in judged]
 

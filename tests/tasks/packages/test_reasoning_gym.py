@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import gradus
-from gradus.tasks.packages.reasoning_gym import FAULTY, LARGE, Dataset, _template, config_of, names, said, task
+from gradus.tasks.packages.reasoning_gym import FAULTY, HASHED, LARGE, Dataset, _template, config_of, names, said, task
 from gradus.testing import Effort, check_task
 from gradus.training.plan import load_task
 from gradus.types import Failed, Key, UserError
@@ -167,6 +168,8 @@ def test_the_global_generators_go_on_as_before(capsys):
     np.random.seed(3)
     for name in ("list_functions", "pool_matrix", "codeio"):
         task(name).source.draw(range(5), None, Key(77))
+    tower = task("tower_of_hanoi")
+    assert tower.verify(tower.source.draw([0], None, Key())[0], "<answer>Move disk 1 from Peg 3 to Peg 20</answer>") < 1  # its scorer prints
     assert (random.random(), np.random.rand()) == expected
     assert capsys.readouterr().out == ""
 
@@ -178,7 +181,16 @@ def test_another_version_of_the_package_is_noticed():
     assert "makes another question" in made.verify(changed, "1").reason
 
 
-def test_a_scorer_that_raises_is_the_failure_of_its_answer(monkeypatch):
+def test_an_answer_that_the_scorer_cannot_read_is_wrong():
+    made = task("prime_factorization")
+    problem = made.source.draw([0], None, Key())[0]
+    with pytest.raises(ValueError, match="invalid literal"):
+        _template(Dataset("prime_factorization"), None).score_answer("two", made.verify.dataset.item(None, problem.meta["seed"]))
+    assert made.verify(problem, "<answer>two</answer>") == 0.0
+    assert made.verify(problem, problem.meta["solution"]) == 1.0
+
+
+def test_a_scorer_that_raises_on_the_right_answer_fails(monkeypatch):
     made = task("gcd")
     problem = made.source.draw([0], None, Key())[0]
 
@@ -189,6 +201,37 @@ def test_a_scorer_that_raises_is_the_failure_of_its_answer(monkeypatch):
     assert made.verify(problem, "1") == Failed(
         "the scorer of reasoning_gym:gcd raised KeyError: 'no such word'", gradus.types.FailureKind.RAISED
     )
+
+
+def test_problems_that_follow_the_hash_seed_need_a_fixed_one(monkeypatch):
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    with pytest.raises(UserError, match="PYTHONHASHSEED=0 gradus"):
+        task("ransom_note")
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    assert task("ransom_note").name == "reasoning_gym:ransom_note"
+
+
+DRAWN = """
+import contextlib, io, sys
+from gradus.tasks.packages.reasoning_gym import Dataset
+for name in sys.argv[1:]:
+    with contextlib.redirect_stdout(io.StringIO()):
+        told = [[entry["question"], entry["answer"]] for entry in (Dataset(name).item(None, seed) for seed in range(6))]
+    print(name, told)
+"""
+
+
+@pytest.mark.nightly
+def test_only_the_named_follow_the_hash_seed():
+    asked = [*TWENTY, *sorted(HASHED - {"knight_swap"})]  # its answers differ seldom
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", DRAWN, *asked], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout.splitlines()
+        for seed in ("1", "2")
+    ]
+    differing = {one.partition(" ")[0] for one, other in zip(*told, strict=True) if one != other}
+    assert differing == HASHED - {"knight_swap"}
 
 
 def test_names_are_those_of_the_package():

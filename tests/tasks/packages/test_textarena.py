@@ -172,7 +172,7 @@ def test_the_held_out_result_is_that_of_textarena() -> None:
 def test_two_steps_train() -> None:
     run = train(
         "grpo", "textarena:Blackjack-v0", steps=2, setting__prompts=2, setting__group=2, setting__max_tokens=6, setting__eval_every=0, study=None,
-        task_options={"args": '{"num_hands": 1}'},
+        task_options={"config": '{"num_hands": 1}'},
     )  # fmt: skip
     assert [row["step"] for row in run.metrics] == [0, 1]
     assert all("reward" in row for row in run.metrics)
@@ -180,7 +180,7 @@ def test_two_steps_train() -> None:
 
 def test_settings_of_a_game() -> None:
     assert "between 1 and 7 within 2 turns" in load_task(
-        "textarena:GuessTheNumber-v0", {"args": '{"max_number": 7, "max_turns": 2}'}
+        "textarena:GuessTheNumber-v0", {"config": '{"max_number": 7, "max_turns": 2}'}
     ).source.draw([0], None, Key(0))[0].question
 
 
@@ -204,9 +204,9 @@ def test_long_and_illegal_actions() -> None:
         ("TicTacToe-v0", "{}", "cannot be played here by one player: AssertionError: The number of players has to be 2"),
         ("QuantumTicTacToe-v0", "{}", "is for several players"),
         ("TwentyQuestions-v0", "{}", "OpenRouter API key not found"),
-        ("Blackjack-v0", '{"hands": 1}', "unexpected keyword argument 'hands'; check the settings of --task.args"),
-        ("Blackjack-v0", "[1]", "must be a JSON object"),
-        ("Blackjack-v0", "{", "which is not JSON"),
+        ("Blackjack-v0", '{"hands": 1}', "unexpected keyword argument 'hands'; check the settings of --task.config"),
+        ("Blackjack-v0", "[1]", "cannot be read; write key=value"),
+        ("Blackjack-v0", "{", "cannot be read; write key=value"),
     ],
 )
 def test_what_cannot_be_played_is_refused(game: str, args: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:

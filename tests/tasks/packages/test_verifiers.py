@@ -145,7 +145,7 @@ def answered(task: Task, problem: Problem, lines: Sequence[str]) -> Any:
 
 
 def test_rows_are_problems_and_a_tenth_is_held_out() -> None:
-    task = load_task("verifiers:vf_sums", {"args": '{"count": 30}'})
+    task = load_task("verifiers:vf_sums", {"config": '{"count": 30}'})
     problems = [p for source in (task.source, task.held_out) for p in source.draw(range(source.size or 0), None, Key(0))]
     assert (task.source.size, task.held_out.size) == (27, 3)
     assert {p.question for p in problems} == {f"{i}+{i + 1}" for i in range(30)}
@@ -313,9 +313,9 @@ def test_what_cannot_be_trained_on_is_refused(text: str, sentence: str, modules:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"args": '{"cuont": 3}'}, "cannot be loaded: ValidationError.*cuont"),
-        ({"args": "3"}, "--task.args is 3; it must be a JSON object"),
-        ({"env": "{"}, "--task.env is {, which is not JSON"),
+        ({"config": '{"cuont": 3}'}, "cannot be loaded: ValidationError.*cuont"),
+        ({"config": "3"}, '--task.config "3" cannot be read; write key=value,key=value or a JSON object'),
+        ({"env": "{"}, '--task.env "{" cannot be read'),
         ({"tasks": "1"}, "--task.tasks is 1"),
     ],
 )

@@ -1,0 +1,91 @@
+"""The learning rate of a recipe that sets none: a rule by the size of the policy's model and by the weights that train."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gradus.recipe.core import Recipe
+from gradus.types import UserError
+from gradus.types.players import Adapter
+
+BUILT_IN = 1e-4  # of the built-in models and of flows: the rate of their recorded learning curves
+AT_A_MILLION = 5e-4
+POWER = 0.6
+MOST, LEAST = 1e-3, 1e-6
+ADAPTER = 10.0  # times the rate of all weights
+
+
+def rate_for(parameters: int, *, adapter: bool = False) -> float:
+    """The learning rate of AdamW for a language model of this size, rounded to two digits.
+
+    rate = 5e-4 (1e6 / parameters)^0.6 within [1e-6, 1e-3], and ten times that for an adapter.
+
+    >>> rate_for(1_000_000), rate_for(7_000_000_000), rate_for(1_000_000, adapter=True)
+    (0.0005, 2.5e-06, 0.005)
+    """
+    rate = min(MOST, max(LEAST, AT_A_MILLION * (1e6 / parameters) ** POWER)) * (ADAPTER if adapter else 1.0)
+    digits = 1 - math.floor(math.log10(rate))
+    return round(rate, digits)
+
+
+def with_rate(recipe: Recipe, model: str | Path | None) -> Recipe:
+    """The recipe with a learning rate: its own, else that of the rule for this model folder (None: the built-in model)."""
+    if recipe.setting.learning_rate is not None:
+        return recipe
+    return replace(recipe, setting=replace(recipe.setting, learning_rate=_chosen(recipe, model)[0]))
+
+
+def reason(recipe: Recipe, model: str | Path | None) -> str:
+    """The rate of a recipe that sets none, with the reason, as in "1.2e-05 for 494,032,768 parameters, all of them trained"."""
+    rate, why = _chosen(recipe, model)
+    return f"{rate:g} {why}"
+
+
+def _chosen(recipe: Recipe, model: str | Path | None) -> tuple[float, str]:
+    """The rate and the reason for it."""
+    relation = recipe.players["policy"].model if "policy" in recipe.players else None
+    folder = relation if isinstance(relation, str) else model
+    if folder in (None, "tiny") or recipe.policy != "lm":
+        return BUILT_IN, "for a built-in model or a flow"
+    from gradus.policies.lm import base_of
+
+    base = base_of(str(folder))  # a folder with only an adapter: its base is the model
+    parameters, adapter = size_of(base or str(folder)), base is not None or isinstance(relation, Adapter)
+    trained = "of which an adapter is trained" if adapter else "all of them trained"
+    return rate_for(parameters, adapter=adapter), f"for {parameters:,} parameters, {trained}"
+
+
+def size_of(folder: str | Path) -> int:
+    """The number of weights in a model folder, read from the headers of its safetensors files. A tied head counts once.
+
+    Raises UserError if the folder holds no model, or if a file is not complete.
+    """
+    from gradus.policies.config import read_json
+    from gradus.policies.loading import check_folder, weight_files
+
+    path = check_folder(folder)
+    tied = read_json(path / "config.json").get("tie_word_embeddings", False)
+    sizes = {name: size for file in weight_files(path) for name, size in _sizes(file)}
+    return sum(size for name, size in sizes.items() if not (tied and name == "lm_head.weight"))
+
+
+def _sizes(file: Path) -> Iterator[tuple[str, int]]:
+    """Every tensor of a safetensors file with its number of elements. The file begins with the length of its JSON header."""
+    try:
+        with open(file, "rb") as opened:
+            (length,) = struct.unpack("<Q", opened.read(8))
+            text = opened.read(min(length, 100_000_000))
+        if len(text) != length:
+            raise ValueError(f"its header has {len(text)} bytes of {length}")
+        header: dict[str, Any] = json.loads(text)
+        for name, about in header.items():
+            if name != "__metadata__" and not name.endswith("rotary_emb.inv_freq"):
+                yield name, math.prod(about["shape"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise UserError(f"{file} is not a complete safetensors file ({error}); copy or save the model again") from None

@@ -1,0 +1,76 @@
+"""Runs that learn nothing, found from their metrics: no reward, no group with two different rewards, or weights that hardly move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import mean, variance
+from typing import Any
+
+from gradus.recipe.core import Recipe
+
+FEW = 5  # steps before missing rewards are reported
+LEAST = 20  # steps after the warm-up before missing movement is reported
+STILL = 1e-4  # KL to the start in nats per token below which a policy has not moved
+NO_PUSH = 1e-6  # norm of the gradient below which no advantage has reached the weights
+TELLING = 0.2  # share of groups with two different rewards from which there is something to learn
+
+Row = Mapping[str, Any]
+
+
+def stuck(metrics: Sequence[Row], recipe: Recipe) -> str | None:
+    """One sentence if the run has learned nothing so far, with the cause and the remedy; None if it learns, is at its ceiling, or is too short."""
+    rows = [row for row in metrics if row.get("reward") is not None and row.get("informative") is not None]
+    return without_signal(rows, recipe) or without_movement(rows, recipe)
+
+
+def without_signal(rows: Sequence[Row], recipe: Recipe) -> str | None:
+    """A sentence if no step of at least `FEW` had a group with two different rewards, and either all rewards are 0 or no gradient came of them.
+
+    Silent if all answers are right, and for recipes without advantages whose rewards are only shown.
+    """
+    if len(rows) < FEW or recipe.credit is None or any(row["informative"] for row in rows) or all(row.get("accuracy") == 1 for row in rows):
+        return None
+    if all(row["reward"] == 0 for row in rows):
+        return (
+            f"nothing learned: every answer of {len(rows)} steps got the reward 0, so all advantages are 0; give easier problems, a reward with "
+            "steps in between, a model that sometimes succeeds, or longer answers (--max_tokens). gradus check shows answers with their rewards"
+        )
+    if any((row.get("grad_norm") or 0.0) > NO_PUSH for row in rows):
+        return None
+    return (
+        f"nothing learned: in every group of {len(rows)} steps all answers got the same reward, so all advantages are 0; give a reward that tells "
+        "answers apart, or raise --temperature or --group"
+    )
+
+
+def without_movement(rows: Sequence[Row], recipe: Recipe) -> str | None:
+    """A sentence if the policy has not moved although its groups tell answers apart.
+
+    All of: `LEAST` steps after the warm-up; gradients above 0; at least `TELLING` of the groups with different rewards; in the last steps KL to the
+    reference below `STILL` and no clipped token; a reward that is flat within its noise. Silent for a recipe without a KL metric.
+    """
+    rule = (recipe.players["policy"].optimizer if "policy" in recipe.players else None) or recipe.optimizer
+    warmup = getattr(rule, "warmup", None)
+    if len(rows) < LEAST + (recipe.setting.warmup if warmup is None else warmup):
+        return None
+    late = rows[-5:]
+    if any(row.get("kl") is None or not math.isfinite(row["kl"]) for row in late) or not any(row.get("grad_norm") for row in rows):
+        return None
+    moved = mean(abs(row["kl"]) for row in late) >= STILL or any((row.get("clip_share") or 0.0) > 0.001 for row in late)
+    if moved or mean(row["informative"] for row in rows) < TELLING or not flat([row["reward"] for row in rows]):
+        return None
+    own = getattr(rule, "lr", None)
+    field, now = ("--learning_rate", recipe.setting.learning_rate) if own is None else ("--optimizer.lr", own)
+    return (
+        f"nothing moves: after {len(rows)} steps KL to the reference is {mean(abs(row['kl']) for row in late):.0e} nats per token, no token is clipped, "
+        f"and the reward is flat, though {mean(row['informative'] for row in rows):.0%} of the groups tell answers apart; raise {field}, now {now:g}, "
+        "ten times, or leave it out for the rate by rule (gradus explain learning_rate)"
+    )
+
+
+def flat(values: Sequence[float]) -> bool:
+    """Whether the means of the first and the last third differ by at most three standard errors."""
+    third = max(len(values) // 3, 2)
+    first, last = values[:third], values[-third:]
+    return abs(mean(last) - mean(first)) <= 3 * math.sqrt((variance(first) + variance(last)) / third)

@@ -1,0 +1,92 @@
+"""The export of a run: its model as a folder, its answers as data."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from gradus.lab.atomic_files import PARTIAL
+from gradus.lab.folder import ROLLOUTS, RunFolder, is_run
+from gradus.lab.training_data import FORMS
+from gradus.training.plan import model_of, stored_task
+from gradus.types import UserError, command, unknown
+
+
+def export(
+    run: Path | str,
+    target: Path | str,
+    which: str = "final",
+    *,
+    form: str = "model",
+    at_least: float | None = None,
+    include_cut: bool = False,
+    trust: bool = False,
+) -> Path:
+    """Writes a run's model as a folder that loads in transformers, or its answers as a file (see `export_data`). Returns `target`."""
+    if form not in FORMS:
+        raise unknown("form of export", form, FORMS, "Give it with --as")
+    if form != "model":
+        if which != "final":
+            raise UserError(f"--best chooses among models, but the run is exported as {form}; leave one of the two out")
+        return export_data(run, target, form, at_least, include_cut, trust=trust)
+    if include_cut:
+        raise UserError("--include-cut is for answers, exported --as sft or --as preference; leave it out for a model")
+    if at_least is not None:
+        raise UserError("--at-least is for answers, exported --as sft or --as preference; leave it out for a model")
+    return _export_model(run, target, which)
+
+
+def export_data(
+    run: Path | str, target: Path | str, form: str, at_least: float | None = None, include_cut: bool = False, *, trust: bool = False
+) -> Path:
+    """Writes the answers of a run's policy as `sft` or `preference` data (JSON lines or Parquet), or all its `rollouts` (Parquet).
+
+    `at_least`: the least reward of an answer to imitate or to prefer; None: for `sft` the answers that were right. `include_cut`: takes
+    the answers that a limit cut; else their number is printed on standard error. The rules are those of
+    `gradus.lab.training_data.demonstrations` and `preferences`. Raises UserError if the file exists, or if there is nothing to write.
+    """
+    from gradus.lab import rollouts, training_data
+    from gradus.lab.trajectory_table import step_table
+
+    target, opened = Path(target), RunFolder.open(run)
+    steps = rollouts.scan(opened.path / ROLLOUTS)
+    if form == "rollouts":
+        if include_cut:
+            raise UserError("--include-cut is for answers, exported --as sft or --as preference; rollouts are exported whole")
+        if at_least is not None:
+            raise UserError("--at-least is for answers, exported --as sft or --as preference; rollouts are exported whole")
+        if not rollouts.stored(opened.path / ROLLOUTS):
+            raise UserError(f"{run} has no rollouts yet; go on with it: {command('resume', run)}")
+        training_data.write_tables(target, (step_table(step, groups) for step, groups in steps))
+        return target
+    training_data.with_suffix(target, (".jsonl", ".parquet"))
+    if not trust:
+        opened.check_trusted()
+    asked, cut = training_data.collect(steps, stored_task(opened).system, cut=include_cut)
+    made = {"sft": training_data.demonstrations, "preference": training_data.preferences}[form](asked, at_least)
+    training_data.write_rows(target, made)
+    if told := training_data.told_of_cut(cut, form, at_least):
+        print(told, file=sys.stderr)
+    return target
+
+
+def _export_model(run: Path | str, target: Path | str, which: str) -> Path:
+    """Copies the model. Raises UserError if the target exists, or if the run has no such model."""
+    target = Path(target)
+    if target.exists():
+        raise UserError(f"{target} exists already; name another folder, nothing is overwritten")
+    if which == "best" and is_run(Path(run)) and RunFolder.open(run).model("best") is None:
+        raise UserError(f"{run} has no best model, because no evaluation after its start beat all others; leave --best out for the last model")
+    source = model_of(run, which)
+    if source is None or not is_run(Path(run)):
+        raise UserError(f"{run} holds no run; give the folder named with --run")
+    partial = target.with_name(PARTIAL + target.name)
+    try:
+        shutil.copytree(source, partial)
+        partial.rename(target)
+    except OSError as error:
+        raise UserError(f"cannot write the model to {target}: {error.strerror or error}; name another folder") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return target
