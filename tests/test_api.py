@@ -115,7 +115,7 @@ def test_the_given_model_chooses_the_profile(home):
     from gradus.training.plan import plan
 
     assert plan("grpo").recipe.setting == gradus.load_recipe("grpo").setting
-    assert plan("grpo", model=str(home / "model")).recipe.setting.max_tokens == 512  # small: a model of one's own
+    assert plan("grpo", model=str(home / "model")).recipe.setting.default_tokens == 512  # small: a model of one's own
     assert plan("grpo", profile="paper").recipe.setting.precision == "bfloat16"
     assert plan("flow_grpo").task == "flow_2d"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAY_CHANGE = ("memory", "micro_tokens", "recompute", "save_every", "keep", "max_wait", "max_failed", "guard.in_a_row", "guard.returns")
 """Fields of the setting about the machine and about when a run gives up, not about its computations."""
 
-OPTIONS = ("steps", "until", "device", "processes", "log")
+OPTIONS = ("steps", "until", "device", "processes", "log", "trust")
 """The other options of `gradus resume`."""
 
 PLANNED = ("task", "model", "profile", "seed", "run", "reward")

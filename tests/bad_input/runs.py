@@ -15,9 +15,9 @@ RUNS: list[Row] = [
     ("check --task d.jsonl --quarantine q.txt", '--quarantine is "q.txt"; name a file that ends in .jsonl', {"d.jsonl": ROWS + "[1]\n"}),
     ("resume gone", "gone holds no run: it has no recipe.json; give the folder"),
     ("resume a", "a holds no run", {"a/notes.txt": "mine"}),
-    ("resume run", "run/recipe.json: cannot be read as JSON|put the old file back", {"run": broken.run(recipe__json=broken.cut)}),
+    ("resume run", "run/recipe.json cannot be read as JSON|put the old file back", {"run": broken.run(recipe__json=broken.cut)}),
     ("resume run", "run/recipe.json does not fit this version|'task_options'", {"run": broken.run(recipe__json="{}")}),
-    ("resume run", "run/recipe.json: holds a list", {"run": broken.run(recipe__json="[]")}),
+    ("resume run", "run/recipe.json holds a list", {"run": broken.run(recipe__json="[]")}),
     (
         "resume run",
         'uses "gradus.credit.groups:Gone"|version',
@@ -30,7 +30,7 @@ RUNS: list[Row] = [
     ),
     ("resume run", "Recipe that this version|'new'", {"run": broken.run(recipe__json=broken.recipe(new=3))}),
     (
-        "resume run",
+        "resume run --trust",
         "uses Mine from|part.py, which has changed since; put the old text back",
         {"part.py": "", "run": broken.run(recipe__json=broken.recipe(credit={"part": {"file": "part.py", "name": "Mine", "sha256": "0"}}))},
     ),

@@ -75,7 +75,8 @@ def test_a_run_that_learns_nothing_says_so_once_on_the_way_and_at_its_end(tmp_pa
     lines = capsys.readouterr().out.splitlines()
     found = [line for line in lines if line.startswith("nothing learned: every answer of ")]
     assert [line.split(" steps")[0].rpartition(" ")[2] for line in found] == ["5", "6"]
-    assert "measured: held-out accuracy 0.000 -> 0.000; greedy 0.000 -> 0.000; held-out reward 0.000 -> 0.000" in lines
+    measured = "measured: held-out accuracy 0.000 -> 0.000 of 1 problem [0.000, 0.975]; greedy 0.000 -> 0.000; held-out reward 0.000 -> 0.000"
+    assert measured in lines
     assert not any(line.startswith("done:") for line in lines)
     assert sum("by rule; another one: --learning_rate X" in line for line in lines) == 1
     assert came_of_it([{"reward": 0.5}, {"reward": 0.75}], "nothing moves") == "nothing moves\nmeasured: reward 0.500 -> 0.750"

@@ -163,10 +163,10 @@ def test_json_of_a_part_from_elsewhere_is_refused():
 @pytest.mark.parametrize(
     "document",
     [
-        {"part": "gradus.api:shutil.rmtree", "path": "kept"},  # what a module imports is not its own
+        {"part": "gradus.training.export:shutil.rmtree", "path": "kept"},  # what a module imports is not its own
         {"part": "gradus.workers.process:subprocess.Popen", "args": ["touch", "made"]},
         {"part": "gradus.lab.atomic_files:remove", "path": "kept"},  # a function is no part
-        {"function": "gradus.api:shutil.rmtree"},
+        {"function": "gradus.training.export:shutil.rmtree"},
         {"function": "gradus.recipe.registry:TASKS"},
     ],
 )
