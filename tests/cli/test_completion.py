@@ -48,8 +48,8 @@ def test_values_of_options() -> None:
 
 
 def test_values_that_stand_elsewhere_are_those() -> None:
-    from gradus.lab.training_data import FORMS
     from gradus.lab.trackers import KINDS
+    from gradus.lab.training_data import FORMS
     from gradus.players.build import DTYPES
 
     assert candidates(["export", "--as", ""]) == sorted(FORMS)
