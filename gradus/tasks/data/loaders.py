@@ -53,7 +53,7 @@ def load_task(spec: str | InMemory, named: Mapping[str, Callable[..., Task]], **
         raise UserError("the task has no name; give --task a name, a file or file.py:task")
     if spec in named:
         return named[spec](**options)
-    if _PYTHON.fullmatch(spec):
+    if is_python(spec):
         return load_python_task(spec, **options)
     if is_data(spec, named):
         return load_task_file(spec, **options)
@@ -77,11 +77,16 @@ def prompted(task: Task, form: PromptForm) -> Task:
     return replace(task, source=task.source.in_form(form), held_out=task.held_out.in_form(form))  # type: ignore[attr-defined]
 
 
+def is_python(spec: str) -> bool:
+    """Whether `spec` is FILE.py:NAME. With a comma it is a mixture, unless a file of that whole name exists."""
+    return bool(_PYTHON.fullmatch(spec)) and ("," not in spec or os.path.isfile(spec.rpartition(":")[0]))
+
+
 def is_data(spec: str | InMemory, named: Collection[str]) -> bool:
     """Whether `spec` is rows in memory, or names a file of problems, a saved folder or a data set. Raises UserError for a bad weight."""
     if isinstance(spec, InMemory):
         return True
-    if spec in named or _PYTHON.fullmatch(spec):
+    if spec in named or is_python(spec):
         return False
     if os.path.exists(spec) or (_FILE.fullmatch(spec) and "," not in spec):
         return True
@@ -93,7 +98,7 @@ def options_of(spec: str | InMemory, named: Mapping[str, Callable[..., Task]]) -
 
     Raises UserError if the user's file cannot be loaded.
     """
-    if isinstance(spec, str) and _PYTHON.fullmatch(spec) and spec not in named:
+    if isinstance(spec, str) and is_python(spec) and spec not in named:
         maker = load_object(spec, "task")
         if not inspect.isroutine(maker):  # a Task, or a wrong type
             return {}

@@ -300,3 +300,14 @@ def test_what_is_read_from_files_is_known_by_its_name(tmp_path):
     named = {"arithmetic": None}
     assert [is_data(s, named) for s in ("a.jsonl", "owner/name", str(tmp_path / "folder"))] == [True] * 3
     assert [is_data(s, named) for s in ("arithmetic", "a.py:task", "a.jsonl:1,b.csv:2", "arithmetics")] == [False] * 4
+
+
+def test_a_file_of_python_may_be_the_last_part_of_a_mixture(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"prompt": f"{i}+1", "answer": str(i + 1)}) + "\n" for i in range(9)))
+    text = "from gradus.tasks.data.loaders import load_task_file\n\ndef task():\n    return load_task_file('p.jsonl', name='mine')\n"
+    for name in ("own.py", "a,b.py"):
+        (tmp_path / name).write_text(text)
+    assert load_task("p.jsonl,own.py:task", {}).name == "p:1,mine:1"
+    assert load_task("p.jsonl:3,own.py:task:2", {}).name == "p:3,mine:2"
+    assert load_task("a,b.py:task", {}).name == "mine"
