@@ -22,7 +22,8 @@ READ = frozenset(
 # Without effect on the decoder's computation: names, token ids that the tokenizer owns, storage, outputs, labels.
 HARMLESS = frozenset(
     {
-        *("_name_or_path", "transformers_version", "transformers.js_config", "torch_dtype", "dtype", "use_cache", "cache_implementation"),
+        *("_name_or_path", "_model_name_or_path", "transformers_version", "transformers.js_config", "torch_dtype", "dtype"),
+        *("use_cache", "cache_implementation"),
         *("bos_token_id", "pad_token_id", "sep_token_id", "unk_token_id", "decoder_start_token_id"),
         *("output_attentions", "output_hidden_states", "return_dict", "id2label", "label2id", "problem_type", "finetuning_task"),
         *("is_decoder", "torchscript", "keys_to_ignore_at_inference", "_attn_implementation_autoset"),
