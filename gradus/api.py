@@ -26,7 +26,7 @@ from gradus.lab.live import title_of
 from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
 from gradus.players.build import build_players
-from gradus.players.rates import reason, with_rate
+from gradus.players.rates import reason
 from gradus.recipe.compatibility import check_problems
 from gradus.recipe.core import Recipe
 from gradus.recipe.overrides import override_all
@@ -54,7 +54,7 @@ def start(
     """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
     made = task or task_of(planned)
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
-    planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))  # stored with its number: a resumed run asks no rule
+    planned = with_its_rate(planned, run)
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
         rows = planned.task if isinstance(planned.task, InMemory) else None
@@ -93,10 +93,10 @@ def launch(
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
     try:
-        if view is not None and (said := chosen_rate(planned)) is not None:
-            view.message(said)
+        if (said := chosen_rate(planned)) is not None:
+            say_of(run)(said)
         tell(run)
-        planned = replace(planned, recipe=with_rate(planned.recipe, planned.model))
+        planned = with_its_rate(planned, run)
         if isinstance(planned.task, InMemory) and run.folder is not None:
             say_of(run)(f"the data in memory is stored in {run.folder.path / planned.task.file}, so that the run can be resumed")
         run.sinks = sinks_of(planned, run)
@@ -106,6 +106,11 @@ def launch(
         if run.folder is not None and not run.metrics and run.saved is None:
             run.folder.discard()
         raise
+
+
+def with_its_rate(planned: Plan, run: Run) -> Plan:
+    """The plan with the learning rate of its run: a stored plan holds the number, so that a resumed run asks no rule."""
+    return replace(planned, recipe=planned.recipe.but(setting__learning_rate=run.recipe.setting.learning_rate))
 
 
 def chosen_rate(planned: Plan) -> str | None:
@@ -226,7 +231,7 @@ def resume(
     planned = replace(planned, log=names_of(planned.log if log is None else log))
     run = start(planned, on_step=on_step, view=view)
     run.stop = stop
-    say = view.message if view is not None else partial(print, file=sys.stderr)
+    say = say_of(run)
     with opened.claimed():
         told = [*opened.metrics(), *given_up(opened.path)] if planned.log == before.log else []
         notes = put_back(run, opened)

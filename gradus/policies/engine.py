@@ -15,12 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradus.policies import jobs as asked
 from gradus.policies.blocks import cover
 from gradus.policies.compiled import CompiledCache, Shared, fits
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
-from gradus.policies.jobs import DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.jobs import Batch, DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
 from gradus.policies.one_by_one import OneByOne
 from gradus.policies.token_sampling import Settings, choose, most_likely
 from gradus.runtime.memory import free_memory
@@ -60,7 +59,7 @@ def generate(
 
     `graphs`: decoding steps are captured as CUDA graphs and replayed.
     A sequence ends after an end token, after the first token that completes a stop string in its new text, after max_tokens new tokens,
-    or when prefix and new tokens fill `max_context`. Log-probabilities are those of the full tempered distribution (`draws.choose`).
+    or when prefix and new tokens fill `max_context`. Log-probabilities are those of the full tempered distribution (`token_sampling.choose`).
     Raises: UserError for an empty prefix, or one that leaves no room for a token.
     """
     for job in jobs:
@@ -87,7 +86,7 @@ def open_batch(
     rows: int = 256,
     graphs: bool = False,
     longest: int | None = None,
-) -> asked.Batch:
+) -> Batch:
     """A batch that sequences join and leave between steps, at most `rows` at a time, with the results of `generate`.
 
     It keeps the weights of the moment of this call. `longest`: the length of the longest sequence to come; None: `max_context`.

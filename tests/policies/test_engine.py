@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from gradus.policies import compiled, decoding, engine
 from gradus.policies.config import decoder_config
@@ -17,6 +16,7 @@ from gradus.policies.engine import Job, Sampled, generate, open_batch, stop_reac
 from gradus.policies.kernels import kernels
 from gradus.policies.loading import load_decoder
 from gradus.types import Ended, Key, Sampling, UserError, uniforms
+from tests.policies.full_forward import Plain
 
 torch.set_num_threads(1)
 VOCAB = 61
@@ -255,19 +255,6 @@ def test_prompts_that_do_not_fit_are_named():
 
 
 def test_other_networks_go_token_by_token_to_the_same_result():
-    class Plain:
-        """A full forward at every token."""
-
-        def __init__(self, network: Decoder) -> None:
-            self.network = network
-
-        def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-            sequence = [int(t) for t in tokens]
-            return self.network(torch.tensor([sequence]))[0, -1], sequence
-
-        def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
-            return self.begin(np.array([*state, token]))
-
     network, jobs = decoder(), mixed_jobs(25)
     for fast, plain in zip(sample(network, jobs), sample(Plain(network), jobs), strict=True):
         assert (fast.tokens.tolist(), fast.ended) == (plain.tokens.tolist(), plain.ended)

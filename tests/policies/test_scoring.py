@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -13,6 +11,7 @@ from gradus.policies import decoding
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused
 from gradus.policies.scoring import score
+from tests.policies.full_forward import Plain
 from tests.policies.shapes import SHAPES, VOCAB, ours
 
 
@@ -56,17 +55,6 @@ def test_a_prepared_decoder_gives_the_same_bits() -> None:
 
 
 def test_other_networks_are_scored_step_by_step() -> None:
-    class Plain:
-        def __init__(self, network: Decoder) -> None:
-            self.network = network
-
-        def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
-            sequence = [int(t) for t in tokens]
-            return self.network(torch.tensor([sequence]))[0, -1], sequence
-
-        def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
-            return self.begin(np.array([*state, token]))
-
     network, tokens = ours("llama"), tokens_of(12)
     slow, fast = score(Plain(network), tokens, likely=2), score(network, tokens, likely=2)
     assert np.abs(slow.logprobs - fast.logprobs).max() < 1e-5
