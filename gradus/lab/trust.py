@@ -20,7 +20,8 @@ from typing import Any
 from gradus.types import UserError
 
 MARK = "mark"  # field of recipe.json
-_PYTHON = re.compile(r".*\.py(:[\w.]+)?")
+# A Python file anywhere in a value, as in the mixture arithmetic:3,own.py:task:2; and tasks that import a module by its name.
+_PYTHON = re.compile(r"\.py(?!\w)|(^|,)\s*(gymnasium:[^:,]+:|verifiers:)")
 _NO_ISOLATION = "programs written by the model, without isolation (isolation rlimits)"
 
 
@@ -31,7 +32,7 @@ def key_file() -> Path:
 
 
 def python_of(stored: Mapping[str, Any]) -> list[str]:
-    """What a stored plan makes this machine execute, sorted: the Python files that it names, and programs without isolation."""
+    """What a stored plan makes this machine execute, sorted: values that name Python files or modules, and programs without isolation."""
     return sorted(set(_python(stored, "")))
 
 
@@ -48,7 +49,7 @@ def _python(value: Any, name: str) -> Iterator[str]:
             yield from _python(each, name)
     elif isinstance(value, str) and name == "isolation" and value.lower() != "bubblewrap":
         yield _NO_ISOLATION
-    elif isinstance(value, str) and name not in ("about", "key", "base", "file") and _PYTHON.fullmatch(value):
+    elif isinstance(value, str) and name not in ("about", "key", "base", "file") and _PYTHON.search(value):
         yield value
 
 

@@ -42,6 +42,19 @@ def test_the_python_of_a_plan_is_found_wherever_it_stands():
     assert python_of({"sandbox": {"isolation": "rlimits"}}) == [programs]
 
 
+@pytest.mark.parametrize(
+    "task",
+    ["arithmetic:3,/a/t.py:task:2", "/a/t.py:task,arithmetic", "/a/a\nb.py:task", "gymnasium:evil:World-v0", "arithmetic,verifiers:evil:2"],
+)
+def test_python_within_a_value_is_found(task):
+    assert python_of({"task": task}) == [task]
+
+
+def test_names_of_tasks_are_no_python():
+    names = ["gymnasium:FrozenLake-v1", "reasoning_gym:gcd:2,reasoning_gym:lcm:1", "data.pyx", "owner/name", "happy:3,copy:1"]
+    assert python_of({"task_options": names}) == []
+
+
 def test_the_key_is_made_once_and_is_the_users_own():
     assert not key_file().exists()
     assert mark_of(["a.py:f", "b.py:g"]) == mark_of(["b.py:g", "a.py:f"])
