@@ -25,13 +25,14 @@ def test_bad_rows_are_kept_with_the_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert main(["resume", "run", "--steps", "2"]) == 0  # the option is part of the run
 
 
-def test_a_sound_run_says_its_rows_and_its_prompts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_run_says_its_rate_its_rows_and_its_prompts_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "d.jsonl").write_text(ROWS)
     train("grpo", str(tmp_path / "d.jsonl"), steps=1, run=tmp_path / "run", **SHORT)
     told = f"{tmp_path / 'd.jsonl'}: 20 rows = 18 to train on + 2 held out"
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == told
-    assert second.startswith("prompts: raw text, ")
+    rate, rows, prompts = capsys.readouterr().err.splitlines()
+    assert rate.startswith("learning rate 0.0001 for a built-in model or a flow, by rule; ")
+    assert rows == told
+    assert prompts.startswith("prompts: raw text, ")
     assert json.loads((tmp_path / "run" / "provenance.json").read_text())["rows"] == [told]
     assert not (tmp_path / "run" / BAD_ROWS).exists()
 

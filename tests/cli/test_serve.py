@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,8 @@ def test_the_page_and_the_lines_of_the_start_are_true_and_ctrl_c_ends_it(tmp_pat
         code = block("python", "import openai").text.replace("http://127.0.0.1:8000", f"http://127.0.0.1:{port}")
         with redirect_stdout(out := io.StringIO()):
             exec(code, {})
-        assert asked(block("sh", "curl").text.replace(":8000", f":{port}"))
-        assert asked(lines[2])
+        for curl in (block("sh", "curl").text.replace(":8000", f":{port}"), lines[2]):
+            assert asked(curl)["usage"]["completion_tokens"] > 0
         with redirect_stdout(io.StringIO()):
             exec(f"import openai; print({lines[3].removeprefix('python: ')})", {})
         connection = http.client.HTTPConnection("127.0.0.1", port)
@@ -72,14 +73,15 @@ def test_the_page_and_the_lines_of_the_start_are_true_and_ctrl_c_ends_it(tmp_pat
         assert out.getvalue()
 
 
-def asked(line: str) -> str:
-    """The text that a printed curl command gets."""
+def asked(line: str) -> dict[str, Any]:
+    """The answer that a printed curl command gets."""
     words = shlex.split(line)
     address, data = words[1], words[words.index("-d") + 1]
     host, _, path = address.removeprefix("http://").partition("/")
     connection = http.client.HTTPConnection(host)
     connection.request("POST", f"/{path}", data)
-    return str(json.loads(connection.getresponse().read())["choices"][0]["message"]["content"])
+    answer: dict[str, Any] = json.loads(connection.getresponse().read())
+    return answer
 
 
 @pytest.mark.parametrize(
