@@ -141,7 +141,7 @@ class LanguageModel:
     def can(self) -> frozenset[str]:
         """The policy's abilities: logprobs, entropy, fork, text; pack and lora with the built-in decoder; value with a head."""
         offers = {"logprobs", "entropy", "fork", "text"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value"} if self.head else set()))
+        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
 
     @property
     def context_length(self) -> int:

@@ -22,20 +22,7 @@ from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
 from gradus.types.returned import named, of_user, shown
-from gradus.types.signals import (
-    LogProb,
-    LogProbs,
-    MatchedVelocity,
-    MatchingError,
-    MatchingTime,
-    MatchingVelocity,
-    Prediction,
-    Signal,
-    Value,
-    Values,
-    Velocity,
-    Want,
-)
+from gradus.types.signals import Signal, Want
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
 REMEMBERING = re.compile(r"curriculum|rollout|selection|credit|search|players\.\w+\.credit")
@@ -71,11 +58,11 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
                 f"add it to players (there are {', '.join(sorted(names))})"
             )
         if players is not None:
-            _offers(players, signal.player, _ability(signal), f"{reader} reads {type(signal).__name__} of")
+            _offers(players, signal.player, signal.want.needed, f"{reader} reads {type(signal).__name__} of")
     check_asks(recipe)
     for name, player in (players or {}).items():
         for want in wants(player.spec.objective):
-            _offers(players or {}, name, _ability(want), f"the objective of {name} wants {type(want).__name__} of")
+            _offers(players or {}, name, want.needed, f"the objective of {name} wants {type(want).__name__} of")
 
 
 def check_parts(recipe: Recipe) -> None:
@@ -315,23 +302,9 @@ def wants(objective: Any) -> tuple[Want, ...]:
     return tuple(w for term in (objective or {}).values() for w in term.wants)
 
 
-def _ability(row: Signal | Want) -> str | None:
-    for kinds, ability in _ABILITIES:
-        if isinstance(row, kinds):
-            return ability
-    return None
-
-
-_ABILITIES: tuple[tuple[tuple[type, ...], str], ...] = (
-    ((LogProb, LogProbs), "logprobs"),
-    ((Value, Values), "value"),
-    ((Velocity, Prediction), "velocity"),
-    ((MatchingError, MatchingVelocity, MatchingTime, MatchedVelocity), "matching"),
-)
-
-
-def _offers(players: Mapping[str, Any], name: str, ability: str | None, who: str) -> None:
+def _offers(players: Mapping[str, Any], name: str, abilities: frozenset[str], who: str) -> None:
     can = players[name].policy.can
-    if ability is not None and ability not in can:
-        remedy = 'give it a value head: model=Head(of=Copy("policy"))' if ability == "value" else "choose another policy or recipe"
+    if lacking := sorted(abilities - can):
+        head = lacking[0].removeprefix("head:") if lacking[0].startswith("head:") else None
+        remedy = "choose another policy or recipe" if head is None else 'give it a value head: model=Head(of=Copy("policy"))'
         raise UserError(f'{who} player "{name}", whose policy offers only {", ".join(sorted(can))}; {remedy}')

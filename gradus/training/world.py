@@ -14,20 +14,7 @@ from gradus.runtime.user_code import asked
 from gradus.types import Context, Failed, Group, Key, Message, Problem, Request, Sampling, Trajectory, UserError, prompt_context, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.returned import check_judgements
-from gradus.types.signals import (
-    Entropy,
-    EntropyOf,
-    LogProb,
-    LogProbs,
-    MatchedVelocity,
-    MatchingVelocity,
-    Prediction,
-    Signal,
-    Value,
-    Values,
-    Velocity,
-    Want,
-)
+from gradus.types.signals import LogProbs, Signal, Want
 
 if TYPE_CHECKING:
     from gradus.training.watchdog import Watchdog
@@ -260,7 +247,7 @@ class RunWorld:
             asked = [c for t in trajectories if not _as_sampled(signal, t) for c in t.contexts]
             missing = {id(c): c for c in asked if id(c) not in known}
             if missing:
-                rows = await self.score(list(missing.values()), _want(signal), signal.player)
+                rows = await self.score(list(missing.values()), signal.want, signal.player)
                 known |= {place: (c, row) for (place, c), row in zip(missing.items(), rows, strict=True)}
             out[signal] = {
                 t.id: np.concatenate([_sampled(c) if _as_sampled(signal, t) else known[id(c)][1] for c in t.contexts]) for t in trajectories
@@ -335,10 +322,3 @@ def _sampled(context: Context) -> np.ndarray:
             "this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe"
         )
     return context.logprobs
-
-
-def _want(signal: Signal) -> Want:
-    if isinstance(signal, MatchedVelocity):
-        return MatchingVelocity(signal.draws)
-    wants: dict[type[Signal], Want] = {LogProbs: LogProb(), Entropy: EntropyOf(), Values: Value(), Prediction: Velocity()}
-    return wants[type(signal)]

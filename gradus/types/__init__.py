@@ -1,12 +1,12 @@
 """Records, signals and wants, protocols of the parts, keyed draws. Imports no other folder of gradus, and no torch."""
 
+from gradus.types.contexts import Context, Ended, Seen, prompt_context
 from gradus.types.errors import UserError, command, nearest, unknown
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key, mix, uniforms
+from gradus.types.media import Media
 from gradus.types.records import (
     NOT_APPLICABLE,
-    Context,
-    Ended,
     Failed,
     FailureKind,
     Group,
@@ -17,7 +17,6 @@ from gradus.types.records import (
     Request,
     Sampling,
     Trajectory,
-    prompt_context,
     without_aside,
 )
 
@@ -30,12 +29,14 @@ __all__ = [
     "Frozen",
     "Group",
     "Key",
+    "Media",
     "Message",
     "NotApplicable",
     "Outcome",
     "Problem",
     "Request",
     "Sampling",
+    "Seen",
     "Trajectory",
     "UserError",
     "command",

@@ -6,228 +6,21 @@ state as last argument and returns it as last value. State is plain: numbers, st
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gradus.types.errors import UserError
+from gradus.types.environments import Closing, Episode, Forkable, Joint, Restorable, Turn
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
-from gradus.types.records import Context, Group, Message, Outcome, Problem, Request, Sampling, Trajectory
-from gradus.types.signals import Signal, Want
+from gradus.types.records import Group, Outcome, Problem, Request, Trajectory
+from gradus.types.signals import Signal
+from gradus.types.tasks import Arms, Environment, OfSeveral, Source, Task, Together, Transitions, Verify, World
 
 Signals = Mapping[Signal, Mapping[str, np.ndarray]]
 """signal -> trajectory id -> rows, one per action of the trajectory (float32 [A, ...])."""
-
-
-@runtime_checkable
-class Source(Protocol):
-    """A source of problems. `size` is None for a generator without end."""
-
-    @property
-    def size(self) -> int | None: ...
-
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
-        """The problems at these indices (each a function of index, level and key alone)."""
-        ...
-
-
-@dataclass(frozen=True)
-class Turn:
-    """The answer of an environment to an action. Terminated or truncated, never both."""
-
-    observation: str | tuple[Message, ...]
-    reward: float = 0.0
-    terminated: bool = False
-    truncated: bool = False
-    player: str = "policy"
-    state: str | None = None  # a key of the state in which the next action is taken; equal keys mean equal states
-    valid: bool = True  # False: the action just taken was not legal
-    info: Mapping[str, Any] = field(default_factory=Frozen)  # for people only; it has no effect
-
-
-class Episode(Protocol):
-    """One running episode. `first`: the observation before the first action."""
-
-    first: Turn
-
-    async def step(self, action: str) -> Turn: ...
-
-
-@runtime_checkable
-class Environment(Protocol):
-    """The settings of an environment. Each `start` makes a new episode, whose randomness comes from `key`."""
-
-    def start(self, problem: Problem, key: Key, world: World) -> Episode: ...
-
-
-Verify = Callable[[Problem, str], Outcome]
-"""A verifier: maps problem and completion to a reward (1.0 right, 0.0 wrong, partial credit between), or to Failed / NOT_APPLICABLE."""
-
-
-@runtime_checkable
-class Together(Protocol):
-    """A verifier that judges many completions at a time. It runs them, so its verdicts are not a function of the run's seed."""
-
-    def check(self) -> None:
-        """Raises UserError if this machine cannot run the verifier."""
-        ...
-
-    async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
-        """One outcome per trajectory. Outcomes that depend on the machine become facts of the step."""
-        ...
-
-
-@runtime_checkable
-class OfSeveral(Protocol):
-    """The verifier of several tasks."""
-
-    def all(self) -> Sequence[Verify | None]:
-        """The verifiers of all its tasks."""
-        ...
-
-    def of(self, problem: Problem) -> Verify | None:
-        """The verifier of the problem's task."""
-        ...
-
-
-@dataclass(frozen=True)
-class Task:
-    """A task. `source` gives training problems, `held_out` evaluation problems (never the same), `verify` judges a completion.
-
-    `provides`: the extra data of its problems (hints, solution, demonstrations, pairs, difficulty, tests), which a recipe may require.
-    """
-
-    name: str
-    source: Source
-    held_out: Source
-    verify: Verify | None = None
-    judge: Callable[[Trajectory], Outcome] | None = None  # judges a whole trajectory, for policies whose samples are not text
-    environment: Environment | None = None
-    provides: frozenset[str] = frozenset()
-    about: str = ""
-    system: str | None = None  # system message before the problem's messages
-    sampling: Sampling = Sampling()
-    level: int | None = None  # difficulty level of the drawn problems; None: no level is named
-    policy: str = "lm"  # kind of policy that acts: lm, flow
-    chance: float = 0.0  # accuracy of guessing
-
-    def __post_init__(self) -> None:
-        """A system message or an environment makes a conversation, so text prompts of data become user messages.
-
-        Raises UserError if the prompts are to be raw.
-        """
-        if not self.system and self.environment is None:
-            return
-        for name in ("source", "held_out"):
-            source = getattr(self, name)
-            if isinstance(source, type) or not hasattr(source, "in_form"):
-                continue
-            if source.form == "raw":
-                article, thing = ("a", "system message") if self.system else ("an", "environment")
-                raise UserError(
-                    f"task {self.name} has {article} {thing}, which raw prompts cannot have; leave --task.prompt raw out, or leave out the {thing}"
-                )
-            object.__setattr__(self, name, source.in_form("chat"))
-
-
-class World(Protocol):
-    """The operations open to a rollout, environment, reward or search. The world counts every token by purpose and player."""
-
-    step: int
-    steps: int  # training steps of the whole run
-    progress: float  # share of the training steps that are done, in [0, 1]
-    key: Key  # the key of seed, purpose and step
-    seed: Key  # the run's key, the same at every step
-    task: Task
-    sampling: Sampling
-    group: int  # samples per problem, from the setting
-
-    def note(self, name: str, value: float) -> None:
-        """Adds a number to the step's metrics. A metric is the mean of the numbers noted under its name."""
-        ...
-
-    def call(self, name: str) -> str:
-        """The name of the next call of `name` in this step. A repeated step gets the same names."""
-        ...
-
-    def fact(self, call: str) -> str | None:
-        """The decision recorded for this call when the step was done before (a time-out, a smaller batch); None: no decision."""
-        ...
-
-    def decide(self, call: str, reason: str) -> None:
-        """Records a decision of clock or machine about this call. A repeated step obeys it."""
-        ...
-
-    def waiting(
-        self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
-    ) -> AbstractContextManager[None]:
-        """A context in which the run waits for `what`, because of `about`. A long wait is reported by these names.
-
-        `abandon`: called with the seconds waited if the run ends because of this wait.
-        """
-        ...
-
-    async def more(self, count: int) -> list[Request]:
-        """The curriculum's next `count` requests, or fewer if it has no more; none in evaluation."""
-        ...
-
-    def prompt(self, request: Request) -> Context:
-        """The context that the request is sampled from: a prompt without chosen tokens, or the context to continue."""
-        ...
-
-    async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
-        """`count` contexts per request. Requests that wait at the same time are sampled in one batch."""
-        ...
-
-    async def fork(
-        self,
-        context: Context,
-        at: int,
-        count: int,
-        *,
-        problem: Problem,
-        tags: tuple[str | int, ...],
-        sampling: Sampling | None = None,
-        player: str = "policy",
-        trained: bool = True,
-    ) -> list[Context]:
-        """`count` continuations of the first `at` tokens of the context's sequence.
-
-        The tags distinguish forks of one problem at the same token. Forks with equal tags draw alike.
-        """
-        ...
-
-    async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
-        """Rows of `want` for every action of each context, without gradient."""
-        ...
-
-    async def judge(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups with rewards and components filled in by the recipe's reward."""
-        ...
-
-    def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        """int32 tokens of raw text, or of messages under the player's chat template with the opening of the assistant's turn."""
-        ...
-
-    def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        """int32 tokens that close the assistant's last turn, give the observation and open the assistant's next turn."""
-        ...
-
-    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
-        """int32 tokens of a given answer, as if the player had sampled it: its text and the end token."""
-        ...
-
-    def text(self, tokens: np.ndarray, player: str = "policy") -> str:
-        """The text of tokens, without special tokens."""
-        ...
-
-    def context_length(self, player: str = "policy") -> int:
-        """The longest sequence of the player, in tokens. A rollout ends when its context is full."""
-        ...
 
 
 class Curriculum(Protocol):
@@ -284,10 +77,24 @@ class Selection(Protocol):
 
 @dataclass(frozen=True)
 class Credited:
-    """Advantages and returns of one trajectory, float64 [A] over its contexts in order. `returns` is None if no value is fitted to them."""
+    """Advantages, returns and weights of one trajectory, float64 [A] over its contexts in order.
+
+    `returns` is None if no value is fitted to them; targets of several numbers are [A, n]. `weights` (None: all 1) multiply the trajectory's
+    weight; every term of an objective heeds them.
+    """
 
     advantages: np.ndarray
     returns: np.ndarray | None = None
+    weights: np.ndarray | None = None
+
+
+@runtime_checkable
+class Rounds(Protocol):
+    """A selection that trains in rounds: each round is credited and updated on its own groups."""
+
+    def rounds(self, kept: Sequence[Group], key: Key) -> Iterator[list[Group]]:
+        """The groups of each round. A stateful selection takes its state last and returns (rounds, state)."""
+        ...
 
 
 class Search(Protocol):
@@ -352,17 +159,23 @@ RewardFunction = Callable[..., "Sequence[float | None] | Awaitable[Sequence[floa
 """TRL's signature: prompts, completions, completion_ids, data columns as keywords, **kwargs."""
 
 __all__ = [
+    "Arms",
+    "Closing",
     "Credit",
     "Credited",
     "Curriculum",
     "Environment",
     "Episode",
+    "Forkable",
+    "Joint",
     "Judgement",
     "OfSeveral",
     "Optimizer",
+    "Restorable",
     "Reward",
     "RewardFunction",
     "Rollout",
+    "Rounds",
     "Schedule",
     "Search",
     "Selection",
@@ -372,6 +185,7 @@ __all__ = [
     "Task",
     "Together",
     "Trajectory",
+    "Transitions",
     "Turn",
     "Update",
     "Verify",

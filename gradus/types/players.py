@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gradus.types.errors import UserError
+from gradus.types.frozen import Frozen
 from gradus.types.ranges import check_ranges
+from gradus.types.signals import View
 
 
 @dataclass(frozen=True)
@@ -18,9 +20,16 @@ class Copy:
 
 @dataclass(frozen=True)
 class Head:
-    """A scalar value head. `of` a player: the trunk is shared and gets no gradient from the head. `of` a Copy: a network of its own."""
+    """Heads on a model. `of` a player: the trunk is shared and gets no gradient from the head. `of` a Copy: a network of its own.
+
+    `over` "action": one number per action from the state before it. "vocabulary": one number per token of the vocabulary; `Value(name)` is then
+    the number of the action taken.
+    """
 
     of: str | Copy = "policy"
+    outputs: tuple[str, ...] = ("value",)  # names of the heads
+    over: Literal["action", "vocabulary"] = "action"
+    hidden: int = 0  # width of a hidden layer; 0: linear
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,11 @@ class Player:
     learns_from: str = "own"  # "own": trajectories of this player; "policy" or another name: those of that player
     every: int = 1  # updated at every n-th step
     engine: VLLM | VLLMServer | None = None  # engine that samples for it; None: the model itself
+    trains: tuple[str, ...] = ("",)  # prefixes of the names of the parameters that learn; "" is all of them
+    rates: Frozen[float] = Frozen()  # prefix of parameter names -> factor on the learning rate
+    selection: Any = None  # what it learns from; None: what the recipe's selection kept
+    first: bool = False  # learns before the signals of the other players are read
+    sees: View | None = None  # how it sees the contexts that it learns from; None: as sampled
 
     def __post_init__(self) -> None:
         check_ranges(self, every="[1, inf)")

@@ -10,15 +10,16 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from gradus.types.contexts import Context, Ended
 from gradus.types.frozen import Frozen
+from gradus.types.media import Media, shown, words
 
 Message: TypeAlias = Mapping[str, Any]
-"""A chat message: {"role": "user", "content": "..."}."""
+"""A chat message: {"role": "user", "content": "..."}; the content is text, or a tuple of parts with media (see `types.media`)."""
 
 
 class NotApplicable(enum.Enum):
@@ -73,17 +74,6 @@ SOURCES = ("policy", "expert", "teacher", "replay", "partner")
 """Where a trajectory may come from. A term of an objective reads those of one source."""
 
 
-class Ended(enum.Enum):
-    """Why a trajectory ended."""
-
-    STOP = "stop"  # the model emitted its end token or a stop string
-    LENGTH = "length"  # the limit on new tokens was reached
-    CONTEXT = "context"  # the model's context was full
-    ENVIRONMENT = "environment"  # the environment terminated the episode
-    TRUNCATED = "truncated"  # the environment cut the episode (turn limit)
-    FAILED = "failed"  # the environment or a tool raised
-
-
 @dataclass(frozen=True)
 class Problem:
     """One problem: chat `messages`, or raw `text` that the model continues. `answer`: the verifier's reference (any JSON value).
@@ -102,7 +92,12 @@ class Problem:
     @property
     def question(self) -> str:
         """The text of the last user message, or the raw text."""
-        return self.text if self.text is not None else str(self.messages[-1]["content"])
+        return self.text if self.text is not None else words(self.messages[-1])
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        """The media of the messages, in order."""
+        return shown(self.messages)
 
     @property
     def reference(self) -> str | None:
@@ -141,64 +136,6 @@ class Sampling:
     def limit(self) -> int:
         """The number of new tokens at most; 64 without a limit."""
         return 64 if self.max_tokens is None else self.max_tokens
-
-
-@dataclass(frozen=True, eq=False)
-class Context:
-    """One contiguous token sequence of a model, exactly as sampled.
-
-    The full sequence is `prefix` (the first tokens of `parent`, stored once for all children) followed by `tokens`.
-    `chosen` marks the own tokens that a player chose; it is False for prompt, tool and inserted tokens. A prompt has no chosen tokens.
-    """
-
-    tokens: np.ndarray  # int32 [T], own tokens
-    chosen: np.ndarray  # bool [T]
-    logprobs: np.ndarray | None = None  # float32 [A] nats under the sampling policy at `temperature`; None if the policy has none
-    versions: np.ndarray | None = None  # int32 [A] number of updates of the weights that chose the action
-    temperature: float = 1.0
-    rewards: tuple[tuple[int, str, float], ...] = ()  # sparse: (action index in this context, component, value)
-    streams: Mapping[str, np.ndarray] = field(default_factory=Frozen)  # arrays aligned with the actions [A, ...]: latents, turn, state
-    parent: tuple[Context, int] | None = None  # the parent context, and the position in its full sequence where this one branches off
-    ended: Ended = Ended.STOP  # why its last actions ended
-
-    def __post_init__(self) -> None:
-        for array in (self.tokens, self.chosen, self.logprobs, self.versions, *self.streams.values()):
-            if array is not None:
-                array.flags.writeable = False
-
-    @cached_property
-    def prefix(self) -> np.ndarray:
-        """The inherited tokens, int32."""
-        if self.parent is None:
-            return np.zeros(0, dtype=np.int32)
-        context, at = self.parent
-        return context.sequence[:at]
-
-    @cached_property
-    def sequence(self) -> np.ndarray:
-        """Prefix and own tokens, int32 [prefix + T]."""
-        return np.concatenate([self.prefix, self.tokens]) if self.parent is not None else self.tokens
-
-    @cached_property
-    def actions(self) -> int:
-        """The number of actions (A)."""
-        return int(self.chosen.sum())
-
-    @cached_property
-    def finite(self) -> bool:
-        """Whether every behaviour log-probability is finite; True if the context has none."""
-        return self.logprobs is None or bool(np.isfinite(self.logprobs).all())
-
-    @cached_property
-    def action_positions(self) -> np.ndarray:
-        """The position of every action in `sequence`, int64 [A]."""
-        return np.flatnonzero(self.chosen) + len(self.prefix)
-
-
-def prompt_context(tokens: Sequence[int] | np.ndarray) -> Context:
-    """A context of these tokens, none of them chosen."""
-    array = np.array(tokens, dtype=np.int32)  # a copy: contexts freeze their arrays
-    return Context(tokens=array, chosen=np.zeros(len(array), dtype=bool), logprobs=np.zeros(0, np.float32), versions=np.zeros(0, np.int32))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+"""Media in messages: pictures, videos, sound and arrays, with a digest that identifies them.
+
+The content of a message is text, or a tuple of parts: {"type": "text", "text": "..."} or {"type": "image", "media": Media}. This is the form
+of chat templates and of TRL. A model prepares the pixels itself; a record holds them as they are shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Part: TypeAlias = Mapping[str, Any]
+KINDS = ("image", "video", "audio", "array")
+
+
+@dataclass(frozen=True, eq=False)
+class Media:
+    """One picture, video, sound or array, as shown. Two are equal if their digests are.
+
+    Shapes: image uint8 [H, W, 3]; video uint8 [F, H, W, 3]; audio float32 [N]; array: any numbers.
+    """
+
+    kind: str
+    array: np.ndarray  # read-only and contiguous
+    rate: float | None = None  # frames or samples a second
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f'unknown kind of media "{self.kind}"; there are {", ".join(KINDS)}')
+        array = np.ascontiguousarray(self.array)
+        due = {"image": (3, np.uint8), "video": (4, np.uint8), "audio": (1, np.float32)}.get(self.kind)
+        pixels = self.kind in ("image", "video")
+        if due is not None and (array.ndim != due[0] or array.dtype != due[1] or (pixels and array.shape[-1] != 3)):
+            form = {"image": "uint8 [height, width, 3]", "video": "uint8 [frames, height, width, 3]", "audio": "float32 [samples]"}[self.kind]
+            raise ValueError(f"the array of {self.kind} media is {array.dtype} {list(array.shape)}; it must be {form}")
+        if array is self.array and array.flags.writeable:
+            array = array.copy()
+        array.flags.writeable = False
+        object.__setattr__(self, "array", array)
+
+    @cached_property
+    def digest(self) -> str:
+        """Hexadecimal blake2b hash (16 bytes) of kind, type, shape, rate and bytes."""
+        return digest_of(self.kind, self.array, self.rate)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Media) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"Media({self.kind}, {self.array.dtype} {list(self.array.shape)}, {self.digest[:8]})"
+
+
+def digest_of(kind: str, array: np.ndarray, rate: float | None = None) -> str:
+    """Hexadecimal blake2b hash (16 bytes) of an array with its kind and rate."""
+    head = f"{kind} {array.dtype.str} {array.shape} {rate}\n".encode()
+    return hashlib.blake2b(head + np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
+
+
+def parts_of(message: Mapping[str, Any]) -> tuple[Part, ...]:
+    """The content of a message as parts; text is one part."""
+    content = message.get("content")
+    if isinstance(content, (list, tuple)):
+        return tuple(content)
+    return ({"type": "text", "text": "" if content is None else str(content)},)
+
+
+def words(message: Mapping[str, Any]) -> str:
+    """The text of a message without its media."""
+    content = message.get("content")
+    if isinstance(content, (list, tuple)):
+        return "".join(str(part.get("text", "")) for part in content if part.get("type") == "text")
+    return "" if content is None else str(content)
+
+
+def shown(messages: Sequence[Mapping[str, Any]]) -> tuple[Media, ...]:
+    """The media of messages, in order."""
+    return tuple(_media(messages))
+
+
+def _media(messages: Sequence[Mapping[str, Any]]) -> Iterator[Media]:
+    for message in messages:
+        for part in parts_of(message):
+            if isinstance(part.get("media"), Media):
+                yield part["media"]

@@ -1,0 +1,116 @@
+"""Time within a run: what a schedule sees, the events that it may cause, and when a stage ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gradus.types.frozen import Frozen
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The run at the start of a step."""
+
+    step: int  # steps done, counted over the stage
+    steps: int  # steps of the stage
+    last: Mapping[str, float] = field(default_factory=Frozen)  # metrics of the step before; empty at the start
+    evaluated: Mapping[str, float] = field(default_factory=Frozen)  # newest evaluation; empty before the first
+    evaluations: int = 0  # evaluations so far
+    stage: str = ""  # name of the stage; empty without stages
+
+    @property
+    def progress(self) -> float:
+        """The share of the steps that are done, in [0, 1]."""
+        return self.step / max(self.steps, 1)
+
+
+@dataclass(frozen=True)
+class ResetOptimizer:
+    """The player's optimiser forgets its moments."""
+
+    player: str = "policy"
+
+
+@dataclass(frozen=True)
+class CopyWeights:
+    """`to` gets the weights of `of`."""
+
+    of: str
+    to: str
+
+
+@dataclass(frozen=True)
+class AverageWeights:
+    """`to` gets (1 - share) of its own weights plus `share` of those of `of`."""
+
+    of: str
+    to: str
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_ranges(self, share="[0, 1]")
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """The player is not updated until it is released."""
+
+    player: str
+
+
+@dataclass(frozen=True)
+class Release:
+    """The player is updated again."""
+
+    player: str
+
+
+@dataclass(frozen=True)
+class StopHere:
+    """The run, or the stage, ends before this step."""
+
+    reason: str = "the schedule ended it"
+
+
+Event: TypeAlias = "ResetOptimizer | CopyWeights | AverageWeights | Freeze | Release | StopHere"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A stage ends after `count` steps."""
+
+    count: int = 100
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """A stage ends when `metric` has gained less than `gain` over the last `evaluations` evaluations, at the latest after `most` steps."""
+
+    metric: str = "held_out/accuracy"
+    gain: float = 0.01
+    evaluations: int = 2
+    most: int = 1000
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gain="[0, inf)", evaluations="[1, inf)", most="[1, inf)")
+
+
+@dataclass(frozen=True)
+class Level:
+    """A stage ends when an evaluation gives `metric` at `at` or above, at the latest after `most` steps."""
+
+    metric: str = "held_out/accuracy"
+    at: float = 0.9
+    most: int = 1000
+
+    def __post_init__(self) -> None:
+        check_ranges(self, most="[1, inf)")
+
+
+Until: TypeAlias = "Steps | Plateau | Level"

@@ -1,0 +1,62 @@
+"""What an environment shows and what it accepts as an action: text, a named choice, or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Action: TypeAlias = "str | int | np.ndarray"
+"""What an environment gets: text for Text, an index for Choice, float32 [d] or [chunk, d] for Box."""
+
+Observation: TypeAlias = "str | tuple[Mapping[str, Any], ...] | Mapping[str, np.ndarray]"
+"""What an environment shows: text, messages (with media), or named arrays for a controller."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Free text. A language model writes it."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several named actions. A language model writes the name; a controller gives the index."""
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.names or len(set(self.names)) != len(self.names):
+            raise ValueError(f"the names of a Choice are {list(self.names)}; give one or more, all different")
+
+    def index(self, action: Action) -> int | None:
+        """The index of an action given as index or as text; None if it names none. Case and surrounding space do not count."""
+        if isinstance(action, str):
+            said = action.strip().lower()
+            return next((i for i, name in enumerate(self.names) if name.lower() == said), None)
+        number = int(action)
+        return number if 0 <= number < len(self.names) else None
+
+
+@dataclass(frozen=True)
+class Box:
+    """Real numbers within bounds, [d]; with `chunk` above 1 the next `chunk` actions at once, [chunk, d]."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    chunk: int = 1
+
+    def __post_init__(self) -> None:
+        if len(self.low) != len(self.high) or not all(a < b for a, b in zip(self.low, self.high, strict=True)):
+            raise ValueError(f"the bounds of a Box are {list(self.low)} and {list(self.high)}; each lower one must be below its upper one")
+        if self.chunk < 1:
+            raise ValueError(f"the chunk of a Box is {self.chunk}; it must be 1 action or more")
+
+    @property
+    def size(self) -> int:
+        """Numbers of one action."""
+        return len(self.low)
+
+
+Space: TypeAlias = "Text | Choice | Box"

@@ -1,0 +1,233 @@
+"""The task: where problems come from, the environment that they are in, who judges them, and the world of a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from gradus.types.contexts import Context
+from gradus.types.environments import Episode
+from gradus.types.errors import UserError
+from gradus.types.keys import Key
+from gradus.types.records import Group, Message, Outcome, Problem, Request, Sampling, Trajectory
+from gradus.types.signals import Want
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A source of problems. `size` is None for a generator without end."""
+
+    @property
+    def size(self) -> int | None: ...
+
+    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        """The problems at these indices (each a function of index, level and key alone)."""
+        ...
+
+
+@runtime_checkable
+class Arms(Protocol):
+    """A source whose problems come in named kinds ("countdown/3"), each of which can be asked for. `Problem.meta["arm"]` names a problem's."""
+
+    @property
+    def arms(self) -> tuple[str, ...]: ...
+
+    def draw_arm(self, arm: str, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+        """The problems of one arm at these indices."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Recorded steps of some behaviour in a world, N rows in the order of time. Row i + 1 follows row i unless `ended[i]`."""
+
+    observation: Mapping[str, np.ndarray]  # name -> [N, ...], before the action
+    action: np.ndarray  # [N] index, or float32 [N, d]
+    reward: np.ndarray  # float32 [N]
+    next: Mapping[str, np.ndarray]  # name -> [N, ...], after the action
+    done: np.ndarray  # bool [N]: terminated; a truncated episode is not done
+    ended: np.ndarray  # bool [N]: the last row of its episode, terminated or truncated
+
+
+Verify = Callable[[Problem, str], Outcome]
+"""A verifier: maps problem and completion to a reward (1.0 right, 0.0 wrong, partial credit between), or to Failed / NOT_APPLICABLE."""
+
+
+@runtime_checkable
+class Together(Protocol):
+    """A verifier that judges many completions at a time. It runs them, so its verdicts are not a function of the run's seed."""
+
+    def check(self) -> None:
+        """Raises UserError if this machine cannot run the verifier."""
+        ...
+
+    async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
+        """One outcome per trajectory. Outcomes that depend on the machine become facts of the step."""
+        ...
+
+
+@runtime_checkable
+class OfSeveral(Protocol):
+    """The verifier of several tasks."""
+
+    def all(self) -> Sequence[Verify | None]:
+        """The verifiers of all its tasks."""
+        ...
+
+    def of(self, problem: Problem) -> Verify | None:
+        """The verifier of the problem's task."""
+        ...
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """The settings of an environment. Each `start` makes a new episode, whose randomness comes from `key`.
+
+    Optional attributes: `shows` (what it shows: text, image, array; text if absent), `acts` (the `Space` of actions; Text if absent),
+    `together` (most episodes at a time; None or absent: no limit), `forks` (whether its episodes are Forkable).
+    """
+
+    def start(self, problem: Problem, key: Key, world: World) -> Episode:
+        """A new episode."""
+        ...
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task. `source` gives training problems, `held_out` evaluation problems (never the same), `verify` judges a completion.
+
+    `provides`: the extra data of its problems (hints, solution, demonstrations, pairs, difficulty, tests), which a recipe may require.
+    """
+
+    name: str
+    source: Source
+    held_out: Source
+    verify: Verify | None = None
+    judge: Callable[[Trajectory], Outcome] | None = None  # judges a whole trajectory, for policies whose samples are not text
+    environment: Environment | None = None
+    provides: frozenset[str] = frozenset()
+    about: str = ""
+    system: str | None = None  # system message before the problem's messages
+    sampling: Sampling = Sampling()
+    level: int | None = None  # difficulty level of the drawn problems; None: no level is named
+    policy: str = "lm"  # kind of policy that acts: lm, flow
+    chance: float = 0.0  # accuracy of guessing
+    transitions: Transitions | None = None  # recorded steps for learning offline (`provides` then has "transitions")
+
+    def __post_init__(self) -> None:
+        """A system message or an environment makes a conversation, so text prompts of data become user messages.
+
+        Raises UserError if the prompts are to be raw.
+        """
+        if not self.system and self.environment is None:
+            return
+        for name in ("source", "held_out"):
+            source = getattr(self, name)
+            if isinstance(source, type) or not hasattr(source, "in_form"):
+                continue
+            if source.form == "raw":
+                article, thing = ("a", "system message") if self.system else ("an", "environment")
+                raise UserError(
+                    f"task {self.name} has {article} {thing}, which raw prompts cannot have; leave --task.prompt raw out, or leave out the {thing}"
+                )
+            object.__setattr__(self, name, source.in_form("chat"))
+
+
+class World(Protocol):
+    """The operations open to a rollout, environment, reward or search. The world counts every token by purpose and player."""
+
+    step: int
+    steps: int  # training steps of the whole run
+    progress: float  # share of the training steps that are done, in [0, 1]
+    key: Key  # the key of seed, purpose and step
+    seed: Key  # the run's key, the same at every step
+    task: Task
+    sampling: Sampling
+    group: int  # samples per problem, from the setting
+
+    def note(self, name: str, value: float) -> None:
+        """Adds a number to the step's metrics. A metric is the mean of the numbers noted under its name."""
+        ...
+
+    def call(self, name: str) -> str:
+        """The name of the next call of `name` in this step. A repeated step gets the same names."""
+        ...
+
+    def fact(self, call: str) -> str | None:
+        """The decision recorded for this call when the step was done before (a time-out, a smaller batch); None: no decision."""
+        ...
+
+    def decide(self, call: str, reason: str) -> None:
+        """Records a decision of clock or machine about this call. A repeated step obeys it."""
+        ...
+
+    def waiting(
+        self, what: str, about: str | Callable[[], str] = "", abandon: Callable[[float], None] | None = None
+    ) -> AbstractContextManager[None]:
+        """A context in which the run waits for `what`, because of `about`. A long wait is reported by these names.
+
+        `abandon`: called with the seconds waited if the run ends because of this wait.
+        """
+        ...
+
+    async def more(self, count: int) -> list[Request]:
+        """The curriculum's next `count` requests, or fewer if it has no more; none in evaluation."""
+        ...
+
+    def prompt(self, request: Request) -> Context:
+        """The context that the request is sampled from: a prompt without chosen tokens, or the context to continue."""
+        ...
+
+    async def sample(self, requests: Sequence[Request]) -> list[list[Context]]:
+        """`count` contexts per request. Requests that wait at the same time are sampled in one batch."""
+        ...
+
+    async def fork(
+        self,
+        context: Context,
+        at: int,
+        count: int,
+        *,
+        problem: Problem,
+        tags: tuple[str | int, ...],
+        sampling: Sampling | None = None,
+        player: str = "policy",
+        trained: bool = True,
+    ) -> list[Context]:
+        """`count` continuations of the first `at` tokens of the context's sequence.
+
+        The tags distinguish forks of one problem at the same token. Forks with equal tags draw alike.
+        """
+        ...
+
+    async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
+        """Rows of `want` for every action of each context, without gradient."""
+        ...
+
+    async def judge(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups with rewards and components filled in by the recipe's reward."""
+        ...
+
+    def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
+        """int32 tokens of raw text, or of messages under the player's chat template with the opening of the assistant's turn."""
+        ...
+
+    def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
+        """int32 tokens that close the assistant's last turn, give the observation and open the assistant's next turn."""
+        ...
+
+    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
+        """int32 tokens of a given answer, as if the player had sampled it: its text and the end token."""
+        ...
+
+    def text(self, tokens: np.ndarray, player: str = "policy") -> str:
+        """The text of tokens, without special tokens."""
+        ...
+
+    def context_length(self, player: str = "policy") -> int:
+        """The longest sequence of the player, in tokens. A rollout ends when its context is full."""
+        ...
