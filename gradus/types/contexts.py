@@ -158,6 +158,18 @@ def prompt_context(tokens: Sequence[int] | np.ndarray) -> Context:
     return Context(tokens=array, chosen=np.zeros(len(array), dtype=bool), logprobs=np.zeros(0, np.float32), versions=np.zeros(0, np.int32))
 
 
+def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
+    """A piece of given actions: all tokens are chosen, and none has a log-probability."""
+    array = np.array(tokens, dtype=np.int32)
+    return Context(array, np.ones(len(array), dtype=bool))
+
+
+def following(tokens: Sequence[int] | np.ndarray, after: Context) -> Context:
+    """A piece of tokens that no player chose; without the first one if `after` already ended with it (the sampled end token)."""
+    array = np.asarray(tokens, np.int32)
+    return prompt_context(array[1:] if len(array) and len(after.tokens) and after.tokens[-1] == array[0] else array)
+
+
 def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
     """Rows of all actions; None if one of the two has none."""
     return None if first is None or second is None else np.concatenate([first, second])
