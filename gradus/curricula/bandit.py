@@ -101,7 +101,7 @@ class Bandit:
                 "take a generated task with levels or a mixture, or give the source `arms` and `draw_arm`"
             )
         if lacking := [arm for arm in self.arms if arm not in source.arms]:
-            raise UserError(f'curriculum.arms names "{lacking[0]}", which the task does not have; it has {", ".join(source.arms)}')
+            raise UserError(f'curriculum.arms names "{lacking[0]}", which the task does not have; take some of {", ".join(source.arms)}')
         return self.arms or source.arms
 
 

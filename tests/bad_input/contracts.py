@@ -8,6 +8,6 @@ CONTRACTS: list[Row] = [
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but this task names none|a mixture"),
     (
         "train sec --task countdown --curriculum.arms countdown/9 --run run",
-        'curriculum.arms names "countdown/9", which the task does not have; it has countdown/1',
+        'curriculum.arms names "countdown/9", which the task does not have; take some of countdown/1',
     ),
 ]

@@ -96,7 +96,7 @@ def test_arms_can_be_chosen():
     ("part", "source", "says"),
     [
         (Bandit(), SimpleNamespace(size=1, draw=None), "names none"),
-        (Bandit(arms=("middle",)), ToySource(), 'curriculum.arms names "middle", which the task does not have; it has early, late'),
+        (Bandit(arms=("middle",)), ToySource(), 'curriculum.arms names "middle", which the task does not have; take some of early, late'),
     ],
 )
 def test_a_task_without_the_arms_is_refused(part, source, says):
