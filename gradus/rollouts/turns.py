@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradus.types import Context, Frozen, Message, Request, UserError
+from gradus.types import Context, Frozen, Message, Request, Seen, UserError
 from gradus.types.media import Part, digest_of, parts_of, shown, words
 from gradus.types.parts import Turn
 from gradus.types.spaces import Action, Observation, in_words
@@ -134,5 +134,11 @@ def beyond(sampled: Context, count: int) -> Context:
         versions=versions,
         rewards=tuple((at - gone, name, value) for at, name, value in sampled.rewards if at >= gone),
         streams=Frozen({name: rows[gone:] for name, rows in sampled.streams.items()}),
-        seen=tuple(s.rows_at(s.at >= cut, -cut) for s in sampled.seen if (s.at >= cut).any()),
+        seen=tuple(_after(seen, cut) for seen in sampled.seen if seen.end > cut),
     )
+
+
+def _after(seen: Seen, cut: int) -> Seen:
+    """The things that begin at token `cut` or later, counted from there."""
+    first = int(np.searchsorted(seen.at, cut))
+    return replace(seen, rows=seen.rows[first:], at=(seen.at[first:] - cut).astype(np.int32), length=seen.length[first:])
