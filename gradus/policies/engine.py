@@ -164,7 +164,7 @@ class Together:
             check_job(job, self.max_context)
         numbers = self._numbers(jobs)
         rooms = [room(job, self.max_context) for job in jobs]
-        prefixes = [job.prefix.tobytes() for job in jobs]
+        prefixes = [job.beginning for job in jobs]
         for number, job, prefix in zip(numbers, jobs, prefixes, strict=True):
             self.jobs[number], self.prefixes[number] = job, prefix
         at = np.array(numbers, np.int64)

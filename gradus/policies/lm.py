@@ -18,6 +18,7 @@ from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
+from gradus.policies.jobs import job_after
 from gradus.policies.loading import check_folder, load_decoder, save_weights
 from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
@@ -177,9 +178,9 @@ class LanguageModel:
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
         """One sampled context per request, in order; its parent is the context that it continues."""
-        from gradus.policies.engine import Job, generate
+        from gradus.policies.engine import generate
 
-        jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
+        jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
         sampled = generate(
             self.trunk,
             jobs,
