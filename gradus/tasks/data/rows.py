@@ -148,7 +148,7 @@ class RowSource:
             raise UserError(f"{place}: the prompts have pictures, which need a chat template; leave --task.prompt raw out")
         return replace(self, form=form)
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         at = [int(self.indices[i]) for i in indices]
         rows, raw, folder = self.table.rows(at), self.form != "chat", folder_of(self.table)
         return [
