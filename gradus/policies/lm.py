@@ -30,6 +30,7 @@ from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign, load_foreign
 from gradus.runtime import hub
 from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
+from gradus.types.media import shown
 from gradus.types.policy import Asked
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
@@ -277,6 +278,8 @@ def _readable(observation: Observation) -> str | Sequence[Message]:
     if isinstance(observation, Mapping):
         names = ", ".join(map(str, observation))
         raise UserError(f"a language model is shown arrays ({names}); set an environment that shows text, or take a controller")
+    if not isinstance(observation, str) and (media := shown(observation)):
+        raise UserError(f"a language model is shown {media[0]!r}, but it reads text alone; take a model that reads {media[0].kind}")
     return observation
 
 
