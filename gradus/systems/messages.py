@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradus.types import Context, Ended, Frozen, Key, Sampling, UserError, prompt_context
-from gradus.types import signals as known
+from gradus.recipe.serialise import from_json, to_json
+from gradus.types import Context, Ended, Frozen, Key, Problem, Request, Sampling, UserError, prompt_context
+from gradus.types.pictures import Take, arrays_of, described, seen_from
 from gradus.types.signals import Signal, Want
 
 Message = tuple[dict[str, Any], dict[str, Tensor]]
@@ -26,24 +27,25 @@ class Errand:
     sampling: Sampling
     key: Key
     version: int = 0
+    request: Request = Request(Problem("", ""))
 
 
 def wants_json(wants: Sequence[Want | Signal]) -> list[Any]:
-    """Wants as class names and fields. Raises UserError for a class outside the library, because another process does not know it."""
+    """Wants as class paths and fields. Raises UserError for a class outside the library, because another process does not know it."""
     for want in wants:
-        if getattr(known, type(want).__name__, None) is not type(want):
+        if not type(want).__module__.startswith("gradus."):
             raise UserError(
                 f"{type(want).__name__} is a class of your own, which other processes do not know; leave --processes out"
             )
-    return [[type(want).__name__, asdict(want)] for want in wants]
+    return [to_json(want) for want in wants]
 
 
 def wants_from(document: Sequence[Any]) -> list[Any]:
-    return [getattr(known, name)(**fields) for name, fields in document]
+    return [from_json(want) for want in document]
 
 
-def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
-    """Contexts with their parents, each once. `streams`: whether to send their streams, for policies that read them."""
+def contexts_message(contexts: Sequence[Context], *, streams: bool = True) -> Message:
+    """Contexts with their parents, each once. `streams`: whether to send their streams."""
     table: dict[int, int] = {}
     rows: list[Context] = []
 
@@ -64,80 +66,137 @@ def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
         "parents": torch.tensor([[table[id(c.parent[0])], c.parent[1]] if c.parent is not None else [-1, 0] for c in rows]).view(-1, 2),
         "asked": torch.tensor(asked, dtype=torch.int64),
     }
-    names: dict[str, str] = {}  # of the streams, with their dtypes: uint64 tensors are not supported everywhere
-    if streams:
-        for i, context in enumerate(rows):
-            for name, values in context.streams.items():
-                names[f"stream.{i}.{name}"] = str(values.dtype)
-                arrays[f"stream.{i}.{name}"] = torch.from_numpy((values.view(np.int64) if values.dtype == np.uint64 else values).copy())
-    return {"streams": names}, arrays
+    names = _streamed(rows, arrays) if streams else {}
+    return {"streams": names, **_shown(rows, arrays)}, arrays
 
 
 def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Context]:
     """The contexts of a message, with the fields that a policy reads: tokens, chosen, temperature, streams, parent."""
     cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
     tokens, chosen = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "chosen"))
-    streams: list[dict[str, np.ndarray]] = [{} for _ in tokens]
-    for path, dtype in document["streams"].items():
-        _, index, name = path.split(".", 2)
-        streams[int(index)][name] = arrays[path].numpy().view(dtype)
+    streams = _streams(document, arrays, len(tokens))
     made: list[Context] = []
+    seen, take = document.get("seen"), _taken(document, arrays)
     for i, (parent, at) in enumerate(arrays["parents"].tolist()):
         origin = None if parent < 0 else (made[parent], at)
         heat = float(arrays["temperatures"][i])
-        made.append(Context(tokens[i].copy(), chosen[i].copy(), temperature=heat, streams=Frozen(streams[i]), parent=origin))
+        shows = seen_from(seen[i], take) if seen else ()
+        made.append(Context(tokens[i].copy(), chosen[i].copy(), temperature=heat, streams=Frozen(streams[i]), parent=origin, seen=shows))
     return [made[i] for i in arrays["asked"].tolist()]
 
 
-def samples_asked(asked: Sequence[Any]) -> Message:
-    """Requests for samples: the tokens to continue, the sampling settings and the keys."""
+def samples_asked(asked: Sequence[Any], *, conditions: bool = False) -> Message:
+    """Requests for samples: the tokens to continue and what they show, the sampling settings, the drawing rules and the keys.
+
+    `conditions`: whether to send the conditions of the problems, for policies that read them.
+    """
     kinds = list(dict.fromkeys(a.sampling for a in asked))
-    prefixes = [a.parent.sequence[: a.at] for a in asked]
+    prompts = [a.parent.until(a.at) for a in asked]
+    prefixes = [p.tokens for p in prompts]
     arrays = {
         "tokens": _joined(prefixes, np.int32),
         "lengths": torch.tensor([len(p) for p in prefixes]),
         "keys": torch.from_numpy(np.array([a.key.value for a in asked], np.uint64).view(np.int64)),
         "kinds": torch.tensor([kinds.index(a.sampling) for a in asked]),
     }
-    return {"kinds": [asdict(kind) for kind in kinds]}, arrays
+    rules = list(dict.fromkeys(a.request.how for a in asked))
+    document: dict[str, Any] = {"kinds": [asdict(kind) for kind in kinds], **_shown(prompts, arrays)}
+    if rules != [None]:
+        document["rules"] = [to_json(rule) for rule in rules]
+        arrays["rules"] = torch.tensor([rules.index(a.request.how) for a in asked])
+    if conditions:
+        document["conditions"] = [[float(c) for c in a.request.problem.meta.get("condition", ())] for a in asked]
+    return document, arrays
 
 
 def samples_wanted(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Errand]:
     kinds = [Sampling(**{**fields, "stops": tuple(fields["stops"])}) for fields in document["kinds"]]
     prefixes = np.split(arrays["tokens"].numpy(), np.cumsum(arrays["lengths"].numpy())[:-1])
     keys = arrays["keys"].numpy().view(np.uint64)
+    take = _taken(document, arrays)
+    seen = [seen_from(s, take) for s in document["seen"]] if "seen" in document else [()] * len(prefixes)
+    rules = [from_json(rule) for rule in document.get("rules", (None,))]
+    chosen = arrays.get("rules", torch.zeros(len(prefixes), dtype=torch.int64)).tolist()
+    conditions = document.get("conditions", [()] * len(prefixes))
+    requests = [
+        Request(Problem("", "", meta=Frozen(condition=tuple(condition))), how=rules[rule])
+        for condition, rule in zip(conditions, chosen, strict=True)
+    ]
     return [
-        Errand(prompt_context(prefix), len(prefix), kinds[int(kind)], Key(int(key)))
-        for prefix, kind, key in zip(prefixes, arrays["kinds"], keys, strict=True)
+        Errand(prompt_context(prefix, shows), len(prefix), kinds[int(kind)], Key(int(key)), request=request)
+        for prefix, shows, kind, key, request in zip(prefixes, seen, arrays["kinds"], keys, requests, strict=True)
     ]
 
 
 def samples_message(contexts: Sequence[Context]) -> Message:
-    """Samples: new tokens, their log-probabilities, and why each ended."""
+    """Samples: new tokens, which of them are actions, their log-probabilities and streams, and why each ended."""
     arrays = {
         "tokens": _joined([c.tokens for c in contexts], np.int32),
+        "chosen": _joined([c.chosen for c in contexts], bool),
         "lengths": torch.tensor([len(c.tokens) for c in contexts]),
+        "temperatures": torch.tensor([c.temperature for c in contexts], dtype=torch.float64),
         "logprobs": _joined([c.logprobs for c in contexts if c.logprobs is not None], np.float32),
     }
-    return {"ended": [c.ended.value for c in contexts]}, arrays
+    without = [i for i, c in enumerate(contexts) if c.logprobs is None]
+    return {"ended": [c.ended.value for c in contexts], "without": without, "streams": _streamed(contexts, arrays)}, arrays
 
 
 def sampled_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor], asked: Sequence[Any]) -> list[Context]:
     """The samples of a message as contexts, children of the contexts in the requests."""
     cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
-    tokens, logprobs = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "logprobs"))
+    tokens, chosen = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "chosen"))
+    streams, without = _streams(document, arrays, len(tokens)), frozenset(document["without"])
+    counts = [0 if i in without else int(c.sum()) for i, c in enumerate(chosen)]
+    logprobs = np.split(arrays["logprobs"].numpy(), np.cumsum(counts)[:-1])
     return [
         Context(
-            tokens=t.copy(),
-            chosen=np.ones(len(t), dtype=bool),
-            logprobs=p.copy(),
-            versions=np.full(len(t), ask.version, dtype=np.int32),
-            temperature=ask.sampling.temperature or 1.0,
+            tokens=tokens[i].copy(),
+            chosen=chosen[i].copy(),
+            logprobs=None if i in without else logprobs[i].copy(),
+            versions=np.full(int(chosen[i].sum()), ask.version, dtype=np.int32),
+            temperature=float(arrays["temperatures"][i]),
+            streams=Frozen(streams[i]),
             parent=(ask.parent, ask.at),
-            ended=Ended(why),
+            ended=Ended(document["ended"][i]),
         )
-        for t, p, ask, why in zip(tokens, logprobs, asked, document["ended"], strict=True)
+        for i, ask in enumerate(asked)
     ]
+
+
+def _streamed(contexts: Sequence[Context], arrays: dict[str, Tensor]) -> dict[str, str]:
+    """Puts the streams of contexts into `arrays`; their names and dtypes, because uint64 tensors are not supported everywhere."""
+    names = {}
+    for i, context in enumerate(contexts):
+        for name, values in context.streams.items():
+            names[f"stream.{i}.{name}"] = str(values.dtype)
+            arrays[f"stream.{i}.{name}"] = torch.from_numpy((values.view(np.int64) if values.dtype == np.uint64 else values).copy())
+    return names
+
+
+def _streams(document: Mapping[str, Any], arrays: Mapping[str, Tensor], count: int) -> list[dict[str, np.ndarray]]:
+    """The inverse of `_streamed`, for `count` contexts."""
+    streams: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
+    for path, dtype in document["streams"].items():
+        _, index, name = path.split(".", 2)
+        streams[int(index)][name] = arrays[path].numpy().view(dtype)
+    return streams
+
+
+def _shown(contexts: Sequence[Context], arrays: dict[str, Tensor]) -> dict[str, Any]:
+    """What the contexts show, as fields of a document; every array goes into `arrays` once, as bytes. No field for text alone."""
+    media = arrays_of(contexts)
+    for digest, array in media.items():
+        arrays[f"media.{digest}"] = torch.from_numpy(np.frombuffer(array.tobytes(), np.uint8).copy())
+    forms = {digest: [array.dtype.str, list(array.shape)] for digest, array in media.items()}
+    return {"seen": [described(c) for c in contexts], "media": forms} if media else {}
+
+
+def _taken(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Take:
+    def take(digest: str) -> np.ndarray:
+        dtype, shape = document["media"][digest]
+        return arrays[f"media.{digest}"].numpy().view(dtype).reshape(shape)
+
+    return take
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: Any) -> Tensor:
