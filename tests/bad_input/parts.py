@@ -25,7 +25,7 @@ PARTS: list[Row] = [
     ("train ppo --players.critic none --task {home}/problems.jsonl --model {home}/model --run run", 'player "critic"|add it to players'),
     ("train flow_grpo --task arithmetic --run run", "which needs a policy that offers drawing; a flow generator does: take a task for it"),
     ("train grpo --task flow_2d --run run", "asks for drawing, which the rollout of recipe grpo does not give; set --rollout FlowSampling"),
-    ("train flow_grpo --task flow_2d --model {home}/model --run run", "task flow_2d shows condition, but the policy reads only text; leave --model out, or name a flow generator"),
+    ("train flow_grpo --task flow_2d --model {home}/model --run run", "shows condition, but the policy reads only text; leave --model out, or name a flow"),
     ("train sft --task {home}/problems.jsonl --run run", "sft needs problems with solution|add them as columns or choose another task"),
     ("train scaf_grpo --task {home}/problems.jsonl --run run", "scaf_grpo needs problems with hints|add them as columns"),
     ("train gigpo --task {home}/problems.jsonl --model {home}/model --run run", "has no environment|take a task of many turns"),
