@@ -12,6 +12,7 @@ from typing import Any
 from gradus.testing.hostile import hostile_text
 from gradus.testing.watched import Limits
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, Outcome, Problem, UserError
+from gradus.types.media import readable
 from gradus.types.parts import Environment, Source, Task
 
 Texts = Callable[[Problem], Iterable[str]]
@@ -63,7 +64,7 @@ class Subject:
         """The indices of the first problems, as many as are tried."""
         return range(self.effort.problems if source.size is None else min(self.effort.problems, source.size))
 
-    def draw(self, level: int | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
+    def draw(self, level: float | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
         """Newly drawn problems of a level."""
         source = self.task.source
         return source.draw(self.indices(source) if indices is None else indices, level, self.key if key is None else key)
@@ -138,7 +139,7 @@ def allowed(part: Any) -> frozenset[str]:
 
 def said(problem: Problem) -> str:
     """The full text of a problem."""
-    return problem.text if problem.text is not None else "\n".join(str(m.get("content")) for m in problem.messages)
+    return problem.text if problem.text is not None else "\n".join(map(readable, problem.messages))
 
 
 def content(problem: Problem) -> str:
