@@ -82,7 +82,8 @@ class TurnCandidates:
         return [group for row in rows for group in row]
 
     async def _tree(self, request: Request, seats: tuple[str, ...], place: Seat) -> list[Group]:
-        episode: Any = self.play.begin(place.world.task.environment, place)
+        environment: Any = place.world.task.environment
+        episode: Any = self.play.begin(environment, place)
         if isinstance(episode, Failed):
             raise UserError(f"problem {request.problem.id}: {episode.reason}; repair the environment")
         table, turn, groups = Table(place, {}), episode.first, list[Group]()
