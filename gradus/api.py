@@ -329,6 +329,6 @@ def _of_run(
 
 
 def _of_model(path: Path | None, task: Task, overrides: Sequence[tuple[str, str]], device: str) -> Run:
-    recipe = Recipe(key="evaluation", policy=task.policy, rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
+    recipe = Recipe(key="evaluation", rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
     recipe = override_all(recipe, overrides)
     return Run(recipe, task, build_players(recipe, path, task, Key(0), device))

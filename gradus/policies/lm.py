@@ -128,8 +128,8 @@ class LanguageModel:
 
     @property
     def can(self) -> frozenset[str]:
-        """The policy's abilities: logprobs, entropy, fork, text; pack and lora with the built-in decoder; value with a head."""
-        offers = {"logprobs", "entropy", "fork", "text"}
+        """The policy's abilities: logprobs, entropy, fork, text, served (by vLLM); pack and lora with the built-in decoder; value with a head."""
+        offers = {"logprobs", "entropy", "fork", "text", "served"}
         return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
 
     @property

@@ -13,6 +13,9 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from gradus.policies.registry import Kind
+from gradus.recipe import abilities
+from gradus.recipe.abilities import check_acting
 from gradus.recipe.asks import check_asks, check_plays
 from gradus.recipe.core import Recipe, specs_of
 from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, remembers
@@ -45,10 +48,8 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_right(recipe)
     check_correction(recipe)
     check_schedule(recipe)
-    if recipe.policy != task.policy:
-        raise UserError(
-            f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"
-        )
+    if players is not None:
+        check_acting(recipe, task, players)
     missing = sorted(recipe.requires - task.provides)
     if missing:
         raise UserError(
@@ -263,7 +264,7 @@ def check_problems(task: Task) -> None:
     """Draws a first problem for training and one for evaluation. Raises UserError where there is none, or none that can be asked."""
     for source, use in ((task.source, "training"), (task.held_out, "evaluation")):
         problem = _first(source, task, use)
-        if task.policy == "lm" and not (problem.text or problem.messages):
+        if "text" in task.showing and not (problem.text or problem.messages):
             raise UserError(f"task {task.name}: problem {problem.id} has neither text nor messages; give it one of them")
 
 
@@ -306,6 +307,12 @@ def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
     for name, player in recipe.players.items():
         for signal in getattr(player.credit, "needs", ()):
             yield f"players.{name}.credit", signal
+
+
+def kind_of(recipe: Recipe) -> Kind:
+    """The kind of policy that a recipe trains, by the abilities that its parts need of the player `policy`."""
+    read = [signal.want for _, signal in signals_of(recipe) if signal.player == "policy"]
+    return abilities.kind_of(recipe, frozenset(a for want in (*wants(recipe.objective), *read) for a in want.needed))
 
 
 def wants(objective: Any) -> tuple[Want, ...]:

@@ -46,7 +46,7 @@ class HeldOut:
             "held_out/reward": mean([t.value for g in groups for t in g.trajectories if t.failed is None]),
             "held_out/length": mean([t.actions for g in groups for t in g.trajectories]),
         }
-        if self.greedy and world.task.policy == "lm":
+        if self.greedy and "drawing" not in run.players["policy"].policy.can:
             asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
             once = without_aside(await run.memory.peek("rollout", acting, "run", asked, world))
             out["held_out/greedy"] = accuracy(once)

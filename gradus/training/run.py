@@ -151,7 +151,7 @@ class Run:
         self.stop.heed()
         self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
         score = measured.get("held_out/accuracy")
-        score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
+        score = measured.get("held_out/reward") if score is None or self.task.unmarked else score
         if score is not None and not self.numbers["streak"] and (not self.best or score > self.best["score"]):
             if self.folder is not None and self.step > 0:
                 self.folder.point("best", self.save() / "model")  # before `best` changes: a run resumed from it measures again
