@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,22 +46,17 @@ def numbers(row: Mapping[str, Any]) -> Frozen[float]:
 def take_turn(run: Any) -> Turn:
     """Asks the schedule for the next step and lets its events take place; before a stop nothing takes place, and nothing is remembered."""
     recipe, before = run.recipe, run.turned
-    states = copy.deepcopy(run.memory.states.get("schedule"))
-    found, events = run.memory.turn(recipe.schedule, moment(run), recipe)
+    memory = run.memory.apart("schedule")
+    found, events = memory.turn(recipe.schedule, moment(run), recipe)
     specs = {} if found is recipe and not events else specs_of(found)
     if found is not recipe and (before is None or before.recipe != found):
         check_found(run, found)
     check_events(recipe.schedule, events, specs)
     run.turned = turn = Turn(run.step, found, specs, events)
-    if turn.stop is not None:
-        run.memory.states = {**run.memory.states, "schedule": states} if states is not None else _without(run.memory.states, "schedule")
-    else:
+    if turn.stop is None:
+        run.memory.states.update(memory.states)
         cause(run, events)
     return turn
-
-
-def _without(states: Mapping[str, Any], place: str) -> dict[str, Any]:
-    return {name: state for name, state in states.items() if name != place}
 
 
 def check_found(run: Any, found: Recipe) -> None:
