@@ -44,7 +44,9 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_learning(recipe)
     check_right(recipe)
     check_correction(recipe)
-    check_schedule(recipe)
+    for scheduled in check_schedule(recipe):
+        check_parts(scheduled)
+        check_asks(scheduled)
     if recipe.policy != task.policy:
         raise UserError(
             f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import NoneType
 from typing import Any
 
 from gradus.recipe.asks import check_asks
 from gradus.recipe.compatibility import check_learning, check_parts, check_reads, signals_of, wants
-from gradus.recipe.core import Recipe, get, specs_of
-from gradus.recipe.scheduled import NUMBERS, check_events, check_moves
+from gradus.recipe.core import Recipe, specs_of
+from gradus.recipe.scheduled import check_events, check_moves, only_numbers
 from gradus.types import Frozen, UserError
 from gradus.types.moments import AverageWeights, CopyWeights, Event, Freeze, Moment, Release, ResetOptimizer, StopHere
 from gradus.types.players import Player
@@ -35,7 +34,14 @@ class Turn:
 
 def moment(run: Any) -> Moment:
     """What the schedule sees of a run at a boundary."""
-    return Moment(run.step, run.recipe.setting.steps, Frozen(run.last), Frozen(run.evaluated), run.evaluations)
+    return Moment(
+        step=run.step,
+        steps=run.recipe.setting.steps,
+        last=Frozen(run.last),
+        evaluated=Frozen(run.evaluated),
+        evaluations=run.evaluations,
+        key=run.key.fold("schedule", run.step),
+    )
 
 
 def numbers(row: Mapping[str, Any]) -> Frozen[float]:
@@ -63,7 +69,7 @@ def check_found(run: Any, found: Recipe) -> None:
     """Raises UserError if a run cannot go on with the recipe of its schedule."""
     changed = check_moves(run.recipe, found, f" at step {run.step}")
     try:
-        if not all(isinstance(v, NUMBERS) and isinstance(get(run.recipe, p), (*NUMBERS, NoneType)) for p, v in changed.items()):  # a part
+        if not only_numbers(run.recipe, changed):
             check_parts(found)
             check_asks(found)
             check_learning(found)
