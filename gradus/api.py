@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus.checks.data import accounts_of, check_same_pictures, pictures_of
+from gradus.checks.data import accounts_of, check_same_pictures
 from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
@@ -46,6 +46,7 @@ from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command
 from gradus.types.parts import Task
+from gradus.types.reads import pictures_of
 
 
 def start(
