@@ -18,19 +18,19 @@ from gradus.recipe import abilities
 from gradus.recipe.abilities import check_acting
 from gradus.recipe.asks import check_asks, check_plays
 from gradus.recipe.core import Recipe, specs_of
-from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, remembers
+from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, everything
 from gradus.recipe.scheduled import check_schedule
 from gradus.runtime.user_code import asked
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
-from gradus.types.returned import named, of_user, shown
+from gradus.types.returned import named, of_user, remembers, shown
 from gradus.types.signals import Signal, Want
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
-REMEMBERING = re.compile(r"curriculum|rollout|selection|credit|search|players\.\w+\.credit")
-"""The places whose parts are given what they remember."""
+WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|search)(\..*)?|players\.[^.]+\.(credit|selection)(\..*)?")
+"""The places at and below which a part is given its state (`gradus.training.memory`)."""
 
 
 def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
@@ -47,7 +47,9 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_learning(recipe)
     check_right(recipe)
     check_correction(recipe)
-    check_schedule(recipe)
+    for scheduled in check_schedule(recipe):
+        check_parts(scheduled)
+        check_asks(scheduled)
     if players is not None:
         check_acting(recipe, task, players)
     missing = sorted(recipe.requires - task.provides)
@@ -86,6 +88,7 @@ def check_parts(recipe: Recipe) -> None:
         method, protocol = PROTOCOLS.get(seam, ("items", None))
         if lacks := _lacks(part, Optimizer) if protocol is Optimizer else None if hasattr(part, method) else method:
             raise _misplaced(part, seam, lacks)
+    check_state_places(recipe)
     _check_inside(recipe, "")
     for seam, (method, protocol) in PROTOCOLS.items():
         if seam in seams:
@@ -99,6 +102,16 @@ def check_parts(recipe: Recipe) -> None:
         _check_place(player, Player, f"players.{name}")
 
 
+def check_state_places(recipe: Recipe) -> None:
+    """Raises UserError for a part with a state at a place where nothing gives it its state."""
+    for where, part in everything(recipe, ""):
+        if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
+            raise UserError(
+                f"{where} is {type(part).__name__}, which has a state, but nothing gives a part at this place its state; take it out, or set it in "
+                "curriculum, rollout, selection, credit, reward, schedule or search, or in the credit or selection of a player"
+            )
+
+
 def _check_inside(node: Any, where: str) -> None:
     if isinstance(node, float) and math.isnan(node):
         raise UserError(f"{where} is nan, which is no number; set it with --{where}")
@@ -106,11 +119,6 @@ def _check_inside(node: Any, where: str) -> None:
         for name, value in node.items():
             _check_inside(value, f"{where}.{name}")
     elif is_dataclass(node) and not isinstance(node, type):
-        if remembers(node) and not REMEMBERING.fullmatch(where):
-            raise UserError(
-                f"{where} is {type(node).__name__}, which remembers something from step to step; only curriculum, rollout, selection, search "
-                "and credit themselves can, and no part inside another"
-            )
         declared = _declared(type(node))
         for field in value_fields(node):
             path = f"{where}.{field.name}".lstrip(".")

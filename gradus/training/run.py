@@ -134,6 +134,8 @@ class Run:
             steps=recipe.setting.steps,
             choose=partial(self._choose, recipe) if purpose == "train" else None,
             watchdog=self.watchdog,
+            memory=self.memory,
+            reward_place="reward" if reward is None else "study.reward",
             **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),
         )
 

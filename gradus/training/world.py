@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradus.runtime.user_code import asked
+from gradus.training.memory import Memory
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.reads import check_reads
-from gradus.types.returned import check_judgements
 from gradus.types.signals import LogProbs, Signal, Want
 from gradus.types.spaces import Action, Observation
 
@@ -64,6 +63,8 @@ class RunWorld:
         failed: Callable[[str, Sequence[Trajectory]], None] | None = None,
         quarantine: str = "",
         watchdog: Watchdog | None = None,
+        memory: Memory | None = None,
+        reward_place: str = "reward",
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self.steps, self._choose = sampling, group, progress, steps, choose
@@ -73,6 +74,7 @@ class RunWorld:
         self._calls: dict[str, int] = {}
         self._facts, self._decided = {call: reason for call, reason in (facts or {}).items() if reason}, decided
         self._failed, self._quarantine, self._watchdog = failed, quarantine, watchdog
+        self._memory, self._reward_place = memory if memory is not None else Memory(), reward_place
         self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum gave each problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._beside: list[Group] = []  # groups given to `also`
@@ -268,9 +270,8 @@ class RunWorld:
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""
         signals = await self.signals(groups, getattr(self.reward, "needs", ()))
-        with asked(self.reward, "score"):
-            judgements = await self.reward.score(groups, signals, self)
-        check_judgements(self.reward, judgements, groups)
+        judge = self._memory.call if self.purpose == "train" else self._memory.peek
+        judgements = await judge(self._reward_place, self.reward, "score", groups, signals, self)
         done = [tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)) for g, row in zip(groups, judgements, strict=True)]
         failed = [t for row in done for t in row if t.failed is not None]
         if failed and self._failed is not None:
