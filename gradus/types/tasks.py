@@ -212,6 +212,10 @@ class World(Protocol):
         """The groups with rewards and components filled in by the recipe's reward."""
         ...
 
+    def also(self, groups: Sequence[Group]) -> None:
+        """Adds groups made beside the step's own (a sub-agent's, a probe's): trained or not, and left out of reward, accuracy and evaluation."""
+        ...
+
     def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
         """int32 tokens of raw text, or of messages under the player's chat template with the opening of the assistant's turn."""
         ...
