@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gradus.types import Frozen, UserError
-from gradus.types.moments import Level, Moment, Steps, Until
+from gradus.types.moments import Event, Level, Moment, Steps, Until
 from gradus.types.ranges import check_ranges
 from gradus.types.records import Group
 
@@ -91,9 +91,9 @@ class Stages:
             if not isinstance(stage, Stage | Merge):
                 raise UserError(f"stage {name} is of type {type(stage).__name__}; it must be a Stage or a Merge")
 
-    def at(self, now: Moment, recipe: Any) -> Any:
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
         """The recipe itself: a run with stages puts the recipe of its stage in the place of the whole one."""
-        return recipe
+        return recipe, ()
 
 
 def most_steps(stage: Any) -> int:

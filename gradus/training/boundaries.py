@@ -8,6 +8,7 @@ from gradus.training.health import sound
 from gradus.training.recovery import beyond_bearing, go_back, obey
 from gradus.training.run import Run
 from gradus.training.stages import follows, ready
+from gradus.training.turn import take_turn
 
 
 async def boundaries(run: Run) -> AsyncIterator[int]:
@@ -34,6 +35,7 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
         first = done == 0 and not merges
         if run.recipe.study is not None and (last or first or (done and setting.eval_every and done % setting.eval_every == 0)):
             last = await run.evaluate() or last
+        last = last or (not merges and ended(run))
         if last and course is not None and await follows(run, course):
             continue
         if last:
@@ -47,3 +49,11 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
             yield run.step
             run.stop.release()
         run.step += 1
+
+
+def ended(run: Run) -> bool:
+    """Begins the next step; whether the schedule ends the run, or its stage, before it."""
+    stop = take_turn(run).stop
+    if stop is not None and run.view is not None:
+        run.view.message(f"step {run.step}: the {'run' if run.stages is None else 'stage'} ends here, because {stop.reason}")
+    return stop is not None

@@ -118,7 +118,7 @@ async def follows(run: Run, course: Course) -> bool:
 def leave(run: Run, course: Course) -> None:
     """Saves the end of a leg, in the state before its evaluation, so that a run resumed from it evaluates again."""
     if run.begun is not None:
-        run.best = run.begun[1]
+        run.best, run.time = run.begun["best"], run.begun["time"]
     leg = course.leg.name
     course.ended.pop(leg, None)
     if run.folder is not None:
@@ -145,6 +145,7 @@ def enter(run: Run, course: Course, index: int) -> None:
     course.index, course.began, course.ready, course.scores, course.groups = index, run.step, False, {}, []
     place(run, leg, players)
     run.memory, run.best, run.history, run.warned = Memory(states), {}, {}, False
+    run.time, run.turned, run.moved_back = {}, None, {}
     run.numbers = watch({"restarts": run.numbers["restarts"]}, run.players, leg.recipe.setting.agreement)
     if run.folder is not None:
         run.folder.unlink("best")  # the best model is that of the last stage
