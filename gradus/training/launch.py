@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gradus.checks.data import sources_of
 from gradus.lab.folder import RunFolder
 from gradus.players.build import build_players
 from gradus.players.rates import with_rate
@@ -28,6 +29,7 @@ from gradus.training.stages import Course
 from gradus.types import Frozen, Key, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.parts import Task
+from gradus.types.reads import check_kinds, check_reads
 
 
 def prepare(
@@ -51,6 +53,7 @@ def prepare(
     recipe = with_rate(recipe, model)
     players = build_players(recipe, model, task, Key(seed), device)
     check_fit(recipe, task, players)
+    check_pictures(task, players["policy"].policy)
     anew = partial(build_players, without_engines(recipe), model, task, Key(seed), device)
     return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view, anew=anew)
 
@@ -67,13 +70,25 @@ def _in_stages(recipe: Recipe, task: Task, model: str | Path | None, seed: int, 
         return build_players(leg.recipe, model if start is None else start, task, Key(seed), device)
 
     first, seen = build(legs[0], None), [legs[0].recipe]
-    check_fit(legs[0].recipe, legs[0].task, first)
-    for leg in legs[1:]:
+    for leg in legs:
         check_ends(leg)
-        if leg.recipe not in seen:
-            check_fit(leg.recipe, leg.task, build(leg, None))
+        players = first if leg is legs[0] else build(leg, None) if leg.recipe not in seen else None
+        if players is not None:
+            check_fit(leg.recipe, leg.task, players)
             seen.append(leg.recipe)
+        if leg.reads is None and not leg.merges:
+            check_pictures(leg.task, first["policy"].policy)
     return Run(legs[0].recipe, legs[0].task, first, seed=seed, stages=Course(legs, build), **how)
+
+
+def check_pictures(task: Task, policy: Any) -> None:
+    """Raises UserError if the data or the first problem of the task show media that the policy cannot read."""
+    for source in sources_of(task):
+        if getattr(source, "pictures", ""):
+            check_kinds(policy, {"image"}, f"the data of task {task.name}")
+    if task.source is not None and task.source.size != 0:
+        for problem in task.source.draw([0], task.level, Key()):
+            check_reads(policy, problem.messages, f"problem {problem.id} of task {task.name}")
 
 
 def without_engines(recipe: Recipe) -> Recipe:
