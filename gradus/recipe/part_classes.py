@@ -37,7 +37,7 @@ AWAITED = ("choose", "run", "keep", "assign", "learn")
 
 def remembers(part: Any) -> bool:
     """Whether a part has a state: a `start` that takes nothing (that of an environment takes a problem)."""
-    return hasattr(part, "start") and not inspect.signature(part.start).parameters
+    return callable(getattr(part, "start", None)) and not inspect.signature(part.start).parameters
 
 
 def check_classes(recipe: Recipe) -> None:
