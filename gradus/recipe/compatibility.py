@@ -21,6 +21,7 @@ from gradus.recipe.core import Recipe, specs_of
 from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, everything
 from gradus.recipe.scheduled import check_schedule
 from gradus.runtime.user_code import asked
+from gradus.schedules.stages import Stages
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
@@ -115,6 +116,8 @@ def check_state_places(recipe: Recipe) -> None:
 def _check_inside(node: Any, where: str) -> None:
     if isinstance(node, float) and math.isnan(node):
         raise UserError(f"{where} is nan, which is no number; set it with --{where}")
+    if isinstance(node, Stages):  # the recipe of every stage is checked on its own
+        return
     if isinstance(node, Mapping):
         for name, value in node.items():
             _check_inside(value, f"{where}.{name}")
