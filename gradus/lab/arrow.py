@@ -251,6 +251,7 @@ def _trajectories(trajectories: Sequence[Trajectory], at: Mapping[int, int]) -> 
         ended=_texts([t.ended.value for t in trajectories]),
         advantages=_lists([t.advantages for t in trajectories], np.float64),
         returns=_lists([t.returns for t in trajectories], np.float64),
+        weights=_lists([t.weights for t in trajectories], np.float64),
         source=_texts([t.source for t in trajectories]),
         trained=_flags(t.trained for t in trajectories),
         weight=pa.array([float(t.weight) for t in trajectories], pa.float64()),
