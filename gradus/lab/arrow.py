@@ -41,6 +41,9 @@ def encode(step: int, groups: Sequence[Group]) -> pa.Table:
         columns["aside"] = pa.array([[g.aside for g in groups]], pa.list_(pa.bool_()))
     if any(t.extra for t in trajectories):
         columns["extra"] = pa.array([[plain_json(t.extra) for t in trajectories]], pa.list_(pa.string()))
+    if any(t.weights is not None for t in trajectories):
+        weights = _lists([t.weights for t in trajectories], np.float64)
+        columns["weights"] = pa.ListArray.from_arrays(pa.array([0, len(weights)], pa.int32()), weights)
     return pa.table(columns)
 
 
@@ -56,6 +59,9 @@ def decode(table: pa.Table) -> list[tuple[int, list[Group]]]:
         extra = one.column("extra")[0].as_py() if "extra" in one.column_names else None
         if extra:
             trajectories = [dataclasses.replace(t, extra=Frozen(json.loads(e))) for t, e in zip(trajectories, extra, strict=True)]
+        if "weights" in one.column_names and one.column("weights")[0].is_valid:  # null in steps without weights, once steps are merged
+            weights = _arrays(one.column("weights").chunk(0).flatten())
+            trajectories = [dataclasses.replace(t, weights=w) for t, w in zip(trajectories, weights, strict=True)]
         aside = one.column("aside")[0].as_py() if "aside" in one.column_names else None
         groups = _read_groups(lists["groups"], trajectories)
         result.append((one.column("step")[0].as_py(), [dataclasses.replace(g, aside=a) for g, a in zip(groups, aside, strict=True)] if aside else groups))
@@ -251,7 +257,6 @@ def _trajectories(trajectories: Sequence[Trajectory], at: Mapping[int, int]) -> 
         ended=_texts([t.ended.value for t in trajectories]),
         advantages=_lists([t.advantages for t in trajectories], np.float64),
         returns=_lists([t.returns for t in trajectories], np.float64),
-        weights=_lists([t.weights for t in trajectories], np.float64),
         source=_texts([t.source for t in trajectories]),
         trained=_flags(t.trained for t in trajectories),
         weight=pa.array([float(t.weight) for t in trajectories], pa.float64()),
