@@ -196,7 +196,9 @@ class Led:
     def _ask(self, crew: Crew, what: str, contexts: Sequence[Context], pieces: list[list[int]], wants: Sequence[Want], key: Key) -> None:
         told = {"player": self._name, "wants": wants_json(wants), "key": key.value}
         for rank, chosen in list(enumerate(pieces))[1:]:
-            document, arrays = contexts_message([contexts[i] for i in chosen], streams=not hasattr(self._policy, "tokens") or not plain(wants))
+            mine = [contexts[i] for i in chosen]
+            streams = not plain(wants) or "text" not in self._policy.can or any("inputs" in c.streams for c in mine)
+            document, arrays = contexts_message(mine, streams=streams)
             crew.ask(rank, what, {**told, **document}, arrays)
 
     def _rows(self, arrays: Mapping[str, Tensor], wants: Sequence[Want]) -> dict[Want, Tensor]:
