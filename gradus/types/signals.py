@@ -7,7 +7,7 @@ what one forward pass opens; `Read(reads=want)` makes a signal of it. `types.rea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -153,6 +153,24 @@ def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     outputs = "" if name == "value" else f', outputs=("{name}",)'
     place = f"players.{player}.model=" if player else "model="
     return f'{seen}give the player a {"value head" if name == "value" else "head of this name"}: {place}Head(of=Copy("policy"){outputs})'
+
+
+def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
+    """The signals, and those that they need, each once and after all that it needs. Raises UserError for a circle."""
+    out: dict[Signal, None] = {}
+
+    def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
+        if signal in path:
+            names = " needs ".join(type(s).__name__ for s in (*path[path.index(signal) :], signal))
+            raise UserError(f"signals need each other in a circle: {names}; leave one of these needs out")
+        if signal not in out:
+            for need in signal.needs:
+                visit(need, (*path, signal))
+            out[signal] = None
+
+    for signal in signals:
+        visit(signal, ())
+    return tuple(out)
 
 
 # readers of language models
