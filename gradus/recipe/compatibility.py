@@ -27,7 +27,7 @@ from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
 from gradus.types.returned import named, of_user, remembers, shown
-from gradus.types.signals import Signal, Want
+from gradus.types.signals import Signal, Want, needed_first, remedy
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
 WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|search)(\..*)?|players\.[^.]+\.(credit|selection)(\..*)?")
@@ -307,16 +307,16 @@ def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
-    """Every signal that a part of the recipe needs, with who reads it."""
+    """Every signal that a part of the recipe needs, and those that these need, with who reads it. Raises UserError for a circle."""
     for seam in ("reward", "credit", "selection"):
-        for signal in getattr(getattr(recipe, seam), "needs", ()):
+        for signal in needed_first(getattr(getattr(recipe, seam), "needs", ())):
             yield seam, signal
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
-            for signal in term.needs:
+            for signal in needed_first(term.needs):
                 yield f"{owner}.{name}", signal
     for name, player in recipe.players.items():
-        for signal in getattr(player.credit, "needs", ()):
+        for signal in needed_first(getattr(player.credit, "needs", ())):
             yield f"players.{name}.credit", signal
 
 
@@ -333,6 +333,4 @@ def wants(objective: Any) -> tuple[Want, ...]:
 def _offers(players: Mapping[str, Any], name: str, abilities: frozenset[str], who: str) -> None:
     can = players[name].policy.can
     if lacking := sorted(abilities - can):
-        head = lacking[0].removeprefix("head:") if lacking[0].startswith("head:") else None
-        remedy = "choose another policy or recipe" if head is None else 'give it a value head: model=Head(of=Copy("policy"))'
-        raise UserError(f'{who} player "{name}", whose policy offers only {", ".join(sorted(can))}; {remedy}')
+        raise UserError(f'{who} player "{name}", whose policy has no {lacking[0]}; {remedy(lacking[0], can, name)}')

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradus.training.memory import Memory
+from gradus.training.readings import Readings, gradients
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.reads import check_reads
-from gradus.types.signals import LogProbs, Signal, Want
+from gradus.types.signals import Signal, Want
 from gradus.types.spaces import Action, Observation
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class RunWorld:
         self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum gave each problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._beside: list[Group] = []  # groups given to `also`
-        self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry keeps the context alive
+        self._readings = Readings(players, self.score, self.key)
 
     def note(self, name: str, value: float) -> None:
         """Adds a number to the step's metrics."""
@@ -252,20 +253,13 @@ class RunWorld:
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
-        """Every signal for every trajectory, each read once per step. A player's own log-probabilities are taken as sampled."""
-        trajectories = [t for g in groups for t in g.trajectories]
-        out: dict[Signal, dict[str, np.ndarray]] = {}
-        for signal in dict.fromkeys(needs):
-            known = self._read.setdefault(signal, {})
-            asked = [c for t in trajectories if not _as_sampled(signal, t) for c in t.contexts]
-            missing = {id(c): c for c in asked if id(c) not in known}
-            if missing:
-                rows = await self.score(list(missing.values()), signal.want, signal.player)
-                known |= {place: (c, row) for (place, c), row in zip(missing.items(), rows, strict=True)}
-            out[signal] = {
-                t.id: np.concatenate([_sampled(c) if _as_sampled(signal, t) else known[id(c)][1] for c in t.contexts]) for t in trajectories
-            }
-        return out
+        """Every signal for every trajectory; see `training.readings`."""
+        return await self._readings.signals(groups, needs)
+
+    async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
+        """Norms or projections of the contexts' gradients; see `training.readings`. The tokens are counted as "gradients"."""
+        self._count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
+        return gradients(self.players[player], contexts, project, self.seed.fold("gradients"))
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""
@@ -354,17 +348,3 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
     if isinstance(reward, float) and not np.isfinite(reward):
         reward = Failed(f"the reward is {reward}")
     return trajectory.but(contexts=contexts, reward=reward, components=judgement.components, extra=judgement.extra)
-
-
-def _as_sampled(signal: Signal, trajectory: Trajectory) -> bool:
-    """Whether the rows are the trajectory's behaviour log-probabilities; given answers have none and must be scored."""
-    sampled = trajectory.source == "policy" and trajectory.player == signal.player
-    return isinstance(signal, LogProbs) and not signal.fresh and sampled
-
-
-def _sampled(context: Context) -> np.ndarray:
-    if context.logprobs is None:
-        raise UserError(
-            "this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe"
-        )
-    return context.logprobs
