@@ -17,7 +17,7 @@ from gradus.policies.config import Unsupported, end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
-from gradus.policies.heads import Critic, ValueHead, load_head, save_head
+from gradus.policies.heads import Critic, Heads, load_head, save_head
 from gradus.policies.loading import check_folder, load_decoder, save_weights
 from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
@@ -69,7 +69,7 @@ class LanguageModel:
     tokenizer: Tokenizer | None
     end_tokens: tuple[int, ...]
     folder: Folder = Folder()
-    head: ValueHead | None = None
+    head: Heads | None = None
     shared: bool = False  # the trunk belongs to another player and gets no gradient from the head
     lora: LoRA | None = None
     note: str | None = None  # the reason if the model runs through transformers
@@ -141,7 +141,14 @@ class LanguageModel:
     def can(self) -> frozenset[str]:
         """The policy's abilities: logprobs, entropy, fork, text; pack and lora with the built-in decoder; value with a head."""
         offers = {"logprobs", "entropy", "fork", "text"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
+        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
+
+    def _heads(self) -> set[str]:
+        """The abilities of its heads: head:NAME, row:NAME over the vocabulary, and value for a head of that name."""
+        if self.head is None:
+            return set()
+        rows = set() if self.head.vocab is None else {f"row:{name}" for name in self.head.outputs}
+        return rows | {f"head:{name}" for name in self.head.outputs} | ({"value"} if "value" in self.head.outputs else set())
 
     @property
     def context_length(self) -> int:
@@ -256,10 +263,27 @@ class LanguageModel:
                 part.requires_grad_(True)
         return replace(self, trunk=trunk, head=head, shared=False)
 
-    def with_value_head(self, key: Key, *, shared: bool) -> LanguageModel:
-        """This model with a value head (its own if it was loaded with one). `shared`: the trunk stays another player's and gets no gradient."""
-        head = self.head or ValueHead(_width(self.trunk), key, dtype=self.trunk.dtype, device=self.trunk.device)
-        return replace(self, head=head, shared=shared)
+    def beside(self) -> LanguageModel:
+        """A copy with its own head on the same trunk, if the trunk is another player's; else a whole copy."""
+        if not self.shared or self.head is None:
+            return self.clone()
+        return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
+
+    def with_value_head(
+        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0
+    ) -> LanguageModel:
+        """This model with heads of these names (its own if it was loaded with such heads). `shared`: the trunk stays another player's and
+        gets no gradient.
+        """
+        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden), self.head
+        if kept is None or (kept.outputs, kept.vocab, kept.layer) != form:
+            kept = Heads(_width(self.trunk), key, outputs, vocab=form[1], hidden=hidden, dtype=self.trunk.dtype, device=self.trunk.device)
+        return replace(self, head=kept, shared=shared)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that the output layer scores."""
+        return self.trunk.config.vocab_size if isinstance(self.trunk, Decoder) else self.trunk.inner.config.get_text_config().vocab_size
 
     def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
         """This model's weights, frozen and in the same memory (with `bits`: a quantised copy), with a new LoRA adapter on every linear layer."""
@@ -317,7 +341,7 @@ def _width(trunk: Decoder | Foreign) -> int:
     return trunk.config.hidden_size if isinstance(trunk, Decoder) else trunk.inner.config.get_text_config().hidden_size
 
 
-def _kind(want: Want | Signal, head: ValueHead | None) -> str:
+def _kind(want: Want | Signal, head: Heads | None) -> str:
     for kinds, name in (((LogProb, LogProbs), "logprob"), ((EntropyOf, Entropy), "entropy"), ((Value, Values), "value")):
         if isinstance(want, kinds) and (name != "value" or head is not None):
             return name
