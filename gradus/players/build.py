@@ -49,7 +49,9 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
             able(base, relation, name)
-            form = {"outputs": relation.outputs, "over": relation.over, "hidden": relation.hidden}
+            form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
+            if form and not hasattr(base, "vocabulary"):
+                raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which only a language model has; leave that out")
             return base.with_value_head(seed.fold("head", name), shared=not own, **form)
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
