@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,14 @@ class RunWorld:
             if Failed.read(reason).kind.chance:
                 self.decide(call, "")
         return f"; each is in {self._quarantine}" if self._quarantine else ""
+
+    def again(self, index: int) -> RunWorld:
+        """The world of a later round of the step: draws of its own, and signals read with the weights of now. Round 0 is this world."""
+        if index == 0:
+            return self
+        other = copy(self)
+        other.key, other._read = self.key.fold("round", index), {}
+        return other
 
     async def more(self, count: int) -> list[Request]:
         """The curriculum's next `count` requests, or fewer; none without a curriculum (evaluation).
@@ -221,6 +230,8 @@ class RunWorld:
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
         """Rows of `want` for every action of each context, without gradient, float32. The tokens are counted under `purpose`."""
+        import torch
+
         from gradus.runtime.memory import fitting
         from gradus.updates.forward_backward import passes
 
@@ -229,7 +240,7 @@ class RunWorld:
         def scored(tokens: int) -> list[np.ndarray]:
             rows: list[np.ndarray] = [np.zeros(0, np.float32)] * len(contexts)
             for chosen, found in passes(policy, contexts, (want,), tokens, self.key):
-                values = found[want].float().cpu().numpy()
+                values = (found[want] if found[want].dtype == torch.float64 else found[want].float()).cpu().numpy()
                 for i, piece in zip(chosen, np.split(values, np.cumsum([contexts[i].actions for i in chosen])[:-1]), strict=True):
                     rows[i] = piece
             return rows
@@ -243,16 +254,25 @@ class RunWorld:
         trajectories = [t for g in groups for t in g.trajectories]
         out: dict[Signal, dict[str, np.ndarray]] = {}
         for signal in dict.fromkeys(needs):
-            known = self._read.setdefault(signal, {})
             asked = [c for t in trajectories if not _as_sampled(signal, t) for c in t.contexts]
-            missing = {id(c): c for c in asked if id(c) not in known}
-            if missing:
-                rows = await self.score(list(missing.values()), signal.want, signal.player)
-                known |= {place: (c, row) for (place, c), row in zip(missing.items(), rows, strict=True)}
+            known = await self._known(signal, asked)
             out[signal] = {
                 t.id: np.concatenate([_sampled(c) if _as_sampled(signal, t) else known[id(c)][1] for c in t.contexts]) for t in trajectories
             }
         return out
+
+    async def _known(self, signal: Signal, contexts: Sequence[Context]) -> dict[int, tuple[Context, np.ndarray]]:
+        """The rows of a signal by id(context), those of these contexts among them. The signals that it needs are read first."""
+        known = self._read.setdefault(signal, {})
+        missing = {id(c): c for c in contexts if id(c) not in known}
+        if missing:
+            first = [(need, await self._known(need, list(missing.values()))) for need in signal.needs]
+            found = {need: [rows[place][1] for place in missing] for need, rows in first}
+            seen = signal.seen_by(list(missing.values()), found, self.key)
+            read = [s.actions > 0 or s is c for c, s in zip(missing.values(), seen, strict=True)]  # a view may leave no action to read
+            rows = iter(await self.score([s for s, due in zip(seen, read, strict=True) if due], signal.want, signal.player) if any(read) else [])
+            known |= {place: (c, next(rows) if due else np.zeros(0, np.float32)) for (place, c), due in zip(missing.items(), read, strict=True)}
+        return known
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""

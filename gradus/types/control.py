@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from gradus.types.contexts import Context, Ended
+from gradus.types.contexts import Context
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
 from gradus.types.ranges import check_ranges
@@ -234,14 +234,14 @@ class NumberOf(Signal):
         return Number()
 
 
-def is_cut(context: Context) -> bool:
-    """Whether the context goes on after its last action: it was cut, not ended, and it shows what follows that action."""
-    return context.ended in (Ended.TRUNCATED, Ended.LENGTH) and bool(context.seen) and len(context.chosen) > 0 and not context.chosen[-1]
+def shows_more(context: Context) -> bool:
+    """Whether the context shows something after its last action."""
+    return bool(context.seen) and len(context.chosen) > 0 and not context.chosen[-1]
 
 
 @dataclass(frozen=True)
 class EndValues(Signal):
-    """The value of the state after the last action, one row for every context that was cut. [contexts that were cut]"""
+    """The value of the state after the last action, one row for every context that shows it, none for others. Not one row per action."""
 
     name: str = "value"
 
@@ -250,7 +250,7 @@ class EndValues(Signal):
         return Value(self.name)
 
     def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
-        return [_at_the_end(c) if is_cut(c) else _nothing(c) for c in contexts]
+        return [_at_the_end(c) if shows_more(c) else _nothing(c) for c in contexts]
 
 
 def _at_the_end(context: Context) -> Context:
