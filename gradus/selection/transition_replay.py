@@ -29,14 +29,14 @@ class TransitionReplay:
 
     size: int = 1_000_000  # rows that are kept
     batch: int = 256  # rows of a round
-    rounds: int = 1  # rounds for every collected row: the ratio of updates to data
+    per_row: int = 1  # rounds for every collected row: the ratio of updates to data
     idle: int = 0  # rounds of a step that collects no row, for learning from recorded rows alone
     warmup: int = 0  # no round before this many rows were collected
     keep_offline: bool = True  # whether recorded rows stay once a row is collected
     gives: ClassVar[frozenset[str]] = frozenset({"rows"})
 
     def __post_init__(self) -> None:
-        check_ranges(self, size="[1, inf)", batch="[1, inf)", rounds="[0, inf)", idle="[0, inf)", warmup="[0, inf)")
+        check_ranges(self, size="[1, inf)", batch="[1, inf)", per_row="[0, inf)", idle="[0, inf)", warmup="[0, inf)")
 
     def start(self) -> dict[str, Any]:
         return {"rows": {}, "collected": 0, "recorded": 0, "new": 0}
@@ -58,18 +58,85 @@ class TransitionReplay:
         after = {"rows": rows, "collected": collected, "recorded": recorded, "new": collected - state["collected"]}
         return list(groups), [], after
 
-    def rounds_of(self, state: Mapping[str, Any]) -> int:
+    def rounds(self, kept: Sequence[Group], key: Key, state: dict[str, Any]) -> tuple[Iterator[list[Group]], dict[str, Any]]:
+        """The groups of each round, made when they are asked for, and the state as it was."""
+        rows = state["rows"]
+
+        def drawn() -> Iterator[list[Group]]:
+            for i in range(self.due(state)):
+                own = key.fold("replay", i)
+                places = (own.fold("rows").uniform(self.batch) * len(rows["reward"])).astype(np.int64)
+                yield [Group(f"replay/{own.value:016x}", (batch_of({name: column[places] for name, column in rows.items()}, own),))]
+
+        return drawn(), state
+
+    def due(self, state: Mapping[str, Any]) -> int:
         """The number of rounds of this step."""
-        if not state["rows"] or not len(state["rows"]["reward"]):
+        if not len(state["rows"].get("reward", ())):
             return 0
         if not state["new"]:
             return self.idle
-        return self.rounds * state["new"] if state["collected"] >= self.warmup else 0
+        return self.per_row * min(state["new"], max(0, state["collected"] - self.warmup))
 
-    def rounds_by(self, kept: Sequence[Group], key: Key, state: dict[str, Any]) -> Iterator[list[Group]]:
-        """The groups of the rounds, each made when it is asked for."""
-        rows = state["rows"]
-        for i in range(self.rounds_of(state)):
-            own = key.fold("replay", i)
-            drawn = (own.fold("rows").uniform(self.batch) * len(rows["reward"])).astype(np.int64)
-            yield [Group(f"replay/{own.value:016x}", (batch_of({n: c[drawn] for n, c in rows.items()}, own),))]
+
+def rows_of(trajectory: Trajectory) -> Rows:
+    """The transitions of a trajectory. Raises UserError if it shows no arrays, or nothing after its last action."""
+    columns: list[Rows] = []
+    for i, context in enumerate(trajectory.contexts):
+        if not context.actions:
+            continue
+        if not context.shown:
+            raise UserError(
+                f"TransitionReplay keeps steps of worlds that show arrays, but trajectory {trajectory.id} shows text; take Replay, which keeps "
+                "whole answers, or a task for controllers"
+            )
+        columns.append(_rows_in(context, trajectory.id, last=i + 1 == len(trajectory.contexts) and trajectory.ended is Ended.ENVIRONMENT))
+    return joined({}, *columns)
+
+
+def _rows_in(context: Context, name: str, last: bool) -> Rows:
+    """The transitions of a context; `last`: its last action ended the episode for good."""
+    places = context.action_positions
+    rows: Rows = {}
+    for seen in context.shown:
+        before = np.searchsorted(seen.at, places) - 1
+        if before.min() < 0 or before.max() + 1 >= len(seen.at) or (seen.at[before + 1] < places).any():
+            raise UserError(
+                f"TransitionReplay needs {seen.name} before and after every action, but trajectory {name} does not show it after its last one; "
+                "take the rollout Lanes or Episodes in a world that shows arrays"
+            )
+        rows[BEFORE + seen.name] = seen.rows[before]
+        rows[NEXT + seen.name] = context.streams.get(NEXT + seen.name, seen.rows[before + 1])
+    reward, done = np.zeros(context.actions, np.float64), np.zeros(context.actions, bool)
+    for action, _, value in context.rewards:
+        reward[action] += value
+    done[-1] = last
+    action = context.streams["action"] if "action" in context.streams else context.tokens[context.chosen].astype(np.int64)
+    recorded = {n: np.asarray(context.streams[n]) for n in ("done", "reward") if n in context.streams}
+    return {**rows, "action": action, "reward": reward.astype(np.float32), "done": done, **recorded}
+
+
+def joined(rows: Rows, *more: Rows) -> Rows:
+    """The columns one after another. Raises UserError if their names differ."""
+    pieces = [r for r in (rows, *more) if r]
+    names = [sorted(n for n in piece if n != "row") for piece in pieces]
+    if any(other != names[0] for other in names):
+        raise UserError(f"a replay holds {', '.join(names[0])}, and new rows have {', '.join(next(n for n in names if n != names[0]))}; they must agree")
+    return {name: np.concatenate([piece[name] for piece in pieces]) if len(pieces) > 1 else pieces[0][name] for name in (pieces[0] if pieces else ())}
+
+
+def batch_of(rows: Mapping[str, np.ndarray], key: Key) -> Trajectory:
+    """One trajectory with one context of these transitions: observation and action in turn."""
+    n = len(rows["reward"])
+    at, length = np.arange(0, 2 * n, 2, dtype=np.int32), np.ones(n, np.int32)
+    seen = tuple(
+        Seen(name.removeprefix(BEFORE), "array", column, at.copy(), length.copy()) for name, column in rows.items() if name.startswith(BEFORE)
+    )
+    tokens, chosen = np.zeros(2 * n, np.int32), np.tile([False, True], n)
+    streams = {name: column for name, column in rows.items() if not name.startswith(BEFORE)}
+    if rows["action"].dtype.kind == "i":
+        tokens[1::2] = streams.pop("action")
+    streams["key"] = np.full(n, key.value, np.uint64)
+    context = Context(tokens, chosen, streams=Frozen(streams), seen=seen)
+    problem = Problem("replay", "replay", text="")
+    return Trajectory(f"replay/{key.value:016x}", problem, (context,), reward=float(rows["reward"].sum()), source="replay")

@@ -47,13 +47,30 @@ class QOfAll(Want):
 
 @dataclass(frozen=True)
 class QOfCandidates(Want):
-    """The value of the actions in the stream `name` [A, n, d] in the state of each row, by every head. [A, heads, n]"""
+    """The value of the actions in the stream `name` [A, n, d + 1] (action and log-probability) in the state of each row. [A, heads, n]"""
 
     name: str = "candidates"
     opens: ClassVar[frozenset[str]] = frozenset({"q_of_candidates"})
 
     def rows(self, opened: Any, key: Key) -> Tensor:
         return opened.q_of_candidates(self.name)
+
+
+@dataclass(frozen=True)
+class QOfUniform(Want):
+    """The value of `count` actions drawn uniformly from the Box by the stream `key`, by every head, and in a last row their log-density.
+
+    [A, heads + 1, count]
+    """
+
+    count: int = 4
+    opens: ClassVar[frozenset[str]] = frozenset({"q_of_candidates"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.q_of_uniform(self.count)
 
 
 @dataclass(frozen=True)

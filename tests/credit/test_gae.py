@@ -143,4 +143,4 @@ def test_a_cut_episode_goes_on_with_the_value_of_its_end_and_an_ended_one_does_n
     signals = {Values(player="critic"): {"t": np.array([2.0, 4.0])}, EndValues(player="critic"): {"t": end}}
     ((found,),) = rule.assign([Group("g", (trajectory,))], signals)
     np.testing.assert_allclose(found.advantages, advantages, atol=1e-9)
-    np.testing.assert_allclose(found.returns, np.array(advantages) + [2.0, 4.0], atol=1e-9)
+    np.testing.assert_allclose(found.returns, np.add(advantages, [2.0, 4.0]), atol=1e-9)
