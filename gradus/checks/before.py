@@ -84,7 +84,7 @@ def _policy(plan: Plan, task: Task, problems: list[Any], samples: int, folder: P
         policy = run.players["policy"].policy
     elif all(f.check != "model" for f in found):
         policy = guarded("model", found, lambda: load_policy(plan.model, task, plan.recipe, plan.device))
-    if policy is not None and problems and getattr(policy, "tokens", None) is not None:
+    if policy is not None and problems and "text" in policy.reads:
         collected("template", found, prompts.of_prompts(policy, task, problems))
         collected("template", found, template.of_template(policy, task, problems))
     if run is not None and problems and not wrong:

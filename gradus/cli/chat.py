@@ -103,7 +103,7 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
     The answer is sampled in pieces of 8, 16, 32, ... tokens. Every piece reads all tokens before it again; because the pieces double,
     this costs about as much as reading the answer twice. A token's random draw depends on its position alone, so not on the pieces.
     """
-    parent = prompt_context(model.tokens(prompt))
+    parent = model.opening(prompt)
     tokens = np.zeros(0, np.int32)
     for piece, last in pieces(model, Asked(parent, len(parent.tokens), sampling, key), streamed=streamed):
         tokens = np.concatenate([tokens, piece.tokens])

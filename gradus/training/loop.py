@@ -10,6 +10,7 @@ from gradus.selection.filters import without_failures
 from gradus.training.boundaries import boundaries
 from gradus.training.recovery import updated, whole
 from gradus.training.rollout_mismatch import agree
+from gradus.training.rounds import averaged, rounds, with_streams_of
 from gradus.types import Group, Request, UserError
 from gradus.types.parts import Credited
 from gradus.types.returned import named
@@ -34,13 +35,16 @@ async def train(run: Run) -> None:
         await agree(run, groups, world)
         rolled = time.perf_counter()
         kept, dropped = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
-        credited, batches = await credit(run, kept, world)
-        run.must_finish()
-        metrics = updated(run, recipe, batches, groups, world)
-        run.follow()
-        await run.memory.learn(recipe, credited, dropped, world)
+        learned, metrics = list[Group](), list[dict[str, float]]()
+        for drawn, round_ in await rounds(run, recipe, kept, world):
+            credited, batches = await credit(run, drawn, round_)
+            run.must_finish()
+            metrics.append(updated(run, recipe, batches, groups, round_))
+            run.follow()
+            learned += credited
+        await run.memory.learn(recipe, learned, dropped, world)
         timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
-        run.record(step, merged(groups, credited), {**world.notes, **metrics}, world.spent, timings)
+        run.record(step, merged(groups, learned), {**world.notes, **averaged(metrics)}, world.spent, timings)
 
 
 async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list[Group], dict[str, Batch]]:
@@ -62,6 +66,7 @@ async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list
             rule = await run.memory.call("credit" if name == "policy" else f"players.{name}.credit", spec.credit, "assign", groups, signals)
             groups = with_credit(groups, rule)
         credited[name] = groups
+        groups = with_streams_of(groups, spec.objective, signals)
         batches[name] = make_batch(groups, {s: signals[s] for s in needs_of(spec.objective)}, dtype=player.dtype)
     return credited["policy"], batches
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradus.runtime.user_code import asked
-from gradus.types import Context, Failed, Group, Key, Message, Problem, Request, Sampling, Trajectory, UserError, prompt_context, unknown
+from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.returned import check_judgements
 from gradus.types.signals import LogProbs, Signal, Want
+from gradus.types.spaces import Action, Observation
 
 if TYPE_CHECKING:
     from gradus.training.watchdog import Watchdog
+
+
+OLDER = {
+    "tokens": "world.opening(prompt, player), whose `sequence` holds the tokens",
+    "completion_tokens": "world.told(text, player), whose `tokens` are those of the answer",
+}
+"""Operation of an older version -> the operation in its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +121,14 @@ class RunWorld:
                 self.decide(call, "")
         return f"; each is in {self._quarantine}" if self._quarantine else ""
 
+    def again(self, index: int) -> RunWorld:
+        """The world of a later round of the step: draws of its own, and signals read with the weights of now. Round 0 is this world."""
+        if index == 0:
+            return self
+        other = copy(self)
+        other.key, other._read = self.key.fold("round", index), {}
+        return other
+
     async def more(self, count: int) -> list[Request]:
         """The curriculum's next `count` requests, or fewer; none without a curriculum (evaluation).
 
@@ -155,21 +172,20 @@ class RunWorld:
         if isinstance(request.prompt, Context):
             return request.prompt
         policy = self.players[request.player].policy
-        if not hasattr(policy, "tokens"):
-            return prompt_context([])
         problem = request.problem
         prompt = request.prompt if request.prompt is not None else (problem.text if problem.text is not None else problem.messages)
         if request.prompt is None and self.task.system and problem.text is None:
             prompt = ({"role": "system", "content": self.task.system}, *problem.messages)
-        tokens = policy.tokens(prompt)
-        if len(tokens) == 0:
+        opened = policy.opening(prompt)
+        count = len(opened.sequence)
+        if count == 0 and "text" in policy.reads:
             raise UserError(f"the prompt of problem {problem.id} has no token under this tokenizer; write a longer prompt or leave the problem out")
-        if len(tokens) >= policy.context_length:
+        if count >= policy.context_length:
             raise UserError(
-                f"the prompt of problem {problem.id} has {len(tokens)} tokens, but the model's context holds {policy.context_length} "
+                f"the prompt of problem {problem.id} has {count} tokens, but the model's context holds {policy.context_length} "
                 "with at least one to answer; shorten the prompt or use a model with a longer context"
             )
-        return prompt_context(tokens)
+        return opened
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -223,6 +239,8 @@ class RunWorld:
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
         """Rows of `want` for every action of each context, without gradient, float32. The tokens are counted under `purpose`."""
+        import torch
+
         from gradus.runtime.memory import fitting
         from gradus.updates.forward_backward import passes
 
@@ -231,7 +249,7 @@ class RunWorld:
         def scored(tokens: int) -> list[np.ndarray]:
             rows: list[np.ndarray] = [np.zeros(0, np.float32)] * len(contexts)
             for chosen, found in passes(policy, contexts, (want,), tokens, self.key):
-                values = found[want].float().cpu().numpy()
+                values = (found[want] if found[want].dtype == torch.float64 else found[want].float()).cpu().numpy()
                 for i, piece in zip(chosen, np.split(values, np.cumsum([contexts[i].actions for i in chosen])[:-1]), strict=True):
                     rows[i] = piece
             return rows
@@ -245,16 +263,25 @@ class RunWorld:
         trajectories = [t for g in groups for t in g.trajectories]
         out: dict[Signal, dict[str, np.ndarray]] = {}
         for signal in dict.fromkeys(needs):
-            known = self._read.setdefault(signal, {})
             asked = [c for t in trajectories if not _as_sampled(signal, t) for c in t.contexts]
-            missing = {id(c): c for c in asked if id(c) not in known}
-            if missing:
-                rows = await self.score(list(missing.values()), signal.want, signal.player)
-                known |= {place: (c, row) for (place, c), row in zip(missing.items(), rows, strict=True)}
+            known = await self._known(signal, asked)
             out[signal] = {
                 t.id: np.concatenate([_sampled(c) if _as_sampled(signal, t) else known[id(c)][1] for c in t.contexts]) for t in trajectories
             }
         return out
+
+    async def _known(self, signal: Signal, contexts: Sequence[Context]) -> dict[int, tuple[Context, np.ndarray]]:
+        """The rows of a signal by id(context), those of these contexts among them. The signals that it needs are read first."""
+        known = self._read.setdefault(signal, {})
+        missing = {id(c): c for c in contexts if id(c) not in known}
+        if missing:
+            first = [(need, await self._known(need, list(missing.values()))) for need in signal.needs]
+            found = {need: [rows[place][1] for place in missing] for need, rows in first}
+            seen = signal.seen_by(list(missing.values()), found, self.key)
+            read = [s.actions > 0 or s is c for c, s in zip(missing.values(), seen, strict=True)]  # a view may leave no action to read
+            rows = iter(await self.score([s for s, due in zip(seen, read, strict=True) if due], signal.want, signal.player) if any(read) else [])
+            known |= {place: (c, next(rows) if due else np.zeros(0, np.float32)) for (place, c), due in zip(missing.items(), read, strict=True)}
+        return known
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""
@@ -287,18 +314,31 @@ class RunWorld:
         judged = {g.key: g for g in await self.judge(unjudged)} if unjudged else {}
         return [judged.get(g.key, g).but(aside=True) for g in made]
 
-    def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        return self.players[player].policy.tokens(prompt)
+    def opening(self, prompt: Observation, player: str = "policy") -> Context:
+        return self.players[player].policy.opening(prompt)
 
-    def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        return self.players[player].policy.follow(observation)
+    def follow(self, observation: Observation, after: Context, player: str = "policy") -> Context:
+        if not isinstance(after, Context):
+            raise UserError(
+                f"world.follow got {after!r:.40} as the context to continue; write world.follow(observation, after, player), "
+                "and continue with after.then(piece)"
+            )
+        return self.players[player].policy.follow(observation, after)
 
-    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
-        return self.players[player].policy.completion_tokens(text)
+    def told(self, action: Action, player: str = "policy") -> Context:
+        return self.players[player].policy.told(action)
+
+    def said(self, context: Context, since: int, player: str = "policy") -> Action:
+        return self.players[player].policy.said(context, since)
 
     def text(self, tokens: np.ndarray, player: str = "policy") -> str:
-        policy = self.players[player].policy
-        return policy.text(tokens) if hasattr(policy, "text") else ""
+        return self.players[player].policy.text(tokens)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raises UserError for the names of an older version, else AttributeError."""
+        if name in OLDER:
+            raise UserError(f"world.{name} is not part of this version; write {OLDER[name]}")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name}")
 
     def context_length(self, player: str = "policy") -> int:
         return self.players[player].policy.context_length

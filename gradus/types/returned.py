@@ -230,6 +230,12 @@ def check_credited(part: Any, value: Any, groups: Sequence[Group], signals: Any 
                     raise wrong(part, "assign", f"{shown(array)} as {name} of trajectory {t.id}", floats)
 
 
+def check_rounds(part: Any, value: Any, kept: Sequence[Group], key: Any) -> None:
+    """Raises UserError unless a selection gave its rounds: an iterable of lists of Group."""
+    if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
+        raise wrong(part, "rounds", shown(value), "the rounds one by one, each a list of Group")
+
+
 def _check_rows(part: Any, method: str, value: Any, groups: Sequence[Group], kind: type, due: str) -> None:
     """Raises UserError unless the value is a list for every group with one of `kind` for each of its trajectories."""
     if not isinstance(value, (list, tuple)):
@@ -304,6 +310,7 @@ RETURNED: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "choose": (check_requests, ("requests",)),
     "run": (check_groups, ("groups",)),
     "keep": (check_kept, ("kept", "dropped")),
+    "rounds": (check_rounds, ("rounds",)),
     "assign": (check_credited, ("credits",)),
 }
 """By method of a seam: the check of its value, given the part, the value and what the method was called with; and what the value is made of."""

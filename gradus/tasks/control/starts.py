@@ -16,6 +16,6 @@ class Starts:
     held_out: bool = False
     size: int | None = None
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         kind = "held-out" if self.held_out else "start"
         return [Problem(f"{self.task}/{kind}/{i}", self.task, text="", meta=Frozen(start=int(i))) for i in indices]
