@@ -50,11 +50,14 @@ class Memory:
     async def learn(self, recipe: Any, groups: Any, dropped: Any, world: Any) -> None:
         """Calls `learn` of every stateful part that has it, with the credited groups."""
         for place in ("curriculum", "rollout", "selection", "credit", "reward"):
-            part = getattr(recipe, place)
-            if remembers(part) and hasattr(part, "learn"):
-                state = self.state(place, part)
-                with asked(part, "learn"):
-                    learned = part.learn(groups, dropped, world, state)
-                    learned = await learned if inspect.isawaitable(learned) else learned
-                check_learned(part, learned, state)
-                self.states[place]["state"] = learned
+            await self.learn_at(place, getattr(recipe, place), groups, dropped, world)
+
+    async def learn_at(self, place: str, part: Any, groups: Any, dropped: Any, world: Any) -> None:
+        """Calls `learn` of the part at a place, if it remembers and has it."""
+        if remembers(part) and hasattr(part, "learn"):
+            state = self.state(place, part)
+            with asked(part, "learn"):
+                learned = part.learn(groups, dropped, world, state)
+                learned = await learned if inspect.isawaitable(learned) else learned
+            check_learned(part, learned, state)
+            self.states[place]["state"] = learned

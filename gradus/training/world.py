@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
@@ -282,6 +282,10 @@ class RunWorld:
             rows = iter(await self.score([s for s, due in zip(seen, read, strict=True) if due], signal.want, signal.player) if any(read) else [])
             known |= {place: (c, next(rows) if due else np.zeros(0, np.float32)) for (place, c), due in zip(missing.items(), read, strict=True)}
         return known
+
+    def forget(self, players: Collection[str]) -> None:
+        """Forgets the fresh signals of players that were updated within the step; they are then read anew."""
+        self._read = {s: known for s, known in self._read.items() if not (s.fresh and s.player in players)}
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""
