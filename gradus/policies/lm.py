@@ -187,7 +187,14 @@ class LanguageModel:
     # rollout
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """One sampled context per request, in order; its parent is the context that it continues."""
+        """One sampled context per request, in order; its parent is the context that it continues.
+
+        Raises UserError for a request with a `how`: token rules are drawn by the world, in lockstep with other players.
+        """
+        if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
+            raise UserError(
+                f"a language model cannot draw by {type(how).__name__}; give Request.how a token rule with `players` and `logits`, or leave it out"
+            )
         from gradus.policies.engine import generate
 
         jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]

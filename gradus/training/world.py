@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradus.runtime.user_code import asked
+from gradus.training.drawing import drawn
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.reads import check_reads
@@ -213,7 +215,7 @@ class RunWorld:
         learner, call = self.players[player], self.call(f"act/{player}")
         known = self.fact(call)
         most = learner.most_asks if known is None else int(known)
-        contexts, learner.most_asks = in_parts(asks, learner.policy.act, most, "sample")
+        contexts, learner.most_asks = in_parts(asks, partial(drawn, self.players, player), most, "sample")
         if learner.most_asks not in (most, None):
             self.decide(call, str(learner.most_asks))
         return contexts
