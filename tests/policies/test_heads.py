@@ -90,3 +90,36 @@ def test_a_value_head_file_of_older_versions_loads(tmp_path):
     read = load_head(tmp_path, 2, dtype=torch.float32, device="cpu")
     assert read.plain
     assert_close(read(torch.tensor([[3.0, 1.0]])), torch.tensor([5.5]))
+
+
+def test_a_language_model_reads_its_heads():
+    """Value is the entry of the action taken, HeadRow all entries, both of the hidden state before the action; gradient to head and trunk."""
+    import numpy as np
+
+    from gradus.policies.lm import LanguageModel
+    from gradus.types.signals import HeadRow, LogProb, Value
+    from tests.policies.contexts import VOCAB, mixed
+    from tests.policies.test_pack import decoder
+
+    trunk, contexts = decoder(), mixed(np.random.default_rng(3))
+    model = LanguageModel(trunk, None, ()).with_value_head(Key(1), shared=False, outputs=("a", "q"), over="vocabulary", hidden=6)
+    assert {"head:a", "head:q", "row:q"} <= model.can
+    assert "value" not in model.can
+    found = model.evaluate(contexts, (Value("q"), HeadRow("q"), LogProb()))
+    at = 0
+    for context in (c for c in contexts if c.actions):
+        tokens = torch.from_numpy(context.sequence.astype(np.int64))
+        rows = torch.from_numpy(context.action_positions)
+        due = model.head(trunk.hidden(tokens[None])[0][rows - 1], "q")
+        part = slice(at, at := at + context.actions)
+        assert_close(found[HeadRow("q")][part], due)
+        assert_close(found[Value("q")][part], due.gather(1, tokens[rows][:, None])[:, 0])
+    assert found[HeadRow("q")].shape == (at, VOCAB)
+    found[Value("q")].sum().backward()
+    assert float(trunk.model.embed_tokens.weight.grad.abs().max()) > 0
+    shared = LanguageModel(trunk, None, ()).with_value_head(Key(1), shared=True, outputs=("q",))
+    trunk.zero_grad()
+    shared.evaluate(contexts, (Value("q"),))[Value("q")].sum().backward()
+    assert trunk.model.embed_tokens.weight.grad is None
+    assert shared.beside().trunk is trunk
+    assert shared.beside().head is not shared.head
