@@ -45,11 +45,15 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         if isinstance(relation, Head):
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
-            return able(base, relation, name).with_value_head(seed.fold("head", name), shared=not own)
+            able(base, relation, name)
+            form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
+            if form and not hasattr(base, "vocabulary"):
+                raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which only a language model has; leave that out")
+            return base.with_value_head(seed.fold("head", name), shared=not own, **form)
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
             return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
-        return base.clone()
+        return base.beside() if isinstance(relation, (Lagged, MovingAverage)) and hasattr(base, "beside") else base.clone()
 
     def able(base: Any, relation: Any, name: str) -> Any:
         method = "with_value_head" if isinstance(relation, Head) else "with_adapter"

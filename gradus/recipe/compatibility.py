@@ -202,10 +202,30 @@ def check_learning(recipe: Recipe) -> None:
         source = name if player.learns_from == "own" else player.learns_from
         if source not in names:
             raise unknown("player", source, names, f"In players.{name}.learns_from")
+        _check_lessons(recipe, name, player, source)
         rule = player.credit or ((policy.credit or recipe.credit) if "policy" in (name, source) else None)
         if objective and rule is None:
             place = "credit" if source == "policy" else f"players.{name}.credit"
             raise UserError(f"{owner} is there to train {name}, but recipe {recipe.key} has no {place}; set a rule with --{place}")
+
+
+def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> None:
+    """Raises UserError for a player whose own selection or wave has no credit rule of its own, or that learns from groups credited later."""
+    if name == "policy" and player.selection is not None:
+        raise UserError("players.policy.selection is never read: the policy learns from what the recipe's selection keeps; set it with --selection")
+    if name == "policy" or player.credit is not None:
+        return
+    if player.selection is not None:
+        raise UserError(
+            f"players.{name} chooses its own groups, which nothing has credited; give it a credit rule with --players.{name}.credit, "
+            f"or leave players.{name}.selection out"
+        )
+    teacher = recipe.players.get(source, Player())
+    if player.first and not teacher.first:
+        raise UserError(
+            f"players.{name} learns first, from groups that {source} is credited later; give it a credit rule with --players.{name}.credit, "
+            f"or set --players.{name}.first false"
+        )
 
 
 def check_right(recipe: Recipe) -> None:
@@ -316,8 +336,9 @@ def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
             for signal in needed_first(term.needs):
                 yield f"{owner}.{name}", signal
     for name, player in recipe.players.items():
-        for signal in needed_first(getattr(player.credit, "needs", ())):
-            yield f"players.{name}.credit", signal
+        for seam in ("credit", "selection"):
+            for signal in needed_first(getattr(getattr(player, seam), "needs", ())):
+                yield f"players.{name}.{seam}", signal
 
 
 def kind_of(recipe: Recipe) -> Kind:

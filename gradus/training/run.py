@@ -185,10 +185,11 @@ class Run:
         return enough or over or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
-        """Updates the moving averages and lagged copies of other players."""
+        """Updates the moving averages and lagged copies of other players, after every round of a step."""
         from gradus.players.build import follow
 
         follow(self.players, self.moved, self.history)
+        self.moved = {name: player.updates for name, player in self.players.items()}
 
     def record(
         self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradus.training.drawing import drawn
 from gradus.training.memory import Memory
 from gradus.training.readings import Readings, gradients
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
@@ -124,6 +127,15 @@ class RunWorld:
                 self.decide(call, "")
         return f"; each is in {self._quarantine}" if self._quarantine else ""
 
+    def again(self, index: int) -> RunWorld:
+        """The world of a later round of the step: draws of its own, and signals read with the weights of now. Round 0 is this world."""
+        if index == 0:
+            return self
+        other = copy(self)
+        other.key = self.key.fold("round", index)
+        other._readings = Readings(self.players, other.score, other.key)
+        return other
+
     async def more(self, count: int) -> list[Request]:
         """The curriculum's next `count` requests, or fewer; none without a curriculum (evaluation).
 
@@ -207,7 +219,7 @@ class RunWorld:
         learner, call = self.players[player], self.call(f"act/{player}")
         known = self.fact(call)
         most = learner.most_asks if known is None else int(known)
-        contexts, learner.most_asks = in_parts(asks, learner.policy.act, most, "sample")
+        contexts, learner.most_asks = in_parts(asks, partial(drawn, self.players, player), most, "sample")
         if learner.most_asks not in (most, None):
             self.decide(call, str(learner.most_asks))
         return contexts
@@ -235,6 +247,8 @@ class RunWorld:
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy", *, purpose: str = "score") -> list[np.ndarray]:
         """Rows of `want` for every action of each context, without gradient, float32. The tokens are counted under `purpose`."""
+        import torch
+
         from gradus.runtime.memory import fitting
         from gradus.updates.forward_backward import passes
 
@@ -243,7 +257,7 @@ class RunWorld:
         def scored(tokens: int) -> list[np.ndarray]:
             rows: list[np.ndarray] = [np.zeros(0, np.float32)] * len(contexts)
             for chosen, found in passes(policy, contexts, (want,), tokens, self.key):
-                values = found[want].float().cpu().numpy()
+                values = (found[want] if found[want].dtype == torch.float64 else found[want].float()).cpu().numpy()
                 for i, piece in zip(chosen, np.split(values, np.cumsum([contexts[i].actions for i in chosen])[:-1]), strict=True):
                     rows[i] = piece
             return rows

@@ -233,6 +233,12 @@ def check_credited(part: Any, value: Any, groups: Sequence[Group], signals: Any 
                 raise wrong(part, "assign", f"weights of trajectory {t.id} with {credited.weights.min():g}", "weights that are finite and at least 0")
 
 
+def check_rounds(part: Any, value: Any, kept: Sequence[Group], key: Any) -> None:
+    """Raises UserError unless a selection gave its rounds: an iterable of lists of Group."""
+    if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
+        raise wrong(part, "rounds", shown(value), "the rounds one by one, each a list of Group")
+
+
 def check_turn(part: Any, value: Any, now: Any, recipe: Any) -> None:
     """Raises UserError unless a schedule gave the recipe of a step, and a tuple of events."""
     due = "(recipe, events): the recipe that it was given or recipe.but(...), and a tuple of events, which may be empty"
@@ -340,6 +346,7 @@ RETURNED: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "choose": (check_requests, ("requests",)),
     "run": (check_groups, ("groups",)),
     "keep": (check_kept, ("kept", "dropped")),
+    "rounds": (check_rounds, ("rounds",)),
     "assign": (check_credited, ("credits",)),
     "score": (check_judgements, ("judgements",)),
     "at": (check_turn, ("recipe", "events")),

@@ -58,7 +58,11 @@ class Opened(Protocol):
         ...
 
     def head(self, name: str) -> Tensor:
-        """The output of a named head at every action. [A], or [A, n] for several numbers."""
+        """The output of a named head at every action; over the vocabulary, its entry of the action taken. [A]"""
+        ...
+
+    def head_row(self, name: str) -> Tensor:
+        """All entries of a head over the vocabulary before every action. [A, V]"""
         ...
 
     def velocity(self) -> Tensor:
@@ -146,6 +150,9 @@ class Signal:
 
 def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     """What to add for an ability that a policy lacks, as the end of a sentence."""
+    if lacking.startswith("row:"):
+        name, place = lacking.removeprefix("row:"), f"players.{player}.model=" if player else "model="
+        return f'give the player a head over the vocabulary: {place}Head(of=Copy("policy"), outputs=("{name}",), over="vocabulary")'
     if not lacking.startswith("head:"):
         return f"it offers only {', '.join(sorted(can))}: choose another policy or recipe"
     name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
@@ -199,7 +206,7 @@ class EntropyOf(Want):
 
 @dataclass(frozen=True)
 class Value(Want):
-    """The output of the head `name` before the action. [A]"""
+    """The output of the head `name` before the action; of a head over the vocabulary, its entry of the action taken. [A]"""
 
     name: str = "value"
 
@@ -209,6 +216,20 @@ class Value(Want):
 
     def rows(self, opened: Opened, key: Key) -> Tensor:
         return opened.head(self.name)
+
+
+@dataclass(frozen=True)
+class HeadRow(Want):
+    """All entries of the head `name` over the vocabulary, before the action. [A, V]"""
+
+    name: str = "value"
+
+    @property
+    def needed(self) -> frozenset[str]:
+        return frozenset({f"row:{self.name}"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.head_row(self.name)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def with_one_more(inverse: np.ndarray, h: np.ndarray) -> np.ndarray:
 
 def diverse(features: np.ndarray, count: int, *, ridge: float) -> list[int]:
     """The rows of features [n, d] taken one by one, each with the largest h^T Sigma^-1 h of the rest (the earliest of equals)."""
-    inverse, left, out = np.eye(features.shape[1]) / ridge, list(range(len(features))), []
+    inverse, left, out = np.eye(features.shape[1]) / ridge, list(range(len(features))), list[int]()
     while left and len(out) < count:
         scores = [features[i] @ inverse @ features[i] for i in left]
         out.append(left.pop(int(np.argmax(scores))))

@@ -19,7 +19,7 @@ from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import Group, Key
 from gradus.types.parts import Task
-from gradus.types.players import Head
+from gradus.types.players import Copy, Head, Lagged, MovingAverage, Player
 from gradus.updates.optimizers import AdamW
 
 SCALE = {"warmup": 0, "eval_every": 0, "save_every": 0}
@@ -56,12 +56,23 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     policy = toy.make()
     policy.micro = micro
     players = {}
-    for name, spec in specs_of(recipe).items():
+    specs = specs_of(recipe)
+    for name, spec in specs.items():
         mine = policy if name == "policy" else policy.clone()
+        if (heads := _heads(name, specs)) is not None:
+            mine = mine.with_heads(heads.outputs, heads.over)
         if spec.objective is None and not isinstance(spec.model, Head):
             mine.network.requires_grad_(False)
         players[name] = Learner(name, spec, mine, spec.optimizer, recipe.setting)
     return Run(recipe, toy_task(recipe) if task is None else task, players, seed=seed)
+
+
+def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:
+    """The heads of a player, its own or of the player that it follows; None for the plain value head, which every toy player has."""
+    relation = specs[name].model
+    while isinstance(relation, (Copy, Lagged, MovingAverage)):
+        relation = specs[relation.of].model
+    return relation if isinstance(relation, Head) and (relation.outputs, relation.over) != (("value",), "action") else None
 
 
 def train_toy(recipe: Recipe, *, watch: Callable[[Run, Mapping[str, Any], Sequence[Group]], None] | None = None, **options: Any) -> Run:
