@@ -97,7 +97,7 @@ def differing(rows: Sequence[Compared]) -> list[Compared]:
     return found
 
 
-def contract(spec: str, level: int | None, effort: Effort) -> str:
+def contract(spec: str, level: float | None, effort: Effort) -> str:
     """The findings of the contract, or ok."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

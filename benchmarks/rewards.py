@@ -97,7 +97,7 @@ class Problems:
 
     size = 0
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         return []
 
 

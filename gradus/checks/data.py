@@ -147,7 +147,7 @@ def some_problems(task: Task, most: int) -> list[Problem]:
     return [p for source in (task.source, task.held_out) for p in _spread(source, task.level, most)]
 
 
-def _spread(source: Source, level: int | None, most: int) -> list[Problem]:
+def _spread(source: Source, level: float | None, most: int) -> list[Problem]:
     count = most if source.size is None else min(most, source.size)
     end = count if source.size is None else source.size
     indices = [i * end // count for i in range(count)]

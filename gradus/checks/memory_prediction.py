@@ -44,7 +44,7 @@ class Longest:
     problems: tuple[Problem, ...]
     size: None = None
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         count = len(self.problems)
         return [replace(self.problems[i % count], id=f"{self.problems[i % count].id}/{i // count}") for i in indices]
 

@@ -202,7 +202,7 @@ def run(
     task_options: Mapping[str, str] | None = None,
     problem: int = 0,
     problems: int | None = None,
-    level: int | None = None,
+    level: float | None = None,
     held_out: bool = False,
     seed: int = 0,
 ) -> None:

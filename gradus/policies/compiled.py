@@ -19,6 +19,7 @@ from torch import Tensor
 from gradus.policies.blocks import cut
 from gradus.policies.decoding import Fused, Prompt
 from gradus.policies.fused import GATES
+from gradus.policies.inputs import Inputs
 from gradus.policies.kernels import FOUR, WIDE, LayerOf, kernels, whole
 
 _GRAIN = 16384  # numbers per thread that justify another thread
@@ -68,9 +69,9 @@ class CompiledCache:
     def __len__(self) -> int:
         return len(self.prompts)
 
-    def read(self, prefixes: Sequence[np.ndarray]) -> list[Shared]:
+    def read(self, prefixes: Sequence[np.ndarray], given: Sequence[Inputs | None] = ()) -> list[Shared]:
         """Reads prefixes of one padded length together."""
-        return [_shared(prompt) for prompt in self.fused.read(prefixes)]
+        return [_shared(prompt) for prompt in self.fused.read(prefixes, given)]
 
     def fill(self, slot: int, prompt: Shared) -> None:
         """Starts a sequence after a prefix."""

@@ -25,6 +25,7 @@ from gradus.policies.decoder import Decoder, Layer, Rotation
 from gradus.policies.elementwise import by_rows, tanh
 from gradus.policies.experts import Mixture, assign, choose
 from gradus.policies.graphs import Replayed, bucket
+from gradus.policies.inputs import Inputs
 
 _PROMPT_STEP = 32  # a prompt's own attention is padded to a multiple of this
 _CHUNK = 1024  # tokens of a prompt read at once, a multiple of the step
@@ -111,10 +112,11 @@ class Fused:
             self._finish(w, x, slots.attend(index, q, segments, w.rule))
         return self._logits(x)
 
-    def read(self, prefixes: Sequence[np.ndarray]) -> list[Prompt]:
+    def read(self, prefixes: Sequence[np.ndarray], given: Sequence[Inputs | None] = ()) -> list[Prompt]:
         """Reads prefixes of one padded length together (`padded`). A prefix gets the same bits for any prefixes read with it.
 
-        Long ones are read in chunks, so that memory besides keys and values does not grow with the length.
+        `given`: input vectors in place of the embeddings of some tokens, per prefix. Long prefixes are read in chunks, so that memory
+        besides keys and values does not grow with the length.
         """
         lengths = [len(p) for p in prefixes]
         tokens, kv = self._rows_of(prefixes)
@@ -124,7 +126,7 @@ class Fused:
             stop = min(start + _CHUNK, length)
             # The last chunk holds the ends of all prefixes: chunks and padded lengths are multiples of the same step.
             ends = [i * (stop - start) + n - 1 - start for i, n in enumerate(lengths)] if stop == length else None
-            hidden = self._read_chunk(tokens[:, start:stop], start, kv, ends)
+            hidden = self._read_chunk(tokens[:, start:stop], start, kv, ends, given)
         assert hidden is not None
         logits = self._logits(hidden)
         return [Prompt(kv[:, :, i, :, :n], logits[i]) for i, n in enumerate(lengths)]
@@ -149,7 +151,9 @@ class Fused:
             tokens[i, : len(prefix)] = prefix
         return tokens, self.embedding.new_empty(len(self.layers), 2, len(prefixes), self.kv_heads, tokens.shape[1], self.head_dim)
 
-    def _read_chunk(self, tokens: np.ndarray, start: int, kv: Tensor, ends: Sequence[int] | None) -> Tensor | None:
+    def _read_chunk(
+        self, tokens: np.ndarray, start: int, kv: Tensor, ends: Sequence[int] | None, given: Sequence[Inputs | None] = ()
+    ) -> Tensor | None:
         """Writes keys and values of tokens [count, size] from position `start` into kv. Returns the last layer's output at the rows `ends`, padded; None without."""
         count, size = tokens.shape
         rows, device = sum(cut(count * size, self.sizes)), self.embedding.device
@@ -157,6 +161,11 @@ class Fused:
         positions = (torch.arange(rows, device=device).remainder_(size) + start).clamp_(max=len(self.turns[0]) - 1)
         turns = [table[positions].unbind(1) for table in self.turns]
         x = self.embed(torch.from_numpy(np.concatenate([tokens.ravel(), padding])).to(device))
+        for i, inputs in enumerate(given):
+            if inputs is not None:
+                first, last = np.searchsorted(inputs.at, (start, start + size))
+                rows_of = torch.from_numpy(i * size + inputs.at[first:last] - start).to(device)
+                x[rows_of] = inputs.rows[first:last].to(x)
         for index, w in enumerate(self.layers):
             q, k, v = (t[: count * size].unflatten(0, (count, size)) for t in self._inputs(w, x, turns[w.rope]))
             kv[index, 0, :, :, start : start + size], kv[index, 1, :, :, start : start + size] = k.transpose(1, 2), v.transpose(1, 2)
@@ -258,9 +267,9 @@ class PlainCache:
     def __len__(self) -> int:
         return self.slots.kv.shape[2]
 
-    def read(self, prefixes: Sequence[np.ndarray]) -> list[Prompt]:
+    def read(self, prefixes: Sequence[np.ndarray], given: Sequence[Inputs | None] = ()) -> list[Prompt]:
         """Reads prefixes of one padded length together."""
-        return self.fused.read(prefixes)
+        return self.fused.read(prefixes, given)
 
     def fill(self, slot: int, prompt: Prompt) -> None:
         """Starts a sequence after a prefix."""

@@ -19,6 +19,7 @@ from gradus.policies.blocks import cover
 from gradus.policies.compiled import CompiledCache, Shared, fits
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
+from gradus.policies.inputs import Inputs, identity
 from gradus.policies.jobs import Batch, DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
 from gradus.policies.one_by_one import OneByOne
 from gradus.policies.token_sampling import Settings, choose, most_likely
@@ -37,7 +38,7 @@ class Cache(Protocol[P]):
     """Slots that hold one sequence each: a prefix that was read, and the tokens after it."""
 
     def __len__(self) -> int: ...
-    def read(self, prefixes: Sequence[np.ndarray]) -> list[P]: ...
+    def read(self, prefixes: Sequence[np.ndarray], given: Sequence[Inputs | None] = ()) -> list[P]: ...
     def fill(self, slot: int, prompt: P) -> None: ...
     def clear(self, slot: int) -> None: ...
     def move(self, source: int, target: int, length: int) -> None: ...
@@ -164,7 +165,7 @@ class Together:
             check_job(job, self.max_context)
         numbers = self._numbers(jobs)
         rooms = [room(job, self.max_context) for job in jobs]
-        prefixes = [job.prefix.tobytes() for job in jobs]
+        prefixes = [job.prefix.tobytes() + identity(job.inputs) for job in jobs]
         for number, job, prefix in zip(numbers, jobs, prefixes, strict=True):
             self.jobs[number], self.prefixes[number] = job, prefix
         at = np.array(numbers, np.int64)
@@ -357,12 +358,14 @@ class Together:
         wanted = self.prefixes[number]
         if wanted not in self.read:
             length = padded(int(self.starts[number]))
-            batch = {wanted: self.jobs[number].prefix}  # type: ignore[union-attr]
+            batch = {wanted: self.jobs[number]}
             for other in self.waiting:
                 if padded(int(self.starts[other])) != length or len(batch) * length >= _READ_TOKENS:
                     break
-                batch.setdefault(self.prefixes[other], self.jobs[other].prefix)  # type: ignore[union-attr]
-            self.read |= dict(zip(batch, self.cache.read(list(batch.values())), strict=True))
+                batch.setdefault(self.prefixes[other], self.jobs[other])
+            jobs = [job for job in batch.values() if job is not None]
+            given = [job.inputs for job in jobs] if any(job.inputs is not None for job in jobs) else ()
+            self.read |= dict(zip(batch, self.cache.read([job.prefix for job in jobs], given), strict=True))
         prompt = self.read[wanted]
         if not self.waiting:
             self.read.clear()

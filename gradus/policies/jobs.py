@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from torch import Tensor
 
+from gradus.policies.inputs import Inputs
 from gradus.types import Ended, Sampling, UserError
 
 DecodeText: TypeAlias = Callable[[np.ndarray], str]
@@ -22,6 +23,7 @@ class Job:
     sampling: Sampling
     key: int  # 64 bits
     likely: int = 0  # number of most likely tokens to report beside every drawn one
+    inputs: Inputs | None = None  # vectors in place of the embeddings of some tokens of the prefix
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gradus.policies.jobs import DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
 from gradus.policies.token_sampling import Settings, choose, most_likely
-from gradus.types import uniforms
+from gradus.types import UserError, uniforms
 
 
 @dataclass(eq=False)
@@ -52,6 +52,8 @@ class OneByOne:
     def add(self, jobs: Sequence[Job]) -> list[int]:
         for job in jobs:
             check_job(job, self.max_context)
+            if job.inputs is not None:
+                raise UserError("this model runs through transformers, which takes no input vectors; they need the built-in decoder")
         numbers = list(range(self.next, self.next + len(jobs)))
         for number, job in zip(numbers, jobs, strict=True):
             size = room(job, self.max_context)

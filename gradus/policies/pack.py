@@ -21,6 +21,7 @@ from gradus.policies.attention import attention, causal, seen
 from gradus.policies.config import Rule
 from gradus.policies.decoder import Decoder, Layer, Rotation
 from gradus.policies.fused import compiled
+from gradus.policies.inputs import Inputs, replaced
 from gradus.policies.packed_attention import Spans, packed_attention
 from gradus.policies.prefix_sharing import families
 from gradus.policies.rows import join_prefix, pad_rows, unpad_rows
@@ -98,6 +99,17 @@ class Packed:
     targets: Tensor  # int64 [A] the token chosen
     counts: tuple[int, ...]  # actions of each context
     window: int | None  # of the decoder for which the masks are made
+    starts: np.ndarray  # int64 [contexts, 4]: first row of the prefix, first row of the suffix, length of the prefix, number of packed tokens
+
+    def rows(self, context: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(rows, index into the positions): the rows of a context's tokens at these positions of its sequence, without those left out.
+
+        Contexts with the same prefix have the same rows for its tokens.
+        """
+        prefix_row, suffix_row, prefix, count = self.starts[context]
+        kept = np.flatnonzero(positions < count)
+        at = positions[kept]
+        return np.where(at < prefix, prefix_row + at, suffix_row + at - prefix), kept
 
 
 @dataclass(frozen=True)
@@ -138,6 +150,9 @@ def pack(
             blocks_at.append((int(first[owner]), len(block.prefix), len(suffixes_at), len(own)))
             suffixes_at += own
         tiles.append(_tile(prefixes, [(owner, len(s)) for _, owner, s in members], device, dtype, window))
+    starts = np.zeros((len(contexts), 4), np.int64)
+    for i, (prefix_row, suffix_row, shared) in start.items():
+        starts[i] = prefix_row, suffix_row, shared, contexts[i].action_positions[-1]
     rows = [_prediction_rows(c, *start[i]) for i, c in enumerate(contexts) if c.actions]
     read, source = np.unique(_joined(rows), return_inverse=True)
     return Packed(
@@ -150,12 +165,20 @@ def pack(
         targets=_on(_joined([c.tokens[c.chosen] for c in contexts if c.actions]), device),
         counts=tuple(c.actions for c in contexts),
         window=window,
+        starts=starts,
     )
 
 
-def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Tensor:
+def embedded(decoder: Decoder, packed: Packed, given: Sequence[Inputs | None]) -> Tensor:
+    """The input vectors of all rows, [N, hidden]: token embeddings, and in their place the vectors given for each context's sequence."""
+    pairs = [(*packed.rows(i, inputs.at), inputs.rows) for i, inputs in enumerate(given) if inputs is not None and len(inputs.at)]
+    return replaced(decoder.embed(packed.tokens), pairs)
+
+
+def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False, inputs: Tensor | None = None) -> Tensor:
     """Normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
+    `inputs`: the input vectors of all rows [N, hidden], as made by `embedded`; None: the token embeddings.
     `recompute`: only each layer's input is kept for the backward pass, which recomputes the rest.
     Raises: ValueError if the rows were packed for another window than the decoder's.
     """
@@ -168,7 +191,7 @@ def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False) -> Ten
             return checkpoint(_layer, layer, x, rotations, packed, read, use_reentrant=False, preserve_rng_state=False)
         return _layer(layer, x, rotations, packed, read)
 
-    x = decoder.embed(packed.tokens)
+    x = decoder.embed(packed.tokens) if inputs is None else inputs
     *inner, last = decoder.layers
     for layer in inner:
         x = run(layer, x, None)

@@ -68,6 +68,19 @@ class _Join(torch.autograd.Function):
         return grad.new_zeros(ctx.shape).index_add_(0, owner, grad[:, :length]), None, grad[:, length:]
 
 
+class _Place(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        return x.index_copy(0, rows, values)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor]:
+        (rows,) = ctx.saved_tensors
+        return grad.index_fill(0, rows, 0), None, grad.index_select(0, rows)
+
+
 def join_prefix(prefix: Tensor, owner: Tensor, own: Tensor) -> Tensor:
     """[R, P + S, ...]: along dimension 1 the prefix [B, P, ...] of row owner[r], then own [R, S, ...]."""
     return _Join.apply(prefix, owner, own)
@@ -89,3 +102,8 @@ def pad_rows(x: Tensor, slots: Tensor, fill: Tensor) -> Tensor:
     Correct only if no used result depends on those places, as with masked keys and queries that are not read.
     """
     return _Pad.apply(x, slots, fill)
+
+
+def place_rows(x: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+    """x with values [k, ...] at `rows`, no row twice; the gradient of those rows goes to the values."""
+    return _Place.apply(x, rows, values)

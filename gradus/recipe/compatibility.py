@@ -37,6 +37,9 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_parts(recipe)
     check_task(task)
     check_plays(recipe, task)
+    for _, part in _parts(recipe, ""):
+        if hasattr(part, "check_task"):  # a part that asks something of the task which the task's fields do not say
+            part.check_task(task)
     check_learning(recipe)
     check_right(recipe)
     check_correction(recipe)

@@ -70,7 +70,7 @@ def _refuse_silence(groups: Sequence[Group], refused: Callable[[], str]) -> None
         )
 
 
-def held_out_requests(source: Source, problems: int, samples: int, level: int | None) -> list[Request]:
+def held_out_requests(source: Source, problems: int, samples: int, level: float | None) -> list[Request]:
     """The first `problems` held-out problems, the same in every run."""
     count = problems if source.size is None else min(problems, source.size)
     drawn = source.draw(list(range(count)), level, Key(0).fold("held out"))

@@ -164,7 +164,7 @@ def _best(
     return best
 
 
-def problems_of(source: Source, level: int | None, most: int, key: Key) -> list[Problem]:
+def problems_of(source: Source, level: float | None, most: int, key: Key) -> list[Problem]:
     """All problems of a finite source; of an endless one the first `most`, or as many of them as exist."""
     count = most if source.size is None else source.size
     while True:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from gradus.types import Frozen, Key, Problem, Sampling, UserError
+from gradus.types import Frozen, Key, Problem, Sampling, UserError, unknown
 from gradus.types.media import Media
 from gradus.types.parts import Task, Verify
 
@@ -56,13 +57,20 @@ class Generated:
     size: int | None = None
     share: float = HELD_OUT_SHARE  # share of all contents that are held out
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
-        """The problems of these indices. Raises UserError for an unknown level, and if the level or _MOST has too few held-out problems."""
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        """The problems of these indices. Raises UserError for an unknown level, and if the level or _MOST has too few held-out problems.
+
+        A training level between two levels, such as 2.3, gives level 3 with chance 0.3 and level 2 else, drawn by key and index.
+        """
         level = self.default if level is None else level
         if level is not None:
             check_level(self.task, level, self.levels)
         if not self.held_out:
-            return [problem(self, i, level, self._train(i, level, key)) for i in indices]
+            levels = [None if level is None else rounded_level(level, key.fold("level", i)) for i in indices]
+            return [problem(self, i, at, self._train(i, at, key)) for i, at in zip(indices, levels, strict=True)]
+        if level is not None and level != int(level):
+            raise UserError(f"task {self.task}: level {level:g} was asked for in evaluation; take a whole level, because held-out problems are fixed")
+        level = None if level is None else int(level)
         if max(indices, default=0) >= _MOST:
             raise UserError(f"task {self.task}: {max(indices) + 1} held-out problems were asked for; ask for at most {_MOST}")
         drafts = _held_out(self, level, key).first(max(indices, default=-1) + 1)
@@ -74,6 +82,18 @@ class Generated:
             )
         return [problem(self, i, level, drafts[i]) for i in indices]
 
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """One arm per level, such as "countdown/3"; the task's name alone if it has no levels."""
+        return (self.task,) if self.levels is None else tuple(f"{self.task}/{n}" for n in range(self.levels[0], self.levels[1] + 1))
+
+    def draw_arm(self, arm: str, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        """The problems of one arm at these indices, with the arm in their meta. The level is the arm's. Raises UserError for an unknown arm."""
+        if arm not in self.arms:
+            raise unknown("arm", arm, self.arms, f"In task {self.task}")
+        at = None if self.levels is None else int(arm.rpartition("/")[2])
+        return [replace(p, meta=Frozen({**p.meta, "arm": arm})) for p in self.draw(indices, at, key)]
+
     def _train(self, index: int, level: int | None, key: Key) -> Draft:
         for draft in _tries(self, level, key.fold(index)):
             if not is_held_out(self.task, draft.content, self.share):
@@ -81,12 +101,22 @@ class Generated:
         raise UserError(f"task {self.task} has no problem{_at(level)} that is not held out; {_larger(level)}")
 
 
-def check_level(task: str, level: int, levels: tuple[int, int] | None) -> None:
+def check_level(task: str, level: float, levels: tuple[int, int] | None) -> None:
     """Raises UserError if a task lacks a level."""
     if levels is None:
         raise UserError(f"task {task} has no levels, but level {level} was asked for; leave the level out")
     if not levels[0] <= level <= levels[1]:
-        raise UserError(f"task {task} has levels {levels[0]} to {levels[1]}, not {level}; choose one of them")
+        raise UserError(f"task {task} has levels {levels[0]} to {levels[1]}, not {level:g}; choose one of them")
+
+
+def rounded_level(level: float, key: Key) -> int:
+    """A level as a whole number: 2.3 is 3 with chance 0.3, else 2.
+
+    >>> rounded_level(4, Key())
+    4
+    """
+    below = math.floor(level)
+    return below + int(level > below and float(key.uniform()) < level - below)
 
 
 def _named(level: int | None) -> tuple[int, ...]:

@@ -63,7 +63,7 @@ class Subject:
         """The indices of the first problems, as many as are tried."""
         return range(self.effort.problems if source.size is None else min(self.effort.problems, source.size))
 
-    def draw(self, level: int | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
+    def draw(self, level: float | None, indices: Sequence[int] | None = None, key: Key | None = None) -> list[Problem]:
         """Newly drawn problems of a level."""
         source = self.task.source
         return source.draw(self.indices(source) if indices is None else indices, level, self.key if key is None else key)

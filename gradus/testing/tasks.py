@@ -68,7 +68,7 @@ def drawing(subject: Subject) -> Checked:
     """Problems can be drawn at every level."""
     levels = subject.levels
 
-    def draw(level: int | None) -> list[str]:
+    def draw(level: float | None) -> list[str]:
         wrong = []
         for p in subject.draw(level):
             if not isinstance(p, Problem):
@@ -304,7 +304,7 @@ def shown(value: Any) -> str:
     return f"failed ({value['failed']})" if isinstance(value, dict) and "failed" in value else str(value)
 
 
-def at(level: int | None) -> str:
+def at(level: float | None) -> str:
     return "" if level is None else f" of level {level}"
 
 

@@ -28,6 +28,7 @@ async def train(run: Run) -> None:
         started = time.perf_counter()
         requests = await world.more(recipe.setting.prompts)
         groups = await run.memory.call("rollout", recipe.rollout, "run", requests, world)
+        groups = [*groups, *await world.aside()]
         refuse_nothing(requests, groups, recipe)
         refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
         await agree(run, groups, world)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class RunWorld:
         self._failed, self._quarantine, self._watchdog = failed, quarantine, watchdog
         self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum gave each problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
+        self._beside: list[Group] = []  # groups given to `also`
         self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry keeps the context alive
 
     def note(self, name: str, value: float) -> None:
@@ -265,6 +267,25 @@ class RunWorld:
         if failed and self._failed is not None:
             self._failed(self.purpose, failed)
         return [g.but(trajectories=row, pool=(*g.pool, *(t.reward for t in row))) for g, row in zip(groups, done, strict=True)]
+
+    def also(self, groups: Sequence[Group]) -> None:
+        """Adds groups made beside the step's own, by an environment, a reward or a rollout: those of a sub-agent, of a probe.
+
+        They are judged, credited and stored with the step's groups, and marked `aside`, so the step's reward, accuracy and evaluation leave
+        them out; groups whose trajectories are not `trained` are stored alone. In evaluation they are dropped.
+        """
+        if self.purpose == "train":
+            self._beside += groups
+
+    async def aside(self) -> list[Group]:
+        """The groups given to `also` since the last call, judged, in the order of their keys. Raises UserError for a repeated key."""
+        made, self._beside = sorted(self._beside, key=lambda group: group.key), []  # episodes end in any order
+        for before, after in pairwise(made):
+            if before.key == after.key:
+                raise UserError(f"two groups with the key {before.key} were given to world.also; give each group a key of its own")
+        unjudged = [g for g in made if any(t.reward is None for t in g.trajectories)]
+        judged = {g.key: g for g in await self.judge(unjudged)} if unjudged else {}
+        return [judged.get(g.key, g).but(aside=True) for g in made]
 
     def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
         return self.players[player].policy.tokens(prompt)

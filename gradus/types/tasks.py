@@ -24,7 +24,7 @@ class Source(Protocol):
     @property
     def size(self) -> int | None: ...
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """The problems at these indices (each a function of index, level and key alone)."""
         ...
 
@@ -36,7 +36,7 @@ class Arms(Protocol):
     @property
     def arms(self) -> tuple[str, ...]: ...
 
-    def draw_arm(self, arm: str, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw_arm(self, arm: str, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """The problems of one arm at these indices."""
         ...
 
@@ -113,7 +113,7 @@ class Task:
     about: str = ""
     system: str | None = None  # system message before the problem's messages
     sampling: Sampling = Sampling()
-    level: int | None = None  # difficulty level of the drawn problems; None: no level is named
+    level: float | None = None  # difficulty level of the drawn problems; None: no level is named
     policy: str = "lm"  # kind of policy that acts: lm, flow
     chance: float = 0.0  # accuracy of guessing
     shows: frozenset[str] = frozenset({"text"})  # what its problems show: text, image, ...; a policy must read all of it (`Policy.reads`)
@@ -211,6 +211,10 @@ class World(Protocol):
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards and components filled in by the recipe's reward."""
+        ...
+
+    def also(self, groups: Sequence[Group]) -> None:
+        """Adds groups made beside the step's own (a sub-agent's, a probe's): trained or not, and left out of reward, accuracy and evaluation."""
         ...
 
     def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:

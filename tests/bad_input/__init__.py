@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.bad_input.code import CODE
+from tests.bad_input.contracts import CONTRACTS
 from tests.bad_input.data import DATA
 from tests.bad_input.models import MODELS
 from tests.bad_input.names import NAMES
@@ -18,6 +19,7 @@ SECTIONS: dict[str, list[Row]] = {
     "Names and options": NAMES,
     "Numbers, durations and sizes": NUMBERS,
     "Parts of a recipe": PARTS,
+    "Stages, schedules, readers, heads, seats, media, actions": CONTRACTS,
     "Models and devices": MODELS,
     "Data": DATA,
     "Your own code": CODE,

@@ -186,9 +186,9 @@ def test_a_prefix_is_read_once_for_all_its_jobs(monkeypatch: pytest.MonkeyPatch)
     read: list[int] = []
     plain = decoding.Fused.read
 
-    def counted(self: Any, prefixes: Any) -> Any:
+    def counted(self: Any, prefixes: Any, given: Any = ()) -> Any:
         read.extend(len(p) for p in prefixes)
-        return plain(self, prefixes)
+        return plain(self, prefixes, given)
 
     monkeypatch.setattr(decoding.Fused, "read", counted)
     prompts = [np.arange(1, n, dtype=np.int32) % VOCAB for n in (4, 40, 41, 9, 100)]

@@ -144,7 +144,7 @@ class Source:
     given: Any
     size: int | None = 3
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> Any:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> Any:
         return self.given
 
 

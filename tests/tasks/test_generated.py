@@ -132,3 +132,32 @@ def test_held_out_problems_are_made_when_they_are_asked_for() -> None:
     made.clear()
     lazy.draw(range(4), 1, Key(3))
     assert not made  # and kept
+
+
+def test_a_level_between_two_gives_both_in_proportion():
+    drawn = countdown().source.draw(range(400), 2.3, Key(5))
+    levels = [p.meta["difficulty"] for p in drawn]
+    assert set(levels) == {2, 3}
+    assert 0.23 < levels.count(3) / 400 < 0.37  # 0.3 with deviation 0.023
+    assert [p.id for p in drawn[7:9]] == [p.id for p in countdown().source.draw([7, 8], 2.3, Key(5))]
+
+
+def test_a_whole_level_as_a_number_is_that_level():
+    source = countdown().source
+    assert source.draw([0, 1], 3.0, Key()) == source.draw([0, 1], 3, Key())
+
+
+@pytest.mark.parametrize(("level", "says"), [(2.5, "take a whole level"), (7.5, "has levels 1 to 7, not 7.5")])
+def test_held_out_problems_have_whole_levels(level, says):
+    with pytest.raises(UserError, match=says):
+        countdown().held_out.draw([0], level, Key())
+
+
+def test_an_arm_is_a_level():
+    source = countdown().source
+    assert source.arms == tuple(f"countdown/{n}" for n in range(1, 8))
+    (drawn,) = source.draw_arm("countdown/2", [5], None, Key(1))
+    (plain,) = source.draw([5], 2, Key(1))
+    assert (drawn.id, drawn.answer, drawn.meta["arm"]) == (plain.id, plain.answer, "countdown/2")
+    with pytest.raises(UserError, match='unknown arm "countdown/8"'):
+        source.draw_arm("countdown/8", [0], None, Key())

@@ -15,7 +15,7 @@ from gradus.papers.bases.grpo import grpo
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.testing.methods import TOY, toy_run, train_toy
 from gradus.training.world import RunWorld
-from gradus.types import Ended, Failed, Frozen, Problem, Request, Sampling, UserError
+from gradus.types import Ended, Failed, Frozen, Group, Problem, Request, Sampling, Trajectory, UserError
 from gradus.types.parts import Judgement
 from gradus.types.signals import EntropyOf, LogProb, LogProbs
 
@@ -263,3 +263,55 @@ class Judges:
 
     async def score(self, groups: Any, signals: Any, world: Any) -> Any:
         return [[Judgement(1.0), Judgement(Failed("no"))] for _ in groups]
+
+
+@dataclass(frozen=True)
+class WithHelper(SingleTurn):
+    """Asks a sub-agent for a look at each problem, in an order that differs from that of the requests."""
+
+    trained: bool = True
+
+    async def run(self, requests, world):
+        for request in reversed(requests):
+            (row,) = await world.sample([replace(request, tags=("helper",), count=1, trained=self.trained)])
+            helper = Trajectory(f"helper/{request.problem.id}", request.problem, tuple(row), completion="b", trained=self.trained)
+            world.also([Group(f"helper/{request.problem.id}", (helper,))])
+        return await super().run(requests, world)
+
+
+def test_groups_beside_are_judged_trained_and_not_counted():
+    run = train_toy(grpo.but(rollout=WithHelper()), steps=1)
+    row = run.metrics[0]
+    assert row["aside/groups"] > 0
+    plain = train_toy(grpo, steps=1).metrics[0]
+    assert (row["reward"], row["accuracy"], row["length"]) == (plain["reward"], plain["accuracy"], plain["length"])
+    assert row["aside/reward"] is not None
+    made = world()
+    requests = ask("b", "a", count=1)
+    asyncio.run(WithHelper().run(requests, made))
+    groups = asyncio.run(made.aside())
+    assert [g.key for g in groups] == ["helper/a", "helper/b"]  # by key, whatever the order in time
+    assert all(g.aside and g.trajectories[0].reward is not None for g in groups)
+    assert asyncio.run(made.aside()) == []
+
+
+def test_groups_beside_that_are_not_trained_change_no_weight():
+    plain, beside = (train_toy(grpo.but(rollout=r), steps=2) for r in (SingleTurn(), WithHelper(trained=False)))
+    weights = [[p.detach().clone() for p in run.players["policy"].policy.network.parameters()] for run in (plain, beside)]
+    assert all(bool((a == b).all()) for a, b in zip(*weights, strict=True))
+    assert beside.metrics[0]["tokens/probe"] > 0
+
+
+def test_a_key_given_twice_is_refused():
+    made = world()
+    (row,) = asyncio.run(made.sample(ask("a", count=1)))
+    group = Group("helper", (Trajectory("helper", Problem("a", "toy", text="a", answer="b"), tuple(row)),))
+    made.also([group, group])
+    with pytest.raises(UserError, match="two groups with the key helper"):
+        asyncio.run(made.aside())
+
+
+def test_evaluation_drops_groups_beside():
+    made = world(purpose="held_out")
+    made.also([Group("helper", ())])
+    assert asyncio.run(made.aside()) == []

@@ -50,7 +50,7 @@ def folder_for(task: str | None) -> Path:
     return folder(next((model for model, tasks in MADE_FOR.items() if first in tasks), "base"))
 
 
-def beyond(task: str, level: int | None) -> str | None:
+def beyond(task: str, level: float | None) -> str | None:
     """A warning if a task's level is above that of its built-in model; else None."""
     made = next((tasks[task] for tasks in MADE_FOR.values() if task in tasks), None)
     if made is None or level is None or level <= made:

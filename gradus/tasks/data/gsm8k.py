@@ -48,7 +48,7 @@ class Gsm8k:
         """The number of problems. Raises UserError if the file cannot be read or a row is malformed."""
         return len(self._problems())
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         problems = self._problems()
         if max(indices, default=0) >= len(problems):
             raise UserError(

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradus.types import NOT_APPLICABLE, Frozen, Key, Outcome, Problem, UserError
-from gradus.types.parts import Environment, Episode, Source, Task, Verify, World
+from gradus.types import NOT_APPLICABLE, Frozen, Key, Outcome, Problem, UserError, unknown
+from gradus.types.parts import Arms, Environment, Episode, Source, Task, Verify, World
 from gradus.types.returned import check_drawn
 
 
@@ -93,7 +93,7 @@ class Mixture:
         k = int(part[slot])
         return k, block * self.weights[k] + int(rank[slot])
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """The problems of these indices. `level` None: each task at its own level."""
         places = [self.place(int(i)) for i in indices]
         drawn: dict[tuple[int, int], Problem] = {}
@@ -104,6 +104,31 @@ class Mixture:
             check_drawn(source, problems, inner)
             drawn |= {(part, at): _named(problem, name, task) for at, problem in zip(wanted, problems, strict=True)}
         return [drawn[place] for place in places]
+
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms of all tasks, each under its task's name; a task without arms is one arm."""
+        return tuple(self._arms())
+
+    def draw_arm(self, arm: str, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        """The problems of one arm at these indices, with the arm in their meta. Raises UserError for an unknown arm."""
+        if arm not in (arms := self._arms()):
+            raise unknown("arm", arm, arms, "In the mixture")
+        name, inner = arms[arm]
+        task, source = self.parts[name], dict(zip(self.parts, self.sources(), strict=True))[name]
+        at = [_again(i, source.size, key.fold("again", name)) for i in indices]
+        level = task.level if level is None else level
+        drawn = source.draw_arm(inner, at, level, key) if isinstance(source, Arms) else source.draw(at, level, key)
+        return [replace(p, meta=Frozen({**p.meta, "arm": arm})) for p in (_named(p, name, task) for p in drawn)]
+
+    def _arms(self) -> dict[str, tuple[str, str]]:
+        """arm -> (task, the arm's name in the task's own source)."""
+        found: dict[str, tuple[str, str]] = {}
+        for name, source in zip(self.parts, self.sources(), strict=True):
+            for arm in source.arms if isinstance(source, Arms) else (name,):
+                found[arm if arm.partition("/")[0] == name else f"{name}/{arm}"] = (name, arm)
+        return found
 
 
 @dataclass(frozen=True)

@@ -127,7 +127,7 @@ class RowSource:
             raise UserError(f"{place}: the prompts are lists of chat messages, which need a chat template; leave --task.prompt raw out, or give text")
         return replace(self, form=form)
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         at = [int(self.indices[i]) for i in indices]
         rows, raw = self.table.rows(at), self.form != "chat"
         return [

@@ -15,7 +15,7 @@ class Seed:
 
     question: str
 
-    def __call__(self, rng: Random, level: int | None) -> Draft:
+    def __call__(self, rng: Random, level: float | None) -> Draft:
         seed = rng.getrandbits(31)
         return Draft(self.question, None, None, str(seed), Frozen(seed=seed))
 

@@ -148,7 +148,7 @@ class Seeds:
     held_out: bool = False
     size: None = None
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """The problems of these indices. The question is the game's first observation."""
         return [self._problem(key.fold("textarena", self.environment.game, index).random().randrange(HELD_OUT)) for index in indices]
 

@@ -197,7 +197,7 @@ class Part:
     def size(self) -> int:
         return len(self.rows.split[self.held_out])
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         """The problems of these indices. Level and key have no effect."""
         return [self._problem(int(self.rows.split[self.held_out][index])) for index in indices]
 

@@ -20,8 +20,17 @@ class ToySource:
 
     size = None
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         return [self._problem(i, chr(ord("b") + i % 7)) for i in indices]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return ("early", "late")
+
+    def draw_arm(self, arm: str, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        """The letters before "d" are early, the others late."""
+        numbers = [7 * (i // 3) + i % 3 if arm == "early" else 7 * (i // 4) + 3 + i % 4 for i in indices]
+        return [replace(p, meta=Frozen({**p.meta, "arm": arm})) for p in self.draw(numbers, level, key)]
 
     def _problem(self, i: int, answer: str) -> Problem:
         meta = Frozen(solution=answer * 2, hints=HINTS)
@@ -31,7 +40,7 @@ class ToySource:
 class PairSource(ToySource):
     """Problem i brings a better answer (`chosen`) and a worse one (`rejected`)."""
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         found = super().draw(indices, level, key)
         return [replace(p, meta=Frozen(chosen=p.answer * 3, rejected="a" + p.answer)) for p in found]
 
@@ -39,7 +48,7 @@ class PairSource(ToySource):
 class EpisodeSource(ToySource):
     """Problem i brings the way through the corridor (`demonstration`)."""
 
-    def draw(self, indices: Sequence[int], level: int | None, key: Key) -> list[Problem]:
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         return [replace(p, meta=Frozen({**p.meta, "demonstration": WAY})) for p in super().draw(indices, level, key)]
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from gradus.tasks.data.loaders import load_task_file
 from gradus.tasks.data.mixture import Mixture, mix_tasks, split_weights, whole
+from gradus.tasks.maths.arithmetic import arithmetic
+from gradus.tasks.puzzles.countdown import countdown
 from gradus.types import NOT_APPLICABLE, Frozen, Key, Problem, Sampling, UserError
 from gradus.types.parts import Task
 
@@ -160,3 +162,14 @@ def test_mixtures_are_equal_by_content():
     a, b = Task("a", Numbers("a"), Numbers("a")), Task("b", Numbers("b"), Numbers("b"))
     assert mixed((a, 1), (b, 2)) == mixed((a, 1), (b, 2))
     assert Mixture(Frozen(a=a, b=b), (1, 2), False, True) == mixed((a, 1), (b, 2)).source
+
+
+def test_arms_are_those_of_its_tasks():
+    mixed = mix_tasks([("countdown", countdown(), 1), ("arithmetic", arithmetic(), 1)])
+    assert mixed.source.arms[0] == "countdown/1"
+    assert mixed.source.arms[-1] == "arithmetic/8"
+    (problem,) = mixed.source.draw_arm("arithmetic/2", [3], None, Key(1))
+    assert (problem.task, problem.meta["arm"], problem.meta["difficulty"]) == ("arithmetic", "arithmetic/2", 2)
+    assert problem.id == mixed.source.draw_arm("arithmetic/2", [3], None, Key(1))[0].id
+    with pytest.raises(UserError, match="unknown arm"):
+        mixed.source.draw_arm("sorting/1", [0], None, Key())

@@ -1,0 +1,112 @@
+"""A bandit over the kinds of problems: kinds on which the last advantages were large are drawn more often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradus.types import Group, Key, Problem, Request, UserError
+from gradus.types.parts import Arms, Source, Task, World
+from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_drawn
+
+
+def boltzmann(values: Sequence[float] | np.ndarray, tau: float) -> np.ndarray:
+    """Probabilities proportional to exp(value / tau), [arms]; tau 0 shares the probability among the largest values.
+
+    >>> boltzmann([1.0, 0.0], 1.0).round(3).tolist()
+    [0.731, 0.269]
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if tau == 0:
+        best = values == values.max()
+        return np.asarray(best / best.sum())
+    scores = np.exp((values - values.max()) / tau)
+    return np.asarray(scores / scores.sum())
+
+
+def mean_magnitude(groups: Sequence[Group]) -> dict[str, float]:
+    """arm -> mean of |advantage| over its trajectories, each the mean over its actions. A trajectory without advantages counts as 0."""
+    found: dict[str, list[float]] = {}
+    for group in groups:
+        for t in group.trajectories:
+            arm = t.problem.meta.get("arm")
+            if arm is not None and t.trained and t.failed is None:
+                found.setdefault(str(arm), []).append(float(np.abs(t.advantages).mean()) if t.advantages is not None and t.actions else 0.0)
+    return {arm: float(np.mean(values)) for arm, values in found.items()}
+
+
+@dataclass(frozen=True)
+class Bandit:
+    """Draws the arm of each problem by softmax(Q / tau), then the arm's next problem.
+
+    After a step Q(arm) <- alpha r + (1 - alpha) Q(arm), r the mean of |advantage| over the arm's rollouts; an arm that was not drawn keeps Q.
+    Groups that the selection dropped count with advantage 0, because nothing was learned from them. An arm is a kind of problem that the
+    source names (`types.parts.Arms`): the levels of a generated task, and those of each task of a mixture.
+    """
+
+    alpha: float = 0.5  # weight of the newest step
+    tau: float = 1.0  # temperature of the choice; 0 takes the best arm
+    arms: tuple[str, ...] = ()  # the arms to choose from; empty: all arms of the source
+    group: int | None = None  # samples per problem; None: the setting's
+
+    def __post_init__(self) -> None:
+        check_ranges(self, alpha="[0, 1]", tau="[0, inf)", group="[1, inf)")
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the task's source has no arms, or lacks one that is named."""
+        self._arms(task.source)
+
+    def start(self) -> dict[str, dict[str, float]]:
+        return {"values": {}, "drawn": {}}
+
+    def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
+        """`count` requests. The state holds the value of every arm and the number of its problems drawn so far.
+
+        Raises UserError if the source has no arms, or lacks one that is named.
+        """
+        arms = self._arms(source)
+        chances = boltzmann([state["values"].get(arm, 0.0) for arm in arms], self.tau)
+        picks = np.searchsorted(np.cumsum(chances)[:-1], _numbers(world, state, count), side="right")
+        drawn, found = dict(state["drawn"]), dict[int, Problem]()
+        for place, arm in enumerate(arms):
+            mine = np.flatnonzero(picks == place).tolist()
+            if not mine:
+                continue
+            first = int(drawn.get(arm, 0))
+            indices = list(range(first, first + len(mine)))
+            problems = source.draw_arm(arm, indices, None, world.seed.fold("problems", arm))  # type: ignore[attr-defined]
+            check_drawn(source, problems, indices)
+            found |= dict(zip(mine, problems, strict=True))
+            drawn[arm] = first + len(mine)
+        for arm, chance in zip(arms, chances, strict=True):
+            world.note(f"arm/{arm}", float(chance))
+        requests = [Request(found[i], count=self.group or world.group) for i in range(count)]
+        return requests, {**state, "drawn": drawn}
+
+    def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
+        """The state with the new values of the arms that were drawn."""
+        values = dict(state["values"])
+        for arm, reward in mean_magnitude((*groups, *dropped)).items():
+            values[arm] = self.alpha * reward + (1 - self.alpha) * values.get(arm, 0.0)
+        return {**state, "values": values}
+
+    def _arms(self, source: Source) -> tuple[str, ...]:
+        if not isinstance(source, Arms):
+            raise UserError(
+                "curriculum is Bandit, which chooses between kinds of problems, but this task names none; "
+                "take a generated task with levels or a mixture, or give the source `arms` and `draw_arm`"
+            )
+        if lacking := [arm for arm in self.arms if arm not in source.arms]:
+            raise UserError(f'curriculum.arms names "{lacking[0]}", which the task does not have; take some of {", ".join(source.arms)}')
+        return self.arms or source.arms
+
+
+def _numbers(world: World, state: Mapping[str, Any], count: int) -> np.ndarray:
+    """[count] numbers in [0, 1), drawn by the number of problems so far."""
+    before = int(sum(state["drawn"].values()))
+    key: Key = world.seed.fold("arms")
+    return np.array([float(key.fold(before + i).uniform()) for i in range(count)])

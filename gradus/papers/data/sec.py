@@ -1,0 +1,26 @@
+"""SEC: a bandit chooses the kind of problem to train on; its reward is the mean absolute advantage that the kind gave last.
+
+Kinds c = 1..C (level, type of problem, or both), values Q_0(c) = 0. Each step:
+
+    p(c) = exp(Q(c) / tau) / sum_c' exp(Q(c') / tau);   every problem of the batch: a kind from p, then a problem of that kind;
+    r(c) = mean over the kind's rollouts of |A|;         Q(c) <- alpha r(c) + (1 - alpha) Q(c) for the kinds that were drawn.
+
+With rewards 0 or 1 and A = (R - p) / sqrt(p (1 - p)), the mean |A| of a group is 2 sqrt(p (1 - p)): largest at half right, 0 where all are
+right or all are wrong. So the bandit follows the kinds at the edge of what the model can do, and a kind that is not drawn keeps its value.
+The rest is GRPO. Metrics: arm/KIND, the chance of each kind.
+
+Reference: Chen et al., Self-Evolving Curriculum for LLM Reasoning, arXiv:2505.14970: the categories as arms, |A| as their reward, TD(0) and
+softmax; GRPO, RLOO or PPO below it. Alpha and tau are set per task there; 0.5 and 1 are ours. The value uses token-level |A|; under GRPO all
+tokens of an answer share one. Ours: a group that is dropped before the update counts with 0; problems within a kind come in a
+keyed order without repetition, where the paper draws from a finite set.
+"""
+
+from gradus.curricula.bandit import Bandit
+from gradus.papers.bases.grpo import grpo
+
+sec = grpo.derive(
+    "sec",
+    "A bandit draws the kinds of problems on which the mean absolute advantage was largest.",
+    family="data",
+    curriculum=Bandit(alpha=0.5, tau=1.0),
+)

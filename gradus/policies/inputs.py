@@ -1,0 +1,47 @@
+"""Input vectors in place of token embeddings: features of pictures, latent inputs. Engine and packed update take them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.policies.rows import place_rows, take_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Vectors that replace the embeddings of some tokens of one sequence. Gradient flows to `rows` in the update."""
+
+    at: np.ndarray  # int64 [k] positions in the sequence, ascending
+    rows: Tensor  # [k, hidden]
+    identity: bytes  # equal tokens with equal bytes have equal rows
+
+    def within(self, count: int) -> Inputs:
+        """The vectors of the first `count` tokens."""
+        kept = int(np.searchsorted(self.at, count))
+        return self if kept == len(self.at) else Inputs(self.at[:kept], self.rows[:kept], self.identity)
+
+
+def identity(inputs: Inputs | None) -> bytes:
+    """Bytes that tell equal tokens with other vectors apart; none without vectors."""
+    return b"" if inputs is None or not len(inputs.at) else b"\0inputs\0" + inputs.identity
+
+
+def replaced(x: Tensor, given: Sequence[tuple[np.ndarray, np.ndarray, Tensor]]) -> Tensor:
+    """x [N, hidden] with some rows replaced, with gradient to both.
+
+    `given`: (rows of x, index into the vectors, vectors [k, hidden]); of several for one row the first counts.
+    """
+    if not given:
+        return x
+    first = np.cumsum([0, *(len(vectors) for _, _, vectors in given)])
+    at = np.concatenate([rows for rows, _, _ in given])
+    source = np.concatenate([start + index for start, (_, index, _) in zip(first[:-1], given, strict=True)])
+    at, chosen = np.unique(at, return_index=True)
+    values = torch.cat([vectors.to(x) for _, _, vectors in given])
+    on = x.device
+    return place_rows(x, torch.from_numpy(at).to(on), take_rows(values, torch.from_numpy(source[chosen]).to(on)))

@@ -1,0 +1,73 @@
+"""Laws of replay: which of the kept units are drawn, and the weight of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from gradus.types import Key
+from gradus.types.ranges import check_ranges
+
+
+class Law(Protocol):
+    """Draws from n kept units, the oldest first."""
+
+    def draw(self, count: int, priorities: np.ndarray, key: Key) -> tuple[np.ndarray, np.ndarray]:
+        """(indices int64 [count], weights float64 [count]) from priorities [n], n at least 1. An index may occur several times."""
+        ...
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every unit with equal chance. Without repetition a draw holds min(count, n) different units."""
+
+    again: bool = False  # whether one draw may hold a unit several times
+
+    def draw(self, count: int, priorities: np.ndarray, key: Key) -> tuple[np.ndarray, np.ndarray]:
+        n = len(priorities)
+        found = (key.uniform(count) * n).astype(np.int64) if self.again else key.permutation(n)[: min(count, n)].astype(np.int64)
+        return found, np.ones(len(found))
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest units."""
+
+    def draw(self, count: int, priorities: np.ndarray, key: Key) -> tuple[np.ndarray, np.ndarray]:
+        n = len(priorities)
+        found = np.arange(max(0, n - count), n)
+        return found, np.ones(len(found))
+
+
+def priority_weights(chances: np.ndarray, drawn: np.ndarray, *, correction: float) -> np.ndarray:
+    """Importance weights (n P(i))^-correction of the drawn units, divided by the largest of all units.
+
+    Args: chances [n], sum 1, all above 0; drawn int64 [k].  Returns: float64 [k] in (0, 1].
+    Reference: Schaul et al., Prioritized Experience Replay, arXiv:1511.05952, section 3.4. There the largest is that of the mini-batch.
+    """
+    weights = (len(chances) * chances) ** -correction
+    return weights[drawn] / weights.max()
+
+
+@dataclass(frozen=True)
+class Priority:
+    """P(i) = p_i^power / sum_k p_k^power, p = priority + floor; drawn with repetition, weighted against the bias.
+
+    Reference: Schaul et al., Prioritized Experience Replay, arXiv:1511.05952, eq. 1 and section 3.4.
+    """
+
+    power: float = 0.6  # 0: uniform
+    correction: float = 0.4  # 0: no weights; 1: the bias is removed
+    floor: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_ranges(self, power="[0, inf)", correction="[0, 1]", floor="(0, inf)")
+
+    def draw(self, count: int, priorities: np.ndarray, key: Key) -> tuple[np.ndarray, np.ndarray]:
+        powered = (np.maximum(priorities, 0) + self.floor) ** self.power
+        chances = powered / powered.sum()
+        edges = chances.cumsum()
+        found = np.searchsorted(edges / edges[-1], key.uniform(count), side="right").clip(max=len(chances) - 1)
+        return found.astype(np.int64), priority_weights(chances, found, correction=self.correction)
