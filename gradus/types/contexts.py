@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -38,15 +40,38 @@ class Seen:
     def __post_init__(self) -> None:
         for array in (self.rows, self.at, self.length):
             array.flags.writeable = False
+        if not len(self.rows) == len(self.at) == len(self.length):
+            raise ValueError(
+                f"{len(self.rows)} things named {self.name} have {len(self.at)} places and {len(self.length)} lengths; give each thing one of both"
+            )
+        if (self.at < 0).any() or (self.length < 1).any() or (self.at[1:] < (self.at + self.length)[:-1]).any():
+            raise ValueError(
+                f"things named {self.name} stand at {self.at.tolist()} with {self.length.tolist()} tokens; the places must ascend and not overlap"
+            )
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
         """The digest of every thing; equal to that of the `Media` that it was made from."""
         return tuple(digest_of(self.kind, row, self.rate) for row in self.rows)
 
-    def rows_at(self, chosen: np.ndarray, shift: int = 0) -> Seen:
-        """The chosen things, moved by `shift` tokens."""
-        return replace(self, rows=self.rows[chosen], at=(self.at[chosen] + shift).astype(np.int32), length=self.length[chosen])
+    def moved(self, shift: int) -> Seen:
+        """The same things `shift` tokens later. The rows are shared, not copied."""
+        made = replace(self, at=(self.at + shift).astype(np.int32))
+        if "digests" in self.__dict__:
+            made.__dict__["digests"] = self.digests
+        return made
+
+    def first(self, count: int) -> Seen:
+        """The first `count` things. The rows are shared, not copied."""
+        made = replace(self, rows=self.rows[:count], at=self.at[:count], length=self.length[:count])
+        if "digests" in self.__dict__:
+            made.__dict__["digests"] = self.digests[:count]
+        return made
+
+    @cached_property
+    def end(self) -> int:
+        """The number of own tokens up to the end of the last thing."""
+        return int(self.at[-1] + self.length[-1]) if len(self.at) else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +97,11 @@ class Context:
         for array in (self.tokens, self.chosen, self.logprobs, self.versions, *self.streams.values()):
             if array is not None:
                 array.flags.writeable = False
+        if any(seen.end > len(self.tokens) for seen in self.seen):
+            ends = {seen.name: seen.end for seen in self.seen}
+            raise ValueError(f"a context of {len(self.tokens)} own tokens shows things up to token {ends}; give every thing its placeholders")
+        if self.parent is not None:
+            self.parent[0].check_cut(self.parent[1])
 
     @cached_property
     def prefix(self) -> np.ndarray:
@@ -92,25 +122,53 @@ class Context:
         found: dict[tuple[object, ...], list[Seen]] = {}
         if self.parent is not None:
             context, at = self.parent
-            for seen in context.shown:
-                if (inside := seen.at < at).any():
-                    found.setdefault(_sort(seen), []).append(seen if inside.all() else seen.rows_at(inside))
+            for seen in context.shown_in(at):
+                found.setdefault(_sort(seen), []).append(seen)
         first = len(self.prefix)
         for seen in self.seen:
-            moved = seen.rows_at(np.arange(len(seen.at)), first) if first else seen
-            found.setdefault(_sort(seen), []).append(moved)
+            found.setdefault(_sort(seen), []).append(seen.moved(first) if first else seen)
         return tuple(pieces[0] if len(pieces) == 1 else _merged(pieces) for pieces in found.values())
+
+    def shown_in(self, count: int) -> tuple[Seen, ...]:
+        """The things that the first `count` tokens of the sequence show."""
+        if not self.things:
+            return ()
+        held = [(seen, int(np.searchsorted(seen.at, count))) for seen in self.shown]
+        return tuple(seen if inside == len(seen.at) else seen.first(inside) for seen, inside in held if inside)
+
+    @cached_property
+    def things(self) -> tuple[tuple[int, int, str, str], ...]:
+        """(place, tokens, name, digest) of everything that the sequence shows, by place; empty for text."""
+        inherited = [] if self.parent is None else [thing for thing in self.parent[0].things if thing[0] < self.parent[1]]
+        if not self.seen:
+            return tuple(inherited)
+        first = len(self.prefix)
+        own = [
+            (first + at, length, seen.name, digest)
+            for seen in self.seen
+            for at, length, digest in zip(seen.at.tolist(), seen.length.tolist(), seen.digests, strict=True)
+        ]
+        return (*inherited, *sorted(own))
+
+    def check_cut(self, count: int) -> None:
+        """Raises ValueError if the sequence cannot end after `count` tokens, because a picture would lose a part of its tokens."""
+        if count == len(self.tokens) + (0 if self.parent is None else self.parent[1]):
+            return  # the whole sequence
+        for at, length, name, digest in self.things:
+            if at < count < at + length:
+                raise ValueError(
+                    f"the cut after {count} tokens lies within the {name} {digest[:8]}, which takes the tokens {at} to {at + length - 1}; "
+                    f"cut at {at} or at {at + length}"
+                )
+
+    def until(self, count: int) -> Context:
+        """The first `count` tokens of the sequence, and what they show, as a prompt. Raises ValueError for a cut within a picture."""
+        self.check_cut(count)
+        return prompt_context(self.sequence[:count], self.shown_in(count))
 
     def beginning(self, count: int) -> bytes:
         """The identity of the first `count` tokens: the tokens, and the digests of what they show. Equal bytes mean an equal beginning."""
-        tokens = self.sequence[:count].astype(np.int32, copy=False).tobytes()
-        things = [
-            f"{at}+{length}:{seen.name}:{digest}"
-            for seen in self.shown
-            for at, length, digest in zip(seen.at.tolist(), seen.length.tolist(), seen.digests, strict=True)
-            if at < count
-        ]
-        return tokens if not things else tokens + b"\0shown\0" + "\n".join(sorted(things)).encode()
+        return identity(self.sequence[:count], [thing for thing in self.things if thing[0] < count])
 
     def then(self, piece: Context) -> Context:
         """This context continued by the own tokens of a piece: tokens, choices, rewards, streams and what is shown.
@@ -127,13 +185,13 @@ class Context:
             self,
             tokens=np.concatenate([self.tokens, piece.tokens]),
             chosen=np.concatenate([self.chosen, piece.chosen]),
-            logprobs=_joined(self.logprobs, piece.logprobs),
-            versions=_joined(self.versions, piece.versions),
+            logprobs=_rows(self, piece, "logprobs"),
+            versions=_rows(self, piece, "versions"),
             temperature=piece.temperature if piece.actions else self.temperature,
             rewards=(*self.rewards, *((at + actions, name, value) for at, name, value in piece.rewards)),
             streams=Frozen(streams),
             ended=piece.ended if piece.actions else self.ended,
-            seen=(*self.seen, *(s.rows_at(np.arange(len(s.at)), tokens) for s in piece.seen)),
+            seen=(*self.seen, *(seen.moved(tokens) for seen in piece.seen)),
         )
 
     @cached_property
@@ -152,15 +210,25 @@ class Context:
         return np.flatnonzero(self.chosen) + len(self.prefix)
 
 
-def prompt_context(tokens: Sequence[int] | np.ndarray) -> Context:
-    """A context of these tokens, none of them chosen."""
+def prompt_context(tokens: Sequence[int] | np.ndarray, seen: tuple[Seen, ...] = ()) -> Context:
+    """A context of these tokens, none of them chosen; `seen`: what they show."""
     array = np.array(tokens, dtype=np.int32)  # a copy: contexts freeze their arrays
-    return Context(tokens=array, chosen=np.zeros(len(array), dtype=bool), logprobs=np.zeros(0, np.float32), versions=np.zeros(0, np.int32))
+    none = np.zeros(0, np.int32)
+    return Context(tokens=array, chosen=np.zeros(len(array), dtype=bool), logprobs=np.zeros(0, np.float32), versions=none, seen=seen)
 
 
-def _joined(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
-    """Rows of all actions; None if one of the two has none."""
-    return None if first is None or second is None else np.concatenate([first, second])
+def identity(tokens: np.ndarray, things: Sequence[tuple[int, int, str, str]] = ()) -> bytes:
+    """Bytes that are equal only for equal tokens and equal things (place, tokens, name, digest). For text alone, the bytes of the tokens."""
+    text = tokens.astype(np.int32, copy=False).tobytes()
+    # 17 bytes more: no number of tokens has this length, so that a text never equals a text with pictures
+    return text if not things else text + b"\0" + hashlib.blake2b(json.dumps(sorted(things)).encode(), digest_size=16).digest()
+
+
+def _rows(first: Context, second: Context, name: str) -> np.ndarray | None:
+    """The rows of all actions of two contexts; None if one with actions has none. A context without actions adds no rows."""
+    acting = [c for c in (first, second) if c.actions] or [first]
+    rows = [getattr(c, name) for c in acting]
+    return None if any(r is None for r in rows) else rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
 def _sort(seen: Seen) -> tuple[object, ...]:
@@ -169,4 +237,7 @@ def _sort(seen: Seen) -> tuple[object, ...]:
 
 def _merged(pieces: Sequence[Seen]) -> Seen:
     rows, at, length = (np.concatenate([getattr(p, name) for p in pieces]) for name in ("rows", "at", "length"))
-    return replace(pieces[0], rows=rows, at=at, length=length)
+    made = replace(pieces[0], rows=rows, at=at, length=length)
+    if all("digests" in p.__dict__ for p in pieces):
+        made.__dict__["digests"] = tuple(digest for p in pieces for digest in p.digests)
+    return made

@@ -38,7 +38,9 @@ class Media:
         if due is not None and (array.ndim != due[0] or array.dtype != due[1] or (pixels and array.shape[-1] != 3)):
             form = {"image": "uint8 [height, width, 3]", "video": "uint8 [frames, height, width, 3]", "audio": "float32 [samples]"}[self.kind]
             raise ValueError(f"the array of {self.kind} media is {array.dtype} {list(array.shape)}; it must be {form}")
-        if array is self.array and array.flags.writeable:
+        if array.dtype.hasobject or (pixels and 0 in array.shape):
+            raise ValueError(f"the array of {self.kind} media is {array.dtype} {list(array.shape)}; it must hold numbers, and a picture at least one pixel")
+        if _writeable(array) and (array is self.array or np.shares_memory(array, self.array)):
             array = array.copy()
         array.flags.writeable = False
         object.__setattr__(self, "array", array)
@@ -58,9 +60,14 @@ class Media:
         return f"Media({self.kind}, {self.array.dtype} {list(self.array.shape)}, {self.digest[:8]})"
 
 
+def _writeable(array: np.ndarray) -> bool:
+    """Whether the array's memory can be changed through it or through the array that it is a view of."""
+    return array.flags.writeable or (isinstance(array.base, np.ndarray) and _writeable(array.base))
+
+
 def digest_of(kind: str, array: np.ndarray, rate: float | None = None) -> str:
     """Hexadecimal blake2b hash (16 bytes) of an array with its kind and rate."""
-    head = f"{kind} {array.dtype.str} {array.shape} {rate}\n".encode()
+    head = f"{kind} {array.dtype.str} {array.shape} {None if rate is None else float(rate)}\n".encode()
     return hashlib.blake2b(head + np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
 
 
@@ -90,3 +97,42 @@ def _media(messages: Sequence[Mapping[str, Any]]) -> Iterator[Media]:
         for part in parts_of(message):
             if isinstance(part.get("media"), Media):
                 yield part["media"]
+
+
+def printed(part: Part) -> str:
+    """A part of a content as people read it: its text, or "[image 48x48 ab12cd34]" with width, height and the start of the digest."""
+    media = part.get("media")
+    if not isinstance(media, Media):
+        return str(part.get("text", "")) if part.get("type") == "text" else f"[{part.get('type')}]"
+    return f"[{label(media.kind, media.array.shape, media.digest)}]"
+
+
+def label(kind: str, shape: Sequence[int], digest: str) -> str:
+    """What stands for media in a text: "image 48x48 ab12cd34", "video 8 x 48x48 ab12cd34", "audio 16000 ab12cd34", "array 3x4 ab12cd34"."""
+    if kind == "image":
+        size = f"{shape[1]}x{shape[0]}"
+    elif kind == "video":
+        size = f"{shape[0]} x {shape[2]}x{shape[1]}"
+    else:
+        size = "x".join(map(str, shape))
+    return f"{kind} {size} {digest[:8]}"
+
+
+def readable(message: Mapping[str, Any]) -> str:
+    """The content of a message as people read it; text stays as it is."""
+    content = message.get("content")
+    if isinstance(content, (list, tuple)):
+        return "".join(printed(part) for part in content)
+    return "" if content is None else str(content)
+
+
+def changed(message: Mapping[str, Any], before: str = "", after: str = "") -> dict[str, Any]:
+    """The message with text before and after its content; its media keep their places."""
+    content = message.get("content")
+    if isinstance(content, (list, tuple)):
+        return {**message, "content": (*_text(before), *content, *_text(after))}
+    return {**message, "content": f"{before}{content}{after}"}
+
+
+def _text(text: str) -> tuple[Part, ...]:
+    return ({"type": "text", "text": text},) if text else ()

@@ -27,16 +27,18 @@ class Choice:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if not self.names or len(set(self.names)) != len(self.names):
-            raise ValueError(f"the names of a Choice are {list(self.names)}; give one or more, all different")
+        if not self.names or len({name.strip().lower() for name in self.names}) != len(self.names):
+            raise ValueError(f"the names of a Choice are {list(self.names)}; give one or more, all different without case and outer spaces")
 
     def index(self, action: Action) -> int | None:
         """The index of an action given as index or as text; None if it names none. Case and surrounding space do not count."""
         if isinstance(action, str):
             said = action.strip().lower()
-            return next((i for i, name in enumerate(self.names) if name.lower() == said), None)
-        number = int(action)
-        return number if 0 <= number < len(self.names) else None
+            return next((i for i, name in enumerate(self.names) if name.strip().lower() == said), None)
+        if np.size(action) != 1:
+            return None
+        number = float(np.asarray(action).item())
+        return int(number) if number.is_integer() and 0 <= number < len(self.names) else None
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,8 @@ class Box:
     chunk: int = 1
 
     def __post_init__(self) -> None:
-        if len(self.low) != len(self.high) or not all(a < b for a, b in zip(self.low, self.high, strict=True)):
-            raise ValueError(f"the bounds of a Box are {list(self.low)} and {list(self.high)}; each lower one must be below its upper one")
+        if not self.low or len(self.low) != len(self.high) or not all(a < b for a, b in zip(self.low, self.high, strict=True)):
+            raise ValueError(f"the bounds of a Box are {list(self.low)} and {list(self.high)}; give one or more pairs, each lower one below its upper one")
         if self.chunk < 1:
             raise ValueError(f"the chunk of a Box is {self.chunk}; it must be 1 action or more")
 
