@@ -83,7 +83,34 @@ class MovingAverage:
         return self.decay if self.rise is None else min(self.decay, self.rise * updates)
 
 
-Model = str | Copy | Head | Adapter | Lagged | MovingAverage
+@dataclass(frozen=True)
+class Fresh:
+    """A small network with weights drawn by the run's key. The task's environment gives its sizes: its observations and its actions.
+
+    Weights and biases of a layer with n inputs are uniform within 1 / sqrt(n).
+    """
+
+    kind: Literal["mlp", "cnn", "gru"] = "mlp"  # cnn: the one array [height, width, channels] goes through convolutions first; gru: remembers
+    hidden: tuple[int, ...] = (64, 64)  # widths of the hidden layers
+    outputs: Literal["actions", "q", "value", "number"] = "actions"  # number: one number that no observation changes
+    heads: int = 1  # networks of an ensemble of "q", evaluated together
+    layer_norm: bool = False  # after every hidden layer, before the ReLU
+    start: float = 0.0  # the first value of a number
+
+    def __post_init__(self) -> None:
+        check_ranges(self, hidden="[1, inf)", heads="[1, inf)")
+        for name, known in (("kind", ("mlp", "cnn", "gru")), ("outputs", ("actions", "q", "value", "number"))):
+            if getattr(self, name) not in known:
+                raise UserError(f"Fresh: {name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
+        if not isinstance(self.hidden, tuple) or not self.hidden:
+            raise UserError(f"Fresh: hidden is {self.hidden!r}; it must be one width or more, as in 64,64")
+        if self.heads > 1 and self.outputs != "q":
+            raise UserError(f"Fresh: heads is {self.heads}, but only outputs q is an ensemble; set heads 1 or outputs q")
+        if self.outputs == "q" and self.kind == "gru":
+            raise UserError("Fresh: a gru gives no q, because rows of a replay have no past; take an mlp or a cnn")
+
+
+Model = str | Copy | Head | Adapter | Lagged | MovingAverage | Fresh
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,280 @@
+"""A controller as a policy: a small network that is shown named arrays and chooses an index (`Choice`) or numbers (`Box`).
+
+Its context is a conversation: an observation is one token (0, not chosen) with a row of every array; an action is one chosen token, the
+index of the choice, or 0 with the streams `action` (in the environment's units) and `raw` (before the squashing).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.policies.blocks import even
+from gradus.policies.controller_network import ControllerConfig, ControllerNetwork, Shown
+from gradus.policies.controller_reading import (
+    EDGE,
+    OpenedController,
+    as_inputs,
+    gaussian,
+    middle_and_half,
+    newest_row,
+    squashed_logprob,
+)
+from gradus.types import Context, Ended, Frozen, Key, UserError
+from gradus.types.contexts import Seen
+from gradus.types.players import Fresh
+from gradus.types.signals import Want
+from gradus.types.spaces import Action, Box, Choice, Space
+
+KIND = "gradus_controller"
+BLOCK = 16  # rows of a product while acting: with a fixed number a row's bits do not depend on its company
+LONGEST = 2**31 - 1  # tokens of a context: no limit
+
+
+class Controller:
+    """The policy interface over a `ControllerNetwork`."""
+
+    reads = frozenset({"array"})
+    context_length = LONGEST
+
+    def __init__(self, config: ControllerConfig, network: ControllerNetwork) -> None:
+        self.config, self.network = config, network
+
+    @classmethod
+    def fresh(cls, config: ControllerConfig, key: Key = Key(), dtype: torch.dtype = torch.float32, device: str = "cpu") -> Controller:
+        """A controller with weights drawn by `key`."""
+        return cls(config, ControllerNetwork(config, key, dtype).to(device))
+
+    @classmethod
+    def load(cls, model: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Controller:
+        """The controller of a folder. Raises UserError if it has none, or not the weights that its config.json describes."""
+        from gradus.policies.flow import read_weights
+
+        folder = Path(model)
+        made = cls.fresh(read_config(folder / "config.json"), dtype=dtype)
+        wanted, found = made.network.state_dict(), read_weights(folder / "model.safetensors")
+        if {n: t.shape for n, t in wanted.items()} != {n: t.shape for n, t in found.items()}:
+            raise UserError(f"{folder / 'model.safetensors'} does not hold the weights that {folder / 'config.json'} describes; write both again")
+        made.network.load_state_dict(found)
+        made.network.to(device)
+        return made
+
+    def save(self, folder: Path | str) -> None:
+        """Writes config.json and model.safetensors."""
+        from safetensors.torch import save_file
+
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "config.json").write_text(json.dumps({"model_type": KIND, **written(self.config)}, indent=2) + "\n")
+        save_file({n: t.detach().cpu().contiguous() for n, t in self.network.state_dict().items()}, folder / "model.safetensors")
+
+    def clone(self) -> Controller:
+        return copy.deepcopy(self)
+
+    def with_value_head(self, key: Key, shared: bool = False) -> Controller:
+        """A value network of the same form, with weights of its own. Raises UserError for a shared trunk."""
+        if shared:
+            raise UserError("the value of a controller has a network of its own; write model=Head(of=Copy(...)), or Fresh(outputs='value')")
+        config = replace(self.config, fresh=replace(self.config.fresh, outputs="value", heads=1))
+        return Controller.fresh(config, key, self._like.dtype, str(self._like.device))
+
+    @property
+    def _like(self) -> Tensor:
+        return next(self.network.parameters())
+
+    @property
+    def can(self) -> frozenset[str]:
+        """The abilities of its outputs."""
+        continuous = isinstance(self.config.acts, Box)
+        return {
+            "actions": frozenset({"logprobs", "entropy", "hidden"} | ({"drawn"} if continuous else set())),
+            "q": frozenset({"q", "hidden", "q_of_candidates" if continuous else "q_of_all"}),
+            "value": frozenset({"head:value", "hidden"}),
+            "number": frozenset({"number"}),
+        }[self.config.fresh.outputs]
+
+    def acts(self, space: Space) -> bool:
+        """Whether it can act in this space: the same number of choices, or the same bounds."""
+        if isinstance(space, Choice) and isinstance(self.config.acts, Choice):
+            return len(space.names) == len(self.config.acts.names)
+        return space == self.config.acts
+
+    def opening(self, prompt: Any) -> Context:
+        """The context of a first observation. Raises UserError for text and messages."""
+        return self._piece(prompt)
+
+    def follow(self, observation: Any, after: Context) -> Context:
+        """The piece of an observation; nothing in it is chosen."""
+        return self._piece(observation)
+
+    def _piece(self, observation: Any) -> Context:
+        if not isinstance(observation, Mapping):
+            raise UserError("a controller reads named arrays, but this environment shows text; give it a language model, or a world that shows arrays")
+        seen = []
+        for due in self.config.shown:
+            given = observation.get(due.name)
+            if given is None or np.shape(given) != due.shape:
+                there = ", ".join(f"{n} {list(np.shape(a))}" for n, a in observation.items())
+                raise UserError(f"the controller reads {due.name} {list(due.shape)}, but the observation has {there}; take the world it was made for")
+            row = np.asarray(given, np.uint8 if due.pixels else np.float32)[None].copy()
+            seen.append(Seen(due.name, "array", row, np.zeros(1, np.int32), np.ones(1, np.int32)))
+        none = np.zeros(0, np.int32)
+        return Context(np.zeros(1, np.int32), np.zeros(1, bool), np.zeros(0, np.float32), none, seen=tuple(seen))
+
+    def told(self, action: Action) -> Context:
+        """The piece of a given action. Raises UserError for an action outside the space."""
+        acts = self.config.acts
+        if isinstance(acts, Choice):
+            index = acts.index(action)
+            if index is None:
+                raise UserError(f"{action!r} is none of the actions {', '.join(acts.names)}")
+            return Context(np.array([index], np.int32), np.ones(1, bool), ended=Ended.STOP)
+        if not isinstance(action, np.ndarray) or action.size != self.config.actions:
+            raise UserError(f"an action here has {self.config.actions} numbers; this one is {action!r:.60}")
+        given = action.astype(np.float32).reshape(1, -1)
+        middle, half = (t.cpu().numpy() for t in middle_and_half(self.config, self._like))
+        raw = np.arctanh(np.clip((given - middle) / half, -EDGE, EDGE)).astype(np.float32)
+        return Context(np.zeros(1, np.int32), np.ones(1, bool), streams=Frozen(action=self._shaped(given), raw=raw))
+
+    def said(self, context: Context, since: int) -> Action:
+        """The last action from token `since` on: an index, or numbers [d] or [chunk, d]."""
+        if isinstance(self.config.acts, Choice):
+            return int(context.sequence[since:][-1])
+        return context.streams["action"][-1]
+
+    def _shaped(self, flat: np.ndarray) -> np.ndarray:
+        """[N, numbers] as [N, d], or [N, chunk, d] for a chunk above 1."""
+        assert isinstance(self.config.acts, Box)
+        return flat.reshape(len(flat), self.config.acts.chunk, -1) if self.config.acts.chunk > 1 else flat
+
+    def text(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """The names of chosen actions; empty for numbers."""
+        return " ".join(self.config.acts.names[int(t)] for t in tokens) if isinstance(self.config.acts, Choice) else ""
+
+    def act(self, asked: Sequence[Any]) -> list[Context]:
+        """One action per request: the products are over blocks of `BLOCK` rows, the draws by each request's key."""
+        with torch.no_grad():
+            outputs = self._outputs(asked)
+        return [self._acted(ask, row) for ask, row in zip(asked, outputs, strict=True)]
+
+    def _outputs(self, asked: Sequence[Any]) -> Tensor:
+        """The network's outputs for the next action of every request. [N, outputs]"""
+        if self.config.fresh.kind == "gru":  # one by one: sequences have lengths of their own
+            ahead = [_one_more(ask.parent, ask.at) for ask in asked]
+            return torch.cat([self.network(OpenedController(self.network, [c])._encoded)[0] for c in ahead])
+        columns = [np.stack([newest_row(a.parent, a.at, self.config, i) for a in asked]) for i in range(len(self.config.shown))]
+        inputs = torch.cat([as_inputs(self.config, i, rows, self._like) for i, rows in enumerate(columns)], -1)
+        padded = torch.nn.functional.pad(inputs, (0, 0, 0, -len(inputs) % BLOCK))
+        return torch.cat([rowwise(self.network, block) for block in padded.split(BLOCK)])[: len(asked)]
+
+    def _acted(self, ask: Any, outputs: Tensor) -> Context:
+        temperature = ask.sampling.temperature
+        key = ask.key.fold("action")
+        streams: Frozen[np.ndarray] = Frozen()
+        if isinstance(self.config.acts, Choice):
+            logprobs = (outputs.double() / (temperature or 1.0)).log_softmax(-1)
+            if temperature:
+                below = logprobs.exp().cumsum(-1).numpy() <= key.uniform(1)[0]
+                token = min(int(below.sum()), len(below) - 1)
+            else:
+                token = int(outputs.argmax())
+            logprob = float(logprobs[token])
+        else:
+            token = 0
+            mean, std = (t * scale for t, scale in zip(gaussian(outputs[None]), (1.0, temperature or 1.0), strict=True))
+            noise = torch.from_numpy(key.normal(self.config.actions)).to(mean) if temperature else torch.zeros_like(mean[0])
+            raw = mean + std * noise
+            middle, half = middle_and_half(self.config, self._like)
+            logprob = float(squashed_logprob(raw, mean, std, half)[0])
+            action = (middle + half * raw.tanh()).cpu().numpy()
+            streams = Frozen(action=self._shaped(action), raw=raw.cpu().numpy())
+        return Context(
+            tokens=np.array([token], np.int32),
+            chosen=np.ones(1, bool),
+            logprobs=np.array([logprob], np.float32),
+            versions=np.array([ask.version], np.int32),
+            temperature=temperature,
+            streams=streams,
+            parent=(ask.parent, ask.at),
+        )
+
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
+        """The wanted rows of every action. Raises UserError for a want that its outputs do not open."""
+        for want in wants:
+            if lacking := sorted(want.needed - self.can):
+                raise UserError(f"a controller with outputs {self.config.fresh.outputs} gives no {', '.join(lacking)}; {type(want).__name__} needs it")
+        opened = OpenedController(self.network, contexts)
+        return {want: want.rows(opened, key or Key()) for want in wants}
+
+    def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
+        """Contexts in order, cut into parts of at most `max_tokens` actions (a context with more is its own part)."""
+        out: list[list[int]] = []
+        room = 0
+        for i, context in enumerate(contexts):
+            if not out or context.actions > room:
+                out.append([])
+                room = max_tokens
+            out[-1].append(i)
+            room -= context.actions
+        return out
+
+
+def rowwise(network: ControllerNetwork, block: Tensor) -> Tensor:
+    """The outputs of the first head for a block of rows; narrow matrices are padded where a row's bits depend on its position otherwise."""
+    x = network.encoded(block)
+    layers = [*network.dense.layers, network.dense.out]
+    for i, layer in enumerate(layers):
+        weight: Tensor = layer.weight[0]
+        x = (x @ even(weight))[:, : weight.shape[1]] + layer.bias[0]
+        if layer.norm:
+            x = torch.nn.functional.layer_norm(x, x.shape[-1:]) * layer.scale[0] + layer.shift[0]
+        x = x.relu() if i + 1 < len(layers) else x
+    return x
+
+
+def _one_more(parent: Context, at: int) -> Context:
+    """The first `at` tokens of a context and one action after them."""
+    return Context(np.zeros(1, np.int32), np.ones(1, bool), parent=(parent, at))
+
+
+def written(config: ControllerConfig) -> dict[str, Any]:
+    """The configuration as JSON values."""
+    acts = config.acts
+    space = {"names": list(acts.names)} if isinstance(acts, Choice) else {"low": list(acts.low), "high": list(acts.high), "chunk": acts.chunk}
+    return {"fresh": asdict(config.fresh), "shown": [asdict(s) for s in config.shown], "acts": space}
+
+
+def read_config(path: Path) -> ControllerConfig:
+    """The inverse of `written`. Raises UserError with the file for a missing or wrong field."""
+    try:
+        found = json.loads(path.read_text())
+        fresh = Fresh(**{**found["fresh"], "hidden": tuple(found["fresh"]["hidden"])})
+        shown = tuple(Shown(s["name"], tuple(s["shape"]), bool(s["pixels"])) for s in found["shown"])
+        given = found["acts"]
+        acts: Choice | Box = Choice(tuple(given["names"])) if "names" in given else Box(tuple(given["low"]), tuple(given["high"]), given["chunk"])
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing; name a folder that a controller was saved in") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} does not describe a controller ({error}); write it again with Controller.save") from None
+    return ControllerConfig(fresh, shown, acts)
+
+
+def config_for(fresh: Fresh, observation: Any, acts: Space) -> ControllerConfig:
+    """The configuration of a fresh network for a world. Raises UserError for a world of text."""
+    if not isinstance(observation, Mapping) or not isinstance(acts, (Choice, Box)):
+        shows = "arrays" if isinstance(observation, Mapping) else "text"
+        space = "text" if not isinstance(acts, (Choice, Box)) else type(acts).__name__
+        raise UserError(
+            f"Fresh makes a controller, which is shown arrays and acts in a Choice or a Box, but this task shows {shows} and takes {space}; "
+            "name a model with --model, or take a task for controllers, such as cartpole"
+        )
+    shown = tuple(Shown(n, tuple(np.shape(a)), np.asarray(a).dtype == np.uint8) for n, a in sorted(observation.items()))
+    return ControllerConfig(fresh, shown, acts)

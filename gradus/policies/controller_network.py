@@ -1,0 +1,174 @@
+"""The networks of controllers: dense, convolutional and recurrent trunks, evaluated for all heads of an ensemble at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from gradus.types import Key, UserError
+from gradus.types.players import Fresh
+from gradus.types.spaces import Box, Choice
+
+CHANNELS = (16, 32)  # of the convolutions of a cnn, 3 x 3 with stride 2
+LOG_STD = (-5.0, 2.0)  # the range of the logarithm of a Gaussian's deviation; an output of 0 gives 0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One named array of an observation."""
+
+    name: str
+    shape: tuple[int, ...]
+    pixels: bool = False  # uint8 numbers are divided by 255
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class ControllerConfig:
+    """A network with its sizes: what it is shown, and in which space it acts."""
+
+    fresh: Fresh
+    shown: tuple[Shown, ...]
+    acts: Choice | Box
+
+    def __post_init__(self) -> None:
+        if self.fresh.kind == "cnn" and (len(self.shown) != 1 or len(self.shown[0].shape) != 3):
+            given = ", ".join(f"{s.name} {list(s.shape)}" for s in self.shown)
+            raise UserError(f"a cnn reads one array [height, width, channels], but the environment shows {given}; take kind mlp")
+
+    @property
+    def inputs(self) -> int:
+        return sum(s.size for s in self.shown)
+
+    @property
+    def actions(self) -> int:
+        """The names of a Choice, or the numbers of one action of a Box (of all its chunk)."""
+        return len(self.acts.names) if isinstance(self.acts, Choice) else self.acts.size * self.acts.chunk
+
+    @property
+    def outputs(self) -> int:
+        """Numbers per row and head."""
+        discrete = isinstance(self.acts, Choice)
+        return {"actions": self.actions if discrete else 2 * self.actions, "q": self.actions if discrete else 1, "value": 1, "number": 1}[
+            self.fresh.outputs
+        ]
+
+
+class Layer(nn.Module):
+    """The same dense layer in every head: [heads, N, inputs] to [heads, N, outputs]."""
+
+    def __init__(self, heads: int, inputs: int, outputs: int, key: Key, dtype: torch.dtype, norm: bool = False, gain: float = 1.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(drawn((heads, inputs, outputs), inputs, key.fold("weight"), dtype, gain))
+        self.bias = nn.Parameter(drawn((heads, 1, outputs), inputs, key.fold("bias"), dtype, gain))
+        self.norm = norm
+        if norm:
+            self.scale = nn.Parameter(torch.ones((heads, 1, outputs), dtype=dtype))
+            self.shift = nn.Parameter(torch.zeros((heads, 1, outputs), dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = torch.baddbmm(self.bias, x, self.weight)
+        return torch.addcmul(self.shift, F.layer_norm(out, out.shape[-1:]), self.scale) if self.norm else out
+
+
+class Dense(nn.Module):
+    """Hidden layers with ReLU and an output layer, in every head. `gain` scales the first weights of the output."""
+
+    def __init__(self, config: ControllerConfig, inputs: int, outputs: int, key: Key, dtype: torch.dtype, gain: float) -> None:
+        super().__init__()
+        fresh = config.fresh
+        widths = (inputs, *fresh.hidden)
+        self.layers = nn.ModuleList(
+            Layer(fresh.heads, a, b, key.fold("layer", i), dtype, fresh.layer_norm) for i, (a, b) in enumerate(itertools.pairwise(widths))
+        )
+        self.out = Layer(fresh.heads, widths[-1], outputs, key.fold("out"), dtype, gain=gain)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """[N, inputs] or [heads, N, inputs] to [heads, N, width]."""
+        x = x.expand(self.out.weight.shape[0], *x.shape) if x.dim() == 2 else x
+        for layer in self.layers:
+            x = F.relu(layer(x))
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, inputs] to [heads, N, outputs]."""
+        return self.out(self.hidden(x))
+
+
+class Convolutions(nn.Module):
+    """3 x 3 convolutions of stride 2 with ReLU: [N, height * width * channels] to [N, features]."""
+
+    def __init__(self, shape: tuple[int, ...], key: Key, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.shape = shape
+        height, width, channels = shape
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for i, out in enumerate(CHANNELS):
+            fan = channels * 9
+            self.weights.append(nn.Parameter(drawn((out, channels, 3, 3), fan, key.fold("convolution", i), dtype)))
+            self.biases.append(nn.Parameter(drawn((out,), fan, key.fold("convolution bias", i), dtype)))
+            height, width, channels = -(-height // 2), -(-width // 2), out
+        self.features = height * width * channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unflatten(1, self.shape).permute(0, 3, 1, 2)
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            x = F.relu(F.conv2d(x, weight, bias, stride=2, padding=1))
+        return x.flatten(1)
+
+
+class Recurrent(nn.Module):
+    """A gated recurrent unit over the observations of a sequence (Cho et al., arXiv:1406.1078): [B, T, inputs] to [B, T, width]."""
+
+    def __init__(self, inputs: int, width: int, key: Key, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.cell = nn.GRU(inputs, width, batch_first=True, dtype=dtype)
+        with torch.no_grad():
+            for name, p in self.cell.named_parameters():
+                p.copy_(drawn(tuple(p.shape), width, key.fold("recurrent", name), dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.cell(x)[0]
+
+
+class ControllerNetwork(nn.Module):
+    """Encoder, hidden layers and outputs of one controller."""
+
+    def __init__(self, config: ControllerConfig, key: Key, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.config = config
+        fresh, inputs = config.fresh, config.inputs
+        self.encoder: nn.Module | None = None
+        if fresh.outputs == "number":
+            self.number = nn.Parameter(torch.full((1,), fresh.start, dtype=dtype))
+            return
+        if fresh.kind == "cnn":
+            self.encoder = Convolutions(config.shown[0].shape, key, dtype)
+            inputs = self.encoder.features
+        elif fresh.kind == "gru":
+            self.encoder = Recurrent(inputs, fresh.hidden[0], key, dtype)
+            inputs = fresh.hidden[0]
+        inputs += config.actions if fresh.outputs == "q" and isinstance(config.acts, Box) else 0
+        self.dense = Dense(config, inputs, config.outputs, key, dtype, gain=0.1 if fresh.outputs == "actions" else 1.0)
+
+    def encoded(self, observed: Tensor) -> Tensor:
+        """[N, inputs] to the inputs of the hidden layers; a gru takes and gives [B, T, ...]."""
+        return observed if self.encoder is None else self.encoder(observed)
+
+    def forward(self, encoded: Tensor, action: Tensor | None = None) -> Tensor:
+        """[N, features] (and for q over a Box actions [N, d], scaled to [-1, 1]) to [heads, N, outputs]."""
+        return self.dense(encoded if action is None else torch.cat([encoded, action], -1))
+
+
+def drawn(shape: tuple[int, ...], inputs: int, key: Key, dtype: torch.dtype, gain: float = 1.0) -> Tensor:
+    """Uniform numbers within gain / sqrt(inputs)."""
+    bound = gain / math.sqrt(inputs)
+    return torch.from_numpy((key.uniform(*shape) * 2 - 1) * bound).to(dtype)

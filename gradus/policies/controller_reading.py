@@ -1,0 +1,266 @@
+"""What one evaluation of a controller opens: rows for the A actions of its contexts, each computed at its first call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from gradus.policies.controller_network import LOG_STD, ControllerConfig, ControllerNetwork
+from gradus.types import Context, Key, UserError
+from gradus.types.contexts import Seen
+from gradus.types.spaces import Box, Choice
+
+EDGE = 1 - 1e-6  # a given action is taken at most this near to its bound, in units of half the range
+
+
+class OpenedController:
+    """See `types.signals.Opened` and `types.control`."""
+
+    def __init__(self, network: ControllerNetwork, contexts: Sequence[Context]) -> None:
+        self.network, self.config, self.contexts = network, network.config, contexts
+        self.like = next(network.parameters())
+
+    @property
+    def actions(self) -> int:
+        return sum(c.actions for c in self.contexts)
+
+    def logprobs(self) -> Tensor:
+        """Log-probability of every action, nats. [A]"""
+        if isinstance(self.config.acts, Choice):
+            return self._scaled_logits.log_softmax(-1).gather(1, self._choices[:, None])[:, 0]
+        mean, std = self._gaussian
+        return squashed_logprob(self._raw, mean, std, self._half)
+
+    def entropy(self) -> Tensor:
+        """Entropy at every action, nats. [A] Over a Box it is the Gaussian's before the squashing, which has a closed form."""
+        if isinstance(self.config.acts, Choice):
+            logprobs = self._scaled_logits.log_softmax(-1)
+            return -(logprobs.exp() * logprobs).sum(-1)
+        return (self._gaussian[1].log() + 0.5 * math.log(2 * math.pi * math.e)).sum(-1)
+
+    def hidden(self, layer: int = -1) -> Tensor:
+        """The last hidden layer at every action. [A, width]"""
+        return self.network.dense.hidden(self._encoded)[0]
+
+    def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
+        raise self._has_no("states of tokens")
+
+    def logits(self) -> Iterator[tuple[slice, Tensor]]:
+        raise self._has_no("logits of a vocabulary")
+
+    def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:
+        raise self._has_no("attention")
+
+    def _has_no(self, thing: str) -> UserError:
+        return UserError(f"a controller has no {thing}; take a recipe that reads log-probabilities, entropy, values or Q")
+
+    def head(self, name: str) -> Tensor:
+        """The value of the state before every action. [A]"""
+        return self.network(self._encoded)[0, :, 0]
+
+    def q(self) -> Tensor:
+        """The value of every action by every head. [A, heads]"""
+        if isinstance(self.config.acts, Choice):
+            return self.q_of_all().gather(2, self._choices[:, None, None].expand(-1, self.config.fresh.heads, 1))[..., 0]
+        return self._q_at(self.stream("action"))
+
+    def q_of_all(self) -> Tensor:
+        """The value of every choice by every head. [A, heads, n]"""
+        return self.network(self._encoded).transpose(0, 1)
+
+    def q_of_candidates(self, name: str) -> Tensor:
+        """The value of the actions of a stream [A, n, d] by every head. [A, heads, n]"""
+        candidates = self.stream(name)
+        count, several = candidates.shape[:2]
+        encoded = self._encoded[:, None].expand(-1, several, -1).flatten(0, 1)
+        values = self.network(encoded, self._unit(candidates.flatten(0, 1)))
+        return values[..., 0].unflatten(1, (count, several)).transpose(0, 1)
+
+    def q_slope(self, reduce: Literal["least", "mean"]) -> Tensor:
+        """The derivative by the action of the least or the mean value of the heads. [A, d], no gradient"""
+        with torch.enable_grad():
+            action = self.stream("action").requires_grad_()
+            values = self._q_at(action)
+            whole = (values.min(1).values if reduce == "least" else values.mean(1)).sum()
+            return torch.autograd.grad(whole, action)[0]
+
+    def drawn(self) -> tuple[Tensor, Tensor]:
+        """An action of the policy for every row [A, d] and its log-probability [A], both with gradient."""
+        return self._drawn
+
+    @cached_property
+    def _drawn(self) -> tuple[Tensor, Tensor]:
+        mean, std = self._gaussian
+        raw = mean + std * self._noise("drawn")
+        return self._middle + self._half * raw.tanh(), squashed_logprob(raw, mean, std, self._half)
+
+    def drawn_several(self, count: int) -> Tensor:
+        """`count` actions for every row, each followed by its log-probability. [A, count, d + 1]"""
+        mean, std = (t[:, None] for t in self._gaussian)
+        raw = mean + std * self._noise("several", count)
+        logprobs = squashed_logprob(raw, mean, std, self._half)
+        return torch.cat([self._middle + self._half * raw.tanh(), logprobs[..., None]], -1)
+
+    def number(self) -> Tensor:
+        """The player's number, once per action. [A]"""
+        return self.network.number.expand(self.actions)
+
+    def stream(self, name: str) -> Tensor:
+        """A stream over all contexts, in the network's dtype; rows of several numbers are flat over a chunk. Raises UserError without it."""
+        if not all(name in c.streams for c in self.contexts if c.actions):
+            raise UserError(f'a controller reads the stream "{name}" of its rows, and these have none; learn from the rows of a TransitionReplay')
+        rows = _joined([c.streams[name] for c in self.contexts if c.actions])
+        flat = rows.reshape(len(rows), -1) if name in ("action", "raw") else rows
+        return torch.tensor(flat, dtype=self.like.dtype, device=self.like.device)
+
+    @cached_property
+    def _encoded(self) -> Tensor:
+        if self.config.fresh.kind == "gru":
+            return self._remembered()
+        return self.network.encoded(torch.cat([self._numbers(name) for name in range(len(self.config.shown))], -1))
+
+    def _numbers(self, place: int) -> Tensor:
+        """One named array before every action, flat. [A, size]"""
+        rows = _joined([rows_before(seen_named(c, self.config, place), c.action_positions) for c in self.contexts if c.actions])
+        return as_inputs(self.config, place, rows, self.like)
+
+    def _remembered(self) -> Tensor:
+        """The inputs of the hidden layers of a gru: its state before every action. [A, width]"""
+        sequences, places = [], []
+        for c in self.contexts:
+            columns = [seen_named(c, self.config, i) for i in range(len(self.config.shown))]
+            sequences.append(torch.cat([as_inputs(self.config, i, s.rows, self.like) for i, s in enumerate(columns)], -1))
+            places.append(np.searchsorted(columns[0].at, c.action_positions) - 1)
+        padded = torch.nn.utils.rnn.pad_sequence(sequences, batch_first=True)
+        out = self.network.encoded(padded)
+        return torch.cat([out[i, torch.from_numpy(at)] for i, at in enumerate(places)])
+
+    @cached_property
+    def _scaled_logits(self) -> Tensor:
+        logits = self.network(self._encoded)[0]
+        return logits / self._temperature
+
+    @cached_property
+    def _gaussian(self) -> tuple[Tensor, Tensor]:
+        mean, std = gaussian(self.network(self._encoded)[0])
+        return mean, std * self._temperature
+
+    @property
+    def _temperature(self) -> Tensor | float:
+        """[A, 1], or 1. Greedy choices (0) have the log-probabilities of temperature 1."""
+        given = [c.temperature or 1.0 for c in self.contexts]
+        if all(t == 1.0 for t in given):
+            return 1.0
+        rows = np.repeat(given, [c.actions for c in self.contexts])
+        return torch.tensor(rows, dtype=self.like.dtype, device=self.like.device)[:, None]
+
+    @property
+    def _choices(self) -> Tensor:
+        tokens = _joined([c.tokens[c.chosen] for c in self.contexts if c.actions])
+        return torch.tensor(tokens, dtype=torch.int64, device=self.like.device)
+
+    @property
+    def _raw(self) -> Tensor:
+        if all("raw" in c.streams for c in self.contexts if c.actions):
+            return self.stream("raw")
+        return self._unit(self.stream("action")).clamp(-EDGE, EDGE).atanh()
+
+    def _q_at(self, action: Tensor) -> Tensor:
+        return self.network(self._encoded, self._unit(action))[..., 0].T
+
+    def _unit(self, action: Tensor) -> Tensor:
+        """The action in units of half its range, about the middle: [-1, 1]."""
+        return (action - self._middle) / self._half
+
+    @cached_property
+    def _middle(self) -> Tensor:
+        return middle_and_half(self.config, self.like)[0]
+
+    @cached_property
+    def _half(self) -> Tensor:
+        return middle_and_half(self.config, self.like)[1]
+
+    def _noise(self, name: str, *several: int) -> Tensor:
+        """Standard normal numbers by the stream `key` of every context. [A, *several, d]"""
+        if not all("key" in c.streams for c in self.contexts if c.actions):
+            raise UserError("a drawn action needs a key for its rows; learn from the rows of a TransitionReplay, which have one")
+        d = self.config.actions
+        pieces = [Key(int(c.streams["key"][0])).fold(name).normal(c.actions, *several, d) for c in self.contexts if c.actions]
+        return torch.tensor(_joined(pieces), dtype=self.like.dtype, device=self.like.device)
+
+
+def gaussian(outputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation before the squashing, [N, d] each, from [N, 2 d] outputs; an output of 0 is a deviation of 1."""
+    mean, free = outputs.chunk(2, -1)
+    low, high = LOG_STD
+    centre = math.atanh(-(high + low) / (high - low))
+    return mean, (low + 0.5 * (high - low) * ((free + centre).tanh() + 1)).exp()
+
+
+def squashed_logprob(raw: Tensor, mean: Tensor, std: Tensor, half: Tensor) -> Tensor:
+    """log p(a) of a = middle + half tanh(raw), raw Gaussian: sum over dimensions of log N(raw) - log(half (1 - tanh(raw)^2)). [...]
+
+    log(1 - tanh(u)^2) = 2 (log 2 - u - softplus(-2 u)), which is exact where tanh rounds to 1. Haarnoja et al., arXiv:1801.01290, eq. 21.
+    """
+    normal = -0.5 * ((raw - mean) / std).square() - std.log() - 0.5 * math.log(2 * math.pi)
+    squash = 2 * (math.log(2) - raw - F.softplus(-2 * raw)) + half.log()
+    return (normal - squash).sum(-1)
+
+
+def middle_and_half(config: ControllerConfig, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The middle and half the range of every number of an action, repeated over a chunk. [d]"""
+    assert isinstance(config.acts, Box)
+    low, high = (torch.tensor(bound, dtype=like.dtype, device=like.device).repeat(config.acts.chunk) for bound in (config.acts.low, config.acts.high))
+    return (low + high) / 2, (high - low) / 2
+
+
+def seen_named(context: Context, config: ControllerConfig, place: int) -> Seen:
+    """The column of a named array. Raises UserError if the context shows none of this name and shape."""
+    due = config.shown[place]
+    columns = context.shown
+    for seen in columns:
+        if seen.name == due.name and seen.rows.shape[1:] == due.shape:
+            return seen
+    given = ", ".join(f"{s.name} {list(s.rows.shape[1:])}" for s in columns) or "no array"
+    raise UserError(f"the controller reads {due.name} {list(due.shape)}, but it is shown {given}; train it in the world that it was made for")
+
+
+def newest_row(context: Context, at: int, config: ControllerConfig, place: int) -> np.ndarray:
+    """The row of a named array that was shown last before token `at`. Only the newest columns are looked at, so a long context costs little."""
+    due, line, limit = config.shown[place], context, at
+    while True:
+        first = 0 if line.parent is None else line.parent[1]
+        for seen in reversed(line.seen):
+            if seen.name == due.name and seen.rows.shape[1:] == due.shape and (before := int(np.searchsorted(seen.at + first, limit))):
+                return seen.rows[before - 1]
+        if line.parent is None:
+            seen_named(context, config, place)  # raises unless the array comes after the action
+            raise UserError("an action of a controller has no observation before it; begin its context with one (Policy.opening)")
+        line, limit = line.parent[0], min(limit, first)
+
+
+def rows_before(seen: Seen, positions: np.ndarray) -> np.ndarray:
+    """The last row before every position."""
+    if len(seen.at) == len(positions) and (seen.at < positions).all() and (seen.at[1:] > positions[:-1]).all():
+        return seen.rows
+    places = np.searchsorted(seen.at, positions) - 1
+    if len(places) and places.min() < 0:
+        raise UserError("an action of a controller has no observation before it; begin its context with one (Policy.opening)")
+    return seen.rows[places]
+
+
+def as_inputs(config: ControllerConfig, place: int, rows: np.ndarray, like: Tensor) -> Tensor:
+    """Rows [N, ...] as inputs [N, size]; pixels in [0, 1]."""
+    flat = torch.tensor(rows.reshape(len(rows), -1), dtype=like.dtype, device=like.device)
+    return flat / 255 if config.shown[place].pixels else flat
+
+
+def _joined(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)

@@ -1,0 +1,46 @@
+"""Episodes of worlds whose state is a vector of float64 numbers and whose motion draws nothing: they can be copied, taken and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gradus.types import Key
+from gradus.types.parts import Turn
+from gradus.types.spaces import Action
+
+Move = Callable[[np.ndarray, Any], tuple[np.ndarray, float, bool]]
+"""(state, action) to (next state, reward, whether the episode is over)."""
+
+
+class VectorEpisode:
+    """One running episode. `limit`: steps after which it is truncated. An action that the space does not have is not legal and costs a step."""
+
+    def __init__(
+        self, state: np.ndarray, move: Move, show: Callable[[np.ndarray], Mapping[str, np.ndarray]], read: Callable[[Action], Any], limit: int
+    ) -> None:
+        self.state, self.move, self.show, self.read, self.limit = state, move, show, read, limit
+        self.steps = 0
+        self.first = Turn(show(state))
+
+    async def step(self, action: Action) -> Turn:
+        self.steps += 1
+        chosen = self.read(action)
+        valid = chosen is not None
+        reward, over = 0.0, False
+        if valid:
+            self.state, reward, over = self.move(self.state, chosen)
+        return Turn(self.show(self.state), reward, over, self.steps >= self.limit and not over, valid=valid)
+
+    def fork(self, key: Key) -> VectorEpisode:
+        other = VectorEpisode(self.state.copy(), self.move, self.show, self.read, self.limit)
+        other.restore(self.snapshot())
+        return other
+
+    def snapshot(self) -> dict[str, Any]:
+        return {"state": self.state.copy(), "steps": self.steps}
+
+    def restore(self, snapshot: Any) -> None:
+        self.state, self.steps = np.array(snapshot["state"], np.float64), int(snapshot["steps"])

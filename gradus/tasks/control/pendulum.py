@@ -1,0 +1,68 @@
+"""Pendulum: a hanging pendulum is swung up and held by a weak motor. 200 steps; an episode never ends by itself, it is truncated.
+
+The motion is that of gymnasium's Pendulum-v1, bit by bit from one state: torque u in [-2, 2], reward -(angle^2 + 0.1 speed^2 + 0.001 u^2),
+angle in [-pi, pi), 0 upright. The first angle is uniform in [-pi, pi), the first speed in [-1, 1), drawn by this library's keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from gradus.tasks.control.episodes import VectorEpisode
+from gradus.tasks.control.starts import Starts
+from gradus.types import Key, Problem, Sampling
+from gradus.types.parts import Task, World
+from gradus.types.spaces import Action, Box, Space
+
+SPEED, TORQUE, DT, GRAVITY, MASS, LENGTH = 8.0, 2.0, 0.05, 10.0, 1.0, 1.0
+LIMIT = 200
+
+
+def pendulum() -> Task:
+    """Swing a pendulum up and hold it; a turn is a torque. The return of an episode lies between about -1,700 and 0."""
+    source = Starts("pendulum")
+    return Task(
+        "pendulum",
+        source,
+        replace(source, held_out=True),
+        environment=Pendulum(),
+        about="swing a pendulum up and hold it; for controllers, a turn is a torque",
+        sampling=Sampling(max_tokens=1),
+    )
+
+
+@dataclass(frozen=True)
+class Pendulum:
+    """The world. It shows `state`: cosine and sine of the angle, and the angular speed (rad/s), float32 [3]."""
+
+    limit: int = LIMIT
+    shows: ClassVar[frozenset[str]] = frozenset({"array"})
+    acts: ClassVar[Space] = Box((-TORQUE,), (TORQUE,))
+
+    def start(self, problem: Problem, key: Key, world: World) -> VectorEpisode:
+        first = (key.fold("start").uniform(2) * 2 - 1) * np.array([np.pi, 1.0])
+        return VectorEpisode(first, moved, shown, read, self.limit)
+
+
+def read(action: Action) -> np.ndarray | None:
+    """A torque as one number; None for text."""
+    return None if isinstance(action, str) else np.asarray(action, np.float64).reshape(-1)
+
+
+def shown(state: np.ndarray) -> Mapping[str, np.ndarray]:
+    angle, speed = state
+    return {"state": np.array([np.cos(angle), np.sin(angle), speed], np.float32)}
+
+
+def moved(state: np.ndarray, action: np.ndarray) -> tuple[np.ndarray, float, bool]:
+    """One step; a torque beyond the bounds is clipped."""
+    angle, speed = state
+    torque = np.clip(action, -TORQUE, TORQUE)[0]
+    cost = (((angle + np.pi) % (2 * np.pi)) - np.pi) ** 2 + 0.1 * speed**2 + 0.001 * torque**2
+    faster = speed + (3 * GRAVITY / (2 * LENGTH) * np.sin(angle) + 3.0 / (MASS * LENGTH**2) * torque) * DT
+    faster = np.clip(faster, -SPEED, SPEED)
+    return np.array([angle + faster * DT, faster], np.float64), -float(cost), False

@@ -1,0 +1,21 @@
+"""The problems of a world of control: numbered starts without end. The episode's key decides everything, so a problem holds nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradus.types import Frozen, Key, Problem
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Start i of a world. Held-out starts have other ids, and so other keys."""
+
+    task: str
+    held_out: bool = False
+    size: int | None = None
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        kind = "held-out" if self.held_out else "start"
+        return [Problem(f"{self.task}/{kind}/{i}", self.task, text="", meta=Frozen(start=int(i))) for i in indices]

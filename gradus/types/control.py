@@ -1,0 +1,275 @@
+"""What is read of a controller besides log-probability, entropy and value: Q-values, drawn actions, numbers, and the signals made of them.
+
+A drawn action is a function of the stream `key` (uint64, one per row, equal in a context) and of the weights. So every reader of one context
+gets the same draw, with gradient (want) or without (signal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from gradus.types.contexts import Context, Ended
+from gradus.types.frozen import Frozen
+from gradus.types.keys import Key
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal, Value, Want
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+NEXT = "next."
+"""Streams of this prefix hold the observation after the action, by the name of its array."""
+
+
+@dataclass(frozen=True)
+class Q(Want):
+    """The value of the action taken, by every head of an ensemble. [A, heads]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"q"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.q()
+
+
+@dataclass(frozen=True)
+class QOfAll(Want):
+    """The value of every action of a `Choice`, by every head. [A, heads, n]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"q_of_all"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.q_of_all()
+
+
+@dataclass(frozen=True)
+class QOfCandidates(Want):
+    """The value of the actions in the stream `name` [A, n, d] in the state of each row, by every head. [A, heads, n]"""
+
+    name: str = "candidates"
+    opens: ClassVar[frozenset[str]] = frozenset({"q_of_candidates"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.q_of_candidates(self.name)
+
+
+@dataclass(frozen=True)
+class QSlope(Want):
+    """The derivative of the value by the action taken; of the heads their least value or their mean. No gradient. [A, d]"""
+
+    reduce: Literal["least", "mean"] = "least"
+    opens: ClassVar[frozenset[str]] = frozenset({"q_of_candidates"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.q_slope(self.reduce)
+
+
+@dataclass(frozen=True)
+class Drawn(Want):
+    """An action drawn from the policy as a differentiable function of its weights. [A, d]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"drawn"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.drawn()[0]
+
+
+@dataclass(frozen=True)
+class LogProbOfDrawn(Want):
+    """The log-probability of the action of `Drawn`, nats, with the gradient through action and distribution. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"drawn"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.drawn()[1]
+
+
+@dataclass(frozen=True)
+class DrawnWithLogProb(Want):
+    """Drawn action and its log-probability side by side. [A, d + 1]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"drawn"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        import torch
+
+        action, logprob = opened.drawn()
+        return torch.cat([action, logprob[:, None]], 1)
+
+
+@dataclass(frozen=True)
+class DrawnSeveral(Want):
+    """`count` drawn actions a row, each followed by its log-probability. [A, count, d + 1]"""
+
+    count: int = 4
+    opens: ClassVar[frozenset[str]] = frozenset({"drawn"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.drawn_several(self.count)
+
+
+@dataclass(frozen=True)
+class Number(Want):
+    """The one number of a player, repeated for every row. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"number"})
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.number()
+
+
+def moved_on(context: Context) -> Context:
+    """The context of rows with the observation after each action in place of the one before it. Raises ValueError without such streams."""
+    after = {seen.name: context.streams[NEXT + seen.name] for seen in context.seen if NEXT + seen.name in context.streams}
+    if not after or len(after) < len(context.seen):
+        raise ValueError(f"a context of rows needs the streams {NEXT}NAME; this one has {sorted(context.streams)}")
+    return replace(context, seen=tuple(replace(seen, rows=after[seen.name]) for seen in context.seen))
+
+
+def with_streams(context: Context, **streams: np.ndarray) -> Context:
+    """The context with more streams, or other rows in them."""
+    return replace(context, streams=Frozen({**context.streams, **streams}))
+
+
+@dataclass(frozen=True)
+class NextAction(Signal):
+    """An action drawn by the player in the state after the action, and its log-probability. [A, d + 1]"""
+
+    @property
+    def want(self) -> Want:
+        return DrawnWithLogProb()
+
+    def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
+        return [with_streams(moved_on(c), key=_other(c, "next")) for c in contexts]
+
+
+@dataclass(frozen=True)
+class Candidates(Signal):
+    """`count` actions that the player draws in the state before (or after) the action, each with its log-probability. [A, count, d + 1]"""
+
+    count: int = 4
+    at: Literal["now", "next"] = "now"
+
+    @property
+    def want(self) -> Want:
+        return DrawnSeveral(self.count)
+
+    def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
+        return [with_streams(moved_on(c) if self.at == "next" else c, key=_other(c, f"candidates {self.at}")) for c in contexts]
+
+
+@dataclass(frozen=True)
+class QValues(Signal):
+    """The values of all heads: of the action taken, or of another signal's action in the state after it. [A, heads]"""
+
+    of: Signal | None = None  # None: the action taken; NextAction(...): that action, in the next state
+
+    @property
+    def want(self) -> Want:
+        return Q()
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return () if self.of is None else (self.of,)
+
+    def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
+        if self.of is None:
+            return contexts
+        return [with_streams(moved_on(c), action=_without_last(rows)) for c, rows in zip(contexts, found[self.of], strict=True)]
+
+
+@dataclass(frozen=True)
+class NextQOfAll(Signal):
+    """The values of every action of a `Choice` in the state after the action. [A, heads, n]"""
+
+    @property
+    def want(self) -> Want:
+        return QOfAll()
+
+    def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
+        return [moved_on(c) for c in contexts]
+
+
+@dataclass(frozen=True)
+class QGradient(Signal):
+    """The derivative of the player's value by the action that `actor` draws in the state of each row. [A, d]"""
+
+    actor: str = "policy"
+    reduce: Literal["least", "mean"] = "least"
+
+    @property
+    def want(self) -> Want:
+        return QSlope(self.reduce)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (DrawnAction(player=self.actor),)
+
+    def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
+        drawn = found[DrawnAction(player=self.actor)]
+        return [with_streams(c, action=_without_last(rows)) for c, rows in zip(contexts, drawn, strict=True)]
+
+
+@dataclass(frozen=True)
+class DrawnAction(Signal):
+    """The action of `Drawn` with its log-probability, without gradient. [A, d + 1]"""
+
+    @property
+    def want(self) -> Want:
+        return DrawnWithLogProb()
+
+
+@dataclass(frozen=True)
+class NumberOf(Signal):
+    """The one number of a player, repeated for every row. [A]"""
+
+    @property
+    def want(self) -> Want:
+        return Number()
+
+
+def is_cut(context: Context) -> bool:
+    """Whether the context goes on after its last action: it was cut, not ended, and it shows what follows that action."""
+    return context.ended in (Ended.TRUNCATED, Ended.LENGTH) and bool(context.seen) and len(context.chosen) > 0 and not context.chosen[-1]
+
+
+@dataclass(frozen=True)
+class EndValues(Signal):
+    """The value of the state after the last action, one row for every context that was cut. [contexts that were cut]"""
+
+    name: str = "value"
+
+    @property
+    def want(self) -> Want:
+        return Value(self.name)
+
+    def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
+        return [_at_the_end(c) if is_cut(c) else _nothing(c) for c in contexts]
+
+
+def _at_the_end(context: Context) -> Context:
+    """The context with one action, after its last observation."""
+    none: Frozen[np.ndarray] = Frozen()
+    tokens, chosen = np.append(context.tokens, np.int32(0)), np.append(np.zeros(len(context.tokens), bool), True)
+    return replace(context, tokens=tokens, chosen=chosen, logprobs=None, versions=None, rewards=(), streams=none)
+
+
+def _nothing(context: Context) -> Context:
+    none: Frozen[np.ndarray] = Frozen()
+    return replace(context, chosen=np.zeros(len(context.tokens), bool), logprobs=None, versions=None, rewards=(), streams=none)
+
+
+def _other(context: Context, name: str) -> np.ndarray:
+    """The stream `key` of another draw in the same rows."""
+    value = Key(int(context.streams["key"][0])).fold(name).value if context.actions else 0
+    return np.full(context.actions, value, np.uint64)
+
+
+def _without_last(rows: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(rows[:, :-1])
