@@ -13,26 +13,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.config import Unsupported, end_tokens, read_json
+from gradus.policies.config import end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
-from gradus.policies.loading import check_folder, load_decoder, save_weights
+from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
 from gradus.policies.pack import forward, pack
 from gradus.policies.quantised import Bits
 from gradus.policies.rows import take_rows
+from gradus.policies.showing import opened
+from gradus.policies.sighted import Sighted, embedded_with_pictures, pictures
+from gradus.policies.sighted_files import SightedFolder, sighted_weights
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
-from gradus.policies.transformers_model import Foreign, load_foreign
+from gradus.policies.transformers_model import Foreign
+from gradus.policies.trunks import load_trunk
 from gradus.runtime import hub
-from gradus.types import Context, Key, Message, Sampling, UserError
+from gradus.types import Context, Key, Message, Sampling, UserError, prompt_context
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
 
 if TYPE_CHECKING:
-    from gradus.policies.engine import Sampled
+    from gradus.policies.engine import Job, Sampled
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
@@ -59,6 +63,7 @@ class Folder:
     source: str | None = None  # the folder it was loaded from
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
+    eyes: SightedFolder | None = None  # of a model that reads pictures: names of tensors, unused ones, the processor's files
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,19 +92,13 @@ class LanguageModel:
         if (base := base_of(path)) is not None:
             return _adapted(path, base, dtype, device)
         path = check_folder(path)
-        note = None
-        trunk: Decoder | Foreign
-        try:
-            trunk = load_decoder(path, dtype=dtype, device=device)
-        except Unsupported as reason:
-            note = f"{reason}; the model runs through transformers, more slowly"
-            trunk = load_foreign(path, dtype=dtype, device=device)
+        trunk, note, eyes = load_trunk(path, dtype=dtype, device=device)
         config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
         generation = path / "generation_config.json"
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw, eyes), head, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
@@ -111,9 +110,11 @@ class LanguageModel:
         if isinstance(self.trunk, Foreign):
             self.trunk.inner.save_pretrained(path)
         else:
-            weights = to_files(merged_weights(self.trunk), self.trunk.config)
+            weights = self._filed(merged_weights(self.trunk))
             save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
+        for name, content in ({} if self.folder.eyes is None else self.folder.eyes.files).items():
+            (path / name).write_bytes(content)
         if self.folder.generation is not None:
             (path / "generation_config.json").write_bytes(self.folder.generation)
         if self.tokenizer is not None:
@@ -122,6 +123,12 @@ class LanguageModel:
             save_head(self.head, path)
         if self.lora is not None:
             save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
+
+    def _filed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        assert isinstance(self.trunk, Decoder)
+        if isinstance(self.trunk, Sighted):
+            return sighted_weights(weights, self.trunk, self.folder.config["model_type"], self.folder.eyes)
+        return to_files(weights, self.trunk.config)
 
     def _config_json(self, decoder: Decoder) -> str:
         if not self.folder.config:
@@ -150,6 +157,12 @@ class LanguageModel:
 
     # text
 
+    def opening(self, prompt: str | Sequence[Message]) -> Context:
+        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn; with what they show."""
+        if isinstance(self.trunk, Sighted) and not isinstance(prompt, str):
+            return opened(self.trunk, self._tokenizer(), prompt)
+        return prompt_context(self._tokenizer().tokens(prompt))
+
     def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
         """int32 tokens of raw text, or of messages under the chat template with the start of the assistant's turn."""
         return self._tokenizer().tokens(prompt)
@@ -177,9 +190,9 @@ class LanguageModel:
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
         """One sampled context per request, in order; its parent is the context that it continues."""
-        from gradus.policies.engine import Job, generate
+        from gradus.policies.engine import generate
 
-        jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
+        jobs = [self._job(a) for a in asked]
         sampled = generate(
             self.trunk,
             jobs,
@@ -189,6 +202,12 @@ class LanguageModel:
             graphs=self.graphs,
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+
+    def _job(self, asked: Asked) -> Job:
+        from gradus.policies.engine import Job
+
+        prefix, shown = asked.parent.sequence[: asked.at], asked.parent.shown_in(asked.at)
+        return Job(prefix, asked.sampling, asked.key.value, inputs=pictures(self.trunk, prefix, shown))
 
     # update
 
@@ -222,7 +241,7 @@ class LanguageModel:
         assert isinstance(self.trunk, Decoder)
         trunk, with_entropy = self.trunk, "entropy" in kinds
         packed = pack(contexts, trunk.device, trunk.dtype, trunk.config.window)
-        hidden = forward(trunk, packed, recompute=self.recompute)
+        hidden = forward(trunk, packed, recompute=self.recompute, inputs=embedded_with_pictures(trunk, packed, contexts))
         found = {"hidden": hidden, "source": packed.source}
         if kinds & {"logprob", "entropy"}:
             before = take_rows(hidden, packed.source)

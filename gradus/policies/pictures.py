@@ -16,6 +16,7 @@ from gradus.policies.fields import Unsupported
 from gradus.types import UserError
 
 LARGEST = 4096  # pixels of a side at most, as in transformers
+FAKE, GLOBAL = "<fake_token_around_image>", "<global-img>"  # of Idefics3
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,16 @@ def _size(fields: Mapping[str, Any], name: str) -> dict[str, int]:
     if isinstance(value, int):
         return {"height": value, "width": value}
     return {key: int(pixels) for key, pixels in value.items() if pixels}
+
+
+def stands_for(tile: str, rows: int, columns: int, framed: bool) -> str:
+    """The text for one picture: a tile's placeholders; of Idefics3 (`framed`) every tile with its place, then the whole picture."""
+    if not framed:
+        return tile
+    if not rows:
+        return f"{FAKE}{GLOBAL}{tile}{FAKE}"
+    lines = ("".join(f"{FAKE}<row_{r + 1}_col_{c + 1}>{tile}" for c in range(columns)) + "\n" for r in range(rows))
+    return f"{''.join(lines)}\n{FAKE}{GLOBAL}{tile}{FAKE}"
 
 
 def resized(picture: np.ndarray, size: tuple[int, int], resample: int) -> np.ndarray:

@@ -47,5 +47,5 @@ def _inherited(context: Context) -> int:
 def _by_beginning(contexts: Sequence[Context], indices: Sequence[int], lengths: dict[int, int]) -> list[Family]:
     groups: dict[bytes, list[int]] = {}
     for i in indices:
-        groups.setdefault(contexts[i].sequence[: lengths[i]].tobytes(), []).append(i)
+        groups.setdefault(contexts[i].beginning(lengths[i]), []).append(i)
     return [Family(lengths[members[0]], tuple(members)) for members in groups.values()]

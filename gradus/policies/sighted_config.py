@@ -61,7 +61,7 @@ _LLAVA = _TOP | {
     *("image_token_index", "image_token_id", "image_seq_length", "multimodal_projector_bias", "projector_hidden_act", "ignore_index"),
     *("vision_feature_layer", "vision_feature_select_strategy"),
 }
-_SMOL = _TOP | {"image_token_id", "scale_factor", "ignore_index"}
+_SMOL = _TOP | {"image_token_id", "scale_factor", "ignore_index", "_pad_token_id"}
 ARCHITECTURES = {
     "llava": "LlavaForConditionalGeneration",
     "idefics3": "Idefics3ForConditionalGeneration",
