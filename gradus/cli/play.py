@@ -15,6 +15,7 @@ from gradus.cli.episodes import Say, ending, expected, judges, played, shown, ve
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
 from gradus.types import Context, Ended, Failed, Key, Message, Problem, Request, Sampling, Trajectory, UserError, unknown
+from gradus.types.media import readable
 from gradus.types.parts import Rollout, Source, Task
 
 END = 0x110000  # the token that ends an action; the tokens before it are the code points of its characters
@@ -48,7 +49,7 @@ class Person:
     context_length: ClassVar[int] = ENDLESS
 
     def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
-        return code_points(prompt if isinstance(prompt, str) else "\n".join(str(m["content"]) for m in prompt))
+        return code_points(prompt if isinstance(prompt, str) else "\n".join(map(readable, prompt)))
 
     def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
         return self.tokens(observation)
@@ -142,7 +143,7 @@ def question(task: Task, problem: Problem) -> str:
         return problem.text
     system = [{"role": "system", "content": task.system}] if task.system else []
     messages = [*system, *problem.messages]
-    return "\n".join(f"{m['role']}: {m['content']}" if len(messages) > 1 else str(m["content"]) for m in messages)
+    return "\n".join(f"{m['role']}: {readable(m)}" if len(messages) > 1 else readable(m) for m in messages)
 
 
 def play(

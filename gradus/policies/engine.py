@@ -165,7 +165,7 @@ class Together:
             check_job(job, self.max_context)
         numbers = self._numbers(jobs)
         rooms = [room(job, self.max_context) for job in jobs]
-        prefixes = [job.prefix.tobytes() + identity(job.inputs) for job in jobs]
+        prefixes = [job.beginning + identity(job.inputs) for job in jobs]
         for number, job, prefix in zip(numbers, jobs, prefixes, strict=True):
             self.jobs[number], self.prefixes[number] = job, prefix
         at = np.array(numbers, np.int64)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from torch import Tensor
 
 from gradus.policies.inputs import Inputs
-from gradus.types import Ended, Sampling, UserError
+from gradus.types import Context, Ended, Sampling, Seen, UserError
 
 DecodeText: TypeAlias = Callable[[np.ndarray], str]
 
@@ -23,7 +24,13 @@ class Job:
     sampling: Sampling
     key: int  # 64 bits
     likely: int = 0  # number of most likely tokens to report beside every drawn one
+    shown: tuple[Seen, ...] = ()  # what the prefix shows; `at` counts from its start
     inputs: Inputs | None = None  # vectors in place of the embeddings of some tokens of the prefix
+
+    @cached_property
+    def beginning(self) -> bytes:
+        """The identity of the prefix and of what it shows. Jobs with equal bytes share one reading of the prefix."""
+        return Context(self.prefix, np.zeros(len(self.prefix), bool), seen=self.shown).beginning(len(self.prefix)) if self.shown else self.prefix.tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +93,11 @@ class Batch(Protocol):
     def take(self, number: int) -> Sampled:
         """The sequence with this number, which leaves the batch; before its end it leaves with the tokens so far. The number may be used again."""
         ...
+
+
+def job_after(parent: Context, at: int, sampling: Sampling, key: int) -> Job:
+    """The job that continues the first `at` tokens of a context and what they show."""
+    return Job(parent.sequence[:at], sampling, key, shown=parent.shown_in(at))
 
 
 def check_job(job: Job, max_context: int) -> None:

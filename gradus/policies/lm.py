@@ -18,6 +18,7 @@ from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
+from gradus.policies.jobs import Job, job_after
 from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
@@ -36,7 +37,7 @@ from gradus.types import Context, Key, Message, Sampling, UserError, prompt_cont
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
 
 if TYPE_CHECKING:
-    from gradus.policies.engine import Job, Sampled
+    from gradus.policies.engine import Sampled
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
@@ -204,10 +205,8 @@ class LanguageModel:
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
     def _job(self, asked: Asked) -> Job:
-        from gradus.policies.engine import Job
-
-        prefix, shown = asked.parent.sequence[: asked.at], asked.parent.shown_in(asked.at)
-        return Job(prefix, asked.sampling, asked.key.value, inputs=pictures(self.trunk, prefix, shown))
+        job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
+        return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
 
     # update
 

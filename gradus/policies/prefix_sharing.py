@@ -1,4 +1,4 @@
-"""Families of contexts with a shared prefix, found by their tokens, independent of their storage."""
+"""Families of contexts with a shared prefix, found by their tokens and by what these show, independent of their storage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradus.types import Context
 
 @dataclass(frozen=True)
 class Family:
-    """Contexts whose sequences begin with the same `shared` tokens."""
+    """Contexts whose sequences begin with the same `shared` tokens, which show the same."""
 
     shared: int
     members: tuple[int, ...]  # indices, in order

@@ -11,6 +11,7 @@ from typing import Any
 from gradus.runtime.time_limit import Interruptible, Late, interrupted
 from gradus.runtime.user_code import line_of, raised_in
 from gradus.types import Failed, FailureKind, Key, Problem, UserError
+from gradus.types.media import is_part
 from gradus.types.parts import Environment, Episode, Turn, World
 
 
@@ -81,7 +82,10 @@ def misfit(turn: Any) -> str | None:
 
 
 def _is_message(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
+    if not (isinstance(value, Mapping) and isinstance(value.get("role"), str)):
+        return False
+    content = value.get("content")
+    return isinstance(content, str) or (isinstance(content, tuple | list) and all(map(is_part, content)))
 
 
 def short(value: Any) -> str:

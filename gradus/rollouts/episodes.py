@@ -128,7 +128,8 @@ class Episodes:
             return observed(grown, closed(grown, world.follow(told, request.player)))
         observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
         tokens = world.tokens(opening(instruction(request, world.task.system), observation), request.player)
-        return begun(seat.prompts.setdefault(tokens.tobytes(), prompt_context(tokens)))
+        prompt = prompt_context(tokens)
+        return begun(seat.prompts.setdefault(prompt.beginning(len(prompt.tokens)), prompt))
 
 
 def abandoned(world: World, call: str) -> Callable[[float], None]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from gradus.types import Context, Frozen, Message, Request, UserError
+from gradus.types.media import changed, parts_of, readable, shown
 from gradus.types.parts import Turn
 
 Observation = str | tuple[Message, ...]
@@ -17,12 +19,14 @@ Observation = str | tuple[Message, ...]
 def state_hash(turn: Turn) -> int:
     """int64 hash of the state before the player's next action: of the environment's state key, or of the observation if it gives none."""
     text = f"state:{turn.state}" if turn.state is not None else f"observation:{plain(turn.observation)}"
+    if turn.state is None and isinstance(turn.observation, tuple | list):
+        text += "".join(f"\0{media.digest}" for media in shown(turn.observation))
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 
 
 def plain(observation: Observation) -> str:
-    """An observation as text; messages lose their roles."""
-    return observation if isinstance(observation, str) else "\n".join(str(message["content"]) for message in observation)
+    """An observation as people read it; messages lose their roles, and media become "[image 48x48 ab12cd34]"."""
+    return observation if isinstance(observation, str) else "\n".join(map(readable, observation))
 
 
 def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
@@ -40,25 +44,51 @@ def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
 
 
 def opening(messages: tuple[Message, ...], observation: Observation) -> tuple[Message, ...]:
-    """The instruction followed by an observation, in one user message if both are from the user. An empty observation adds nothing."""
+    """The instruction followed by an observation, in one user message if both are from the user. An empty observation adds nothing.
+
+    An observation of messages is appended as it is, except one user message with media, which joins the user message before it.
+    """
     if not isinstance(observation, str):
+        if len(observation) == 1 and messages and messages[-1]["role"] == observation[0]["role"] == "user" and shown(observation):
+            both = (*parts_of(changed(messages[-1], after="\n")), *parts_of(observation[0]))
+            return (*messages[:-1], {**messages[-1], "content": both})
         return (*messages, *observation)
     if messages and not observation:
         return messages
     if not messages or messages[-1]["role"] != "user":
         return (*messages, {"role": "user", "content": observation})
-    return (*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n{observation}"})
+    return (*messages[:-1], changed(messages[-1], after=f"\n{observation}"))
 
 
-def recalled(turns: Sequence[Turn], actions: Sequence[str], history: int) -> str:
-    """The last `history` turns (observation, then '> action') and the current observation, one per line; empty ones are left out."""
+def recalled(turns: Sequence[Turn], actions: Sequence[str], history: int) -> Observation:
+    """The last `history` turns (observation, then '> action') and the current observation, one per line; empty ones are left out.
+
+    Text, or one user message if an observation shows media.
+    """
     first = max(0, len(actions) - history)
+    if any(not isinstance(turn.observation, str) and shown(turn.observation) for turn in turns[first:]):
+        return _recalled_with_media(turns[first:], actions[first:])
     past = [
         line
         for turn, action in zip(turns[first:-1], actions[first:], strict=True)
         for line in (plain(turn.observation), f"> {action.strip()}")
     ]
     return "\n".join(line for line in (*past, plain(turns[-1].observation)) if line)
+
+
+def _recalled_with_media(turns: Sequence[Turn], actions: Sequence[str]) -> tuple[Message, ...]:
+    parts: list[Any] = []
+
+    def line(added: Sequence[Any]) -> None:
+        if any(part.get("text", "") or "media" in part for part in added):
+            parts.extend([*([{"type": "text", "text": "\n"}] if parts else []), *added])
+
+    for i, turn in enumerate(turns):
+        for message in ({"content": turn.observation},) if isinstance(turn.observation, str) else turn.observation:
+            line(parts_of(message))
+        if i < len(actions):
+            line(({"type": "text", "text": f"> {actions[i].strip()}"},))
+    return ({"role": "user", "content": tuple(parts)},)
 
 
 def begun(prompt: Context) -> Context:
