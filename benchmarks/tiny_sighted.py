@@ -6,10 +6,12 @@ Half of the examples list all that a picture shows: with short questions alone s
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +19,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gradus.policies.config import DecoderConfig
+from gradus.policies.config_json import config_json
+from gradus.policies.loading import save_weights
 from gradus.policies.pictures import Preparation
 from gradus.policies.sighted import Sighted, SightedConfig
+from gradus.policies.sighted_files import sighted_weights
 from gradus.policies.tower import ProjectorConfig, TowerConfig, initialise
 from gradus.tasks.generated import is_held_out
 from gradus.tasks.pictures.scene import COLOURS, SHAPES
@@ -65,7 +70,7 @@ CONFIG = SightedConfig(
     placeholder=PLACEHOLDER,
 )
 ROWS = 64  # examples per step; every second one lists all that the picture shows
-ASKED = (*("count",) * 2, "colour", "shape", *("place",) * 4, *("relation",) * 2)  # of the others; what is learned late is asked more often
+ASKED = (*("count",) * 2, *("colour",) * 2, *("shape",) * 2, *("place",) * 3, "relation")  # of the others; what is learned late is asked more often
 LEVELS = (1, 2, 2, 3)  # of the examples, in turn
 
 
@@ -138,8 +143,8 @@ def rate(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / 50, (steps - step) / (0.4 * steps))
 
 
-def train(steps: int, key: Key, learning_rate: float, seconds: float = math.inf) -> Sighted:
-    """A new model after `steps` steps. Raises TimeoutError after `seconds`, because a shorter schedule is then needed."""
+def train(steps: int, key: Key, learning_rate: float) -> Sighted:
+    """A new model after `steps` steps."""
     network = Sighted(CONFIG, PREPARE)
     network.initialise(key.fold("weights"))
     initialise(network.tower, key.fold("tower"), 0.05)
@@ -162,9 +167,60 @@ def train(steps: int, key: Key, learning_rate: float, seconds: float = math.inf)
         average = loss.item() if step == 0 else 0.98 * average + 0.02 * loss.item()
         if step % 50 == 49:
             print(f"step {step + 1}/{steps}  loss {average:.4f}  {time.perf_counter() - began:.0f} s", flush=True)
-        if time.perf_counter() - began > seconds:
-            raise TimeoutError(f"{step + 1} of {steps} steps took {seconds:.0f} s")
     return network
+
+
+def fields() -> dict[str, Any]:
+    """config.json of LLaVA for CONFIG."""
+    tower = CONFIG.tower
+    return {
+        "architectures": ["LlavaForConditionalGeneration"],
+        "model_type": "llava",
+        "dtype": "bfloat16",
+        "image_token_index": PLACEHOLDER,
+        "image_seq_length": CONFIG.rows,
+        "eos_token_id": END,
+        "multimodal_projector_bias": True,
+        "projector_hidden_act": CONFIG.projector.activation,
+        "vision_feature_layer": -1,
+        "vision_feature_select_strategy": "full",
+        "tie_word_embeddings": CONFIG.text.tie_word_embeddings,
+        "text_config": json.loads(config_json(CONFIG.text, torch.bfloat16)),
+        "vision_config": {
+            "model_type": "siglip_vision_model",
+            "hidden_size": tower.hidden_size,
+            "intermediate_size": tower.intermediate_size,
+            "num_hidden_layers": tower.layers,
+            "num_attention_heads": tower.heads,
+            "image_size": tower.image_size,
+            "patch_size": tower.patch_size,
+            "num_channels": 3,
+            "hidden_act": tower.activation,
+            "layer_norm_eps": tower.eps,
+            "attention_dropout": 0.0,
+            "vision_use_head": False,
+        },
+    }
+
+
+def save(network: Sighted, folder: Path) -> None:
+    """Writes a LLaVA folder: bfloat16 weights, with a norm that no feature passes, configuration, tokenizer, chat template, processor."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {n: p.detach() for n, p in network.named_parameters()}
+    weights |= {f"tower.post_layernorm.{leaf}": fill(CONFIG.tower.hidden_size) for leaf, fill in (("weight", torch.ones), ("bias", torch.zeros))}
+    filed = sighted_weights(weights, network, "llava", None)
+    save_weights({n: t.to(torch.bfloat16).contiguous() for n, t in filed.items()}, folder)
+    (folder / "config.json").write_text(json.dumps(fields(), indent=2, sort_keys=True) + "\n")
+    tokenizer().save(str(folder / "tokenizer.json"))
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    names |= {"clean_up_tokenization_spaces": False, "model_max_length": CONFIG.text.max_position_embeddings, "chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(names, indent=2) + "\n")
+    picture = {"do_resize": True, "size": {"height": 48, "width": 48}, "resample": PREPARE.resample, "do_rescale": True, "rescale_factor": 1 / 255}
+    picture |= {"do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3, "image_processor_type": "SiglipImageProcessor"}
+    (folder / "preprocessor_config.json").write_text(json.dumps(picture, indent=2) + "\n")
+    processor = {"processor_class": "LlavaProcessor", "image_token": "<image>", "patch_size": CONFIG.tower.patch_size}
+    processor |= {"num_additional_image_tokens": 0, "vision_feature_select_strategy": "full"}
+    (folder / "processor_config.json").write_text(json.dumps(processor, indent=2) + "\n")
 
 
 def main() -> None:
@@ -176,8 +232,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     network = train(options.steps, Key(0).fold("tiny sighted"), options.lr)
-    options.to.mkdir(parents=True, exist_ok=True)
-    torch.save({n: p.detach() for n, p in network.named_parameters()}, options.to / "raw.pt")
+    save(network, options.to)
     print(f"{sum(p.numel() for p in network.parameters()):,} parameters in {options.to}", flush=True)
 
 

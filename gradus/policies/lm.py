@@ -17,6 +17,7 @@ from gradus.policies.config import end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
+from gradus.policies.foreign_eyes import ForeignEyes
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
 from gradus.policies.jobs import Job, job_after
 from gradus.policies.loading import check_folder, save_weights
@@ -110,6 +111,8 @@ class LanguageModel:
         path.mkdir(parents=True, exist_ok=True)
         if isinstance(self.trunk, Foreign):
             self.trunk.inner.save_pretrained(path)
+            if isinstance(self.trunk, ForeignEyes):
+                self.trunk.processor.save_pretrained(path)
         else:
             weights = self._filed(merged_weights(self.trunk))
             save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
@@ -160,7 +163,7 @@ class LanguageModel:
 
     def opening(self, prompt: str | Sequence[Message]) -> Context:
         """The prompt: raw text, or messages under the chat template with the start of the assistant's turn; with what they show."""
-        if isinstance(self.trunk, Sighted) and not isinstance(prompt, str):
+        if isinstance(self.trunk, (Sighted, ForeignEyes)) and not isinstance(prompt, str):
             return opened(self.trunk, self._tokenizer(), prompt)
         return prompt_context(self._tokenizer().tokens(prompt))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,12 +14,25 @@ from gradus.types.media import Media, parts_of, shown
 
 
 class Eyes(Protocol):
-    """What a prompt needs to know of a model that reads pictures: the placeholder, and the text that stands for a picture."""
+    """What a prompt needs to know of a model that reads pictures: the placeholder, and how many stand for a picture."""
 
     @property
     def mark(self) -> int: ...
     def count(self, picture: np.ndarray) -> int: ...
+
+
+@runtime_checkable
+class Expands(Protocol):
+    """Eyes that write the text for a picture themselves."""
+
     def stands_for(self, picture: np.ndarray, mark: str) -> str: ...
+
+
+@runtime_checkable
+class OwnTokens(Protocol):
+    """Eyes whose processor makes the tokens of a text with one placeholder a picture."""
+
+    def tokens(self, text: str, pictures: Sequence[np.ndarray]) -> np.ndarray: ...
 
 
 def opened(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message]) -> Context:
@@ -39,17 +52,25 @@ def _shown(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], render
     for media in pictures:
         if media.kind != "image":
             raise UserError(f"a message shows {media.kind}, but this model reads pictures; take another task or model")
-    pieces = render([_parts(m, tokenizer.template) for m in messages]).split(mark)
-    if len(pieces) - 1 != len(pictures):
+    text = render([_parts(m, tokenizer.template) for m in messages])
+    if text.count(mark) != len(pictures):
         raise UserError(
-            f"the messages show {len(pictures)} pictures, but their text has {len(pieces) - 1} placeholders {mark}; "
+            f"the messages show {len(pictures)} pictures, but their text has {text.count(mark)} placeholders {mark}; "
             "the chat template must write one for every picture, and the text none"
         )
-    text = [pieces[0]]
-    for media, piece in zip(pictures, pieces[1:], strict=True):
-        text += [eyes.stands_for(media.array, mark), piece]
-    tokens = np.array(tokenizer.encode("".join(text), False), np.int32)
+    tokens = _tokens(eyes, tokenizer, text, pictures, mark)
     return prompt_context(tokens, columns(eyes, tokens, pictures))
+
+
+def _tokens(eyes: Eyes, tokenizer: Tokenizer, text: str, pictures: Sequence[Media], mark: str) -> np.ndarray:
+    """int32 tokens of the text, in which every placeholder becomes those of its picture."""
+    if isinstance(eyes, OwnTokens) and pictures:
+        return eyes.tokens(text, [media.array for media in pictures])
+    first, *rest = text.split(mark)
+    whole = [first]
+    for media, piece in zip(pictures, rest, strict=True):
+        whole += [eyes.stands_for(media.array, mark) if isinstance(eyes, Expands) else mark, piece]
+    return np.array(tokenizer.encode("".join(whole), False), np.int32)
 
 
 def columns(eyes: Eyes, tokens: np.ndarray, pictures: Sequence[Media]) -> tuple[Seen, ...]:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from gradus.policies.config import DecoderConfig
 from gradus.policies.decoder import Decoder
+from gradus.policies.foreign_eyes import ForeignEyes
 from gradus.policies.inputs import Inputs
 from gradus.policies.pack import Packed, embedded
 from gradus.policies.pictures import Preparation, stands_for
@@ -168,6 +169,6 @@ def pictures(trunk: object, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs
     """The vectors of the pictures in one sequence; None if it shows nothing. Raises UserError if the model reads text only."""
     if isinstance(trunk, Sighted):
         return trunk.inputs_of(tokens, shown)
-    if shown:
+    if shown and not isinstance(trunk, ForeignEyes):
         raise UserError(f"the context shows {shown[0].kind} ({shown[0].name}), but this model reads text; take a model that reads pictures")
     return None

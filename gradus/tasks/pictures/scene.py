@@ -41,7 +41,7 @@ class Item:
 
     @property
     def entry(self) -> str:
-        return f"{self.name} {self.row} {self.column}"
+        return f"{self.name} {self.place}"
 
 
 def scene(rng: Random, least: int, most: int, shapes: int, colours: int, moved: int) -> tuple[Item, ...]:
