@@ -31,7 +31,7 @@ def jobs(model: LanguageModel, count: int, *, temperature: float = 1.0) -> list[
         task = load_task(TASKS[(number // 8) % len(TASKS)])
         problem = task.held_out.draw([number // 32], task.level, Key(0))[0]
         sampling = replace(task.sampling, temperature=temperature)
-        made.append(Job(model.tokens(problem.messages), sampling, Key(1).fold(number).value))
+        made.append(Job(model.opening(problem.messages).tokens, sampling, Key(1).fold(number).value))
     return made
 
 

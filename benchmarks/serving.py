@@ -62,7 +62,7 @@ def engine(folder: Path, streams: int, tokens: int) -> None:
     model = load(str(folder))
     print(sum(p.numel() for p in model.network.parameters()), flush=True)
     jobs = [
-        Job(model.tokens(text), Sampling(max_tokens=tokens), conversation_key(i, 1).value)
+        Job(model.opening(text).tokens, Sampling(max_tokens=tokens), conversation_key(i, 1).value)
         for i, text in enumerate(prompts(ROUNDS * streams))
     ]
     for _ in sys.stdin:

@@ -127,11 +127,11 @@ def lengthen(run: Run) -> int:
     policy = run.players["policy"].policy
 
     def length(problem: Problem) -> int:
-        return len(policy.tokens(problem.text if problem.text is not None else problem.messages))
+        return len(policy.opening(problem.text if problem.text is not None else problem.messages).sequence)
 
     def solution(problem: Problem) -> int:
         text = problem.meta.get("solution")
-        return len(policy.completion_tokens(text)) if isinstance(text, str) else 0
+        return len(policy.told(text).tokens) if isinstance(text, str) else 0
 
     order = sorted(problems, key=lambda p: -(length(p) + solution(p)))
     run.task = replace(run.task, source=Longest(tuple(order)))

@@ -27,7 +27,7 @@ def of_prompts(policy: Any, task: Task, problems: Sequence[Problem]) -> Iterator
     forms = dict.fromkeys(form_of(problem) for problem in problems)
     says = "; ".join(said(form, policy) for form in forms)
     remedy = "; ".join(filter(None, (remedy_of(form, policy, task) for form in forms)))
-    seen = policy.tokenizer.seen(policy.tokens(messages_of(problems[0], task.system)))
+    seen = policy.tokenizer.seen(policy.opening(messages_of(problems[0], task.system)).tokens)
     verdict: Verdict = "note" if "raw" in forms and policy.tokenizer.own_template else "ok"
     yield Finding("prompts", verdict, says, remedy, (f'the first: "{shown(seen)}"',))
 

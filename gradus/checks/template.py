@@ -19,18 +19,18 @@ def of_template(policy: Any, task: Task, problems: Sequence[Problem], *, whole: 
     Raises UserError if the template or the tokenizer fails.
     """
     asked = [messages_of(p, task.system) for p in problems]
-    lost = _lost([(p, part, policy.text(policy.tokens(prompt))) for p, prompt in zip(problems, asked, strict=True) for part in _parts(prompt)])
+    lost = _lost([(p, part, policy.text(policy.opening(prompt).tokens)) for p, prompt in zip(problems, asked, strict=True) for part in _parts(prompt)])
     if lost:
         says = f"{len(lost)} of {counted(len(problems), 'prompt')} do not come back whole from the tokens that the model reads"
         remedy = "take a model whose tokenizer knows these letters and whose template shows these messages, or change the data"
         yield Finding("template", "wrong", says, remedy, tuple(lost))
     given = [(p, text) for p in problems for text in answers_of(p)[:1]]
-    strange = _lost([(p, text, policy.text(policy.completion_tokens(text))) for p, text in given])
+    strange = _lost([(p, text, policy.text(policy.told(text).tokens)) for p, text in given])
     if strange:
         says = f"{len(strange)} of {counted(len(given), 'reference answer')} do not come back whole from their tokens: the model cannot write them"
         yield Finding("template", "wrong", says, "take a model whose tokenizer knows these letters, or change the answers", tuple(strange))
     limit = policy.context_length
-    long = [(p, n) for p, prompt in zip(problems, asked, strict=True) if (n := len(policy.tokens(prompt))) >= limit]
+    long = [(p, n) for p, prompt in zip(problems, asked, strict=True) if (n := len(policy.opening(prompt).sequence)) >= limit]
     if long:
         details = tuple(f"problem {p.id}: {n} tokens" for p, n in long)
         says = f"{len(long)} of {counted(len(problems), 'prompt')} leave no token to answer: the model's context holds {limit}"

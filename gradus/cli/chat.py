@@ -13,7 +13,7 @@ import numpy as np
 from gradus.cli.episodes import ending, expected, judges, played, rollout_of, shown, verdict, writer
 from gradus.lab.live import printable
 from gradus.rollouts.auto import Auto
-from gradus.types import Context, Ended, Key, Message, Problem, Request, Sampling, UserError, prompt_context, unknown
+from gradus.types import Context, Ended, Key, Message, Problem, Request, Sampling, UserError, unknown
 from gradus.types.parts import Rollout, Task
 
 FIRST_PIECE = 8  # tokens
@@ -103,7 +103,7 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
     The answer is sampled in pieces of 8, 16, 32, ... tokens. Every piece reads all tokens before it again; because the pieces double,
     this costs about as much as reading the answer twice. A token's random draw depends on its position alone, so not on the pieces.
     """
-    parent = prompt_context(model.tokens(prompt))
+    parent = model.opening(prompt)
     tokens = np.zeros(0, np.int32)
     for piece, last in pieces(model, Asked(parent, len(parent.tokens), sampling, key), streamed=streamed):
         tokens = np.concatenate([tokens, piece.tokens])

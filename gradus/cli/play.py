@@ -14,9 +14,24 @@ from gradus.cli.chat import typed
 from gradus.cli.episodes import Say, ending, expected, judges, played, shown, verdict, writer
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
-from gradus.types import Context, Ended, Failed, Key, Message, Problem, Request, Sampling, Trajectory, UserError, unknown
+from gradus.rollouts.turns import plain
+from gradus.types import (
+    Context,
+    Ended,
+    Failed,
+    Key,
+    Problem,
+    Request,
+    Sampling,
+    Trajectory,
+    UserError,
+    prompt_context,
+    told_context,
+    unknown,
+)
 from gradus.types.media import readable
 from gradus.types.parts import Rollout, Source, Task
+from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 END = 0x110000  # the token that ends an action; the tokens before it are the code points of its characters
 ENDLESS = 10**9  # turns and tokens; only the task's own limits hold for a person
@@ -48,11 +63,23 @@ class Person:
     updates: ClassVar[int] = 0
     context_length: ClassVar[int] = ENDLESS
 
-    def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
-        return code_points(prompt if isinstance(prompt, str) else "\n".join(map(readable, prompt)))
+    can: ClassVar[frozenset[str]] = frozenset({"text"})
+    reads: ClassVar[frozenset[str]] = frozenset({"text"})
 
-    def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
-        return self.tokens(observation)
+    def acts(self, space: Space) -> bool:
+        return isinstance(space, (Text, Choice))
+
+    def opening(self, prompt: Observation) -> Context:
+        return prompt_context(code_points(plain(prompt)))
+
+    def follow(self, observation: Observation, after: Context) -> Context:
+        return self.opening(observation)
+
+    def told(self, action: Action) -> Context:
+        return told_context([*code_points(str(action)), END])
+
+    def said(self, context: Context, since: int) -> str:
+        return self.text(context.sequence[since:])
 
     def text(self, tokens: np.ndarray) -> str:
         return "".join(chr(t) for t in tokens if t != END)

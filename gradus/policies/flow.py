@@ -15,10 +15,11 @@ from torch import Tensor
 
 from gradus.policies.flow_network import FlowConfig, Velocity
 from gradus.policies.flow_steps import draw, matching_pairs, transition_logprob
-from gradus.types import Context, Frozen, Key, UserError, unknown
+from gradus.types import Context, Frozen, Key, UserError, prompt_context, unknown
 from gradus.types import signals as s
 from gradus.types.samplers import Drawing
 from gradus.types.signals import Want
+from gradus.types.spaces import Action, Box, Observation, Space
 
 KIND = "gradus_flow"
 BUILT_IN = Path(__file__).parent / "tiny" / "flow_2d"
@@ -32,7 +33,9 @@ class FlowModel:
     `gain` and `spread` (see `samplers.Step`). Rows are float64 for a float64 network, else float32.
     """
 
-    can = frozenset({"logprobs", "velocity", "matching"})
+    can = frozenset({"logprobs", "velocity", "matching", "drawing"})
+    reads = frozenset({"condition"})
+    context_length = 1 << 30  # a sample has no tokens
 
     def __init__(self, config: FlowConfig, network: Velocity) -> None:
         self.config, self.network = config, network
@@ -73,6 +76,30 @@ class FlowModel:
     def rows(self) -> torch.dtype:
         """The dtype of points and log-probabilities."""
         return torch.float64 if self.network.weights[0].dtype == torch.float64 else torch.float32
+
+    def acts(self, space: Space) -> bool:
+        """Whether it can act in the space: points of its own dimension."""
+        return isinstance(space, Box) and space.size == self.config.dimension and space.chunk == 1
+
+    def opening(self, prompt: Observation) -> Context:
+        """An empty context: a sample depends on the condition of its problem alone."""
+        return prompt_context([])
+
+    def follow(self, observation: Observation, after: Context) -> Context:
+        """Raises UserError: a flow generator draws one sample and plays no turns."""
+        raise UserError("a flow generator draws one sample and plays no turns; take a task without an environment")
+
+    def told(self, action: Action) -> Context:
+        """Raises UserError: a given sample has no condition."""
+        raise UserError("a flow generator takes no given samples; take a recipe that samples by --rollout FlowSampling")
+
+    def said(self, context: Context, since: int) -> np.ndarray:
+        """The finished sample, [d]."""
+        return context.streams["sample"][-1]
+
+    def text(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """No text."""
+        return ""
 
     def act(self, asks: Sequence[Any]) -> list[Context]:
         """One sample per request, drawn by its `how`; without one by an ODE, and only the sample is kept."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from torch import Tensor
 
-from gradus.policies.inputs import Inputs
+from gradus.policies.inputs import Inputs, identity
 from gradus.types import Context, Ended, Sampling, Seen, UserError
 
 DecodeText: TypeAlias = Callable[[np.ndarray], str]
@@ -24,13 +24,15 @@ class Job:
     sampling: Sampling
     key: int  # 64 bits
     likely: int = 0  # number of most likely tokens to report beside every drawn one
-    shown: tuple[Seen, ...] = ()  # what the prefix shows; `at` counts from its start
     inputs: Inputs | None = None  # vectors in place of the embeddings of some tokens of the prefix
+    shown: tuple[Seen, ...] = ()  # what the prefix shows; `at` counts from its start
 
     @cached_property
     def beginning(self) -> bytes:
-        """The identity of the prefix and of what it shows. Jobs with equal bytes share one reading of the prefix."""
-        return Context(self.prefix, np.zeros(len(self.prefix), bool), seen=self.shown).beginning(len(self.prefix)) if self.shown else self.prefix.tobytes()
+        """The identity of the prefix, of what it shows and of its vectors. Jobs with equal bytes share one reading of the prefix."""
+        own = np.zeros(len(self.prefix), bool)
+        text = Context(self.prefix, own, seen=self.shown).beginning(len(self.prefix)) if self.shown else self.prefix.tobytes()
+        return text + identity(self.inputs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -27,35 +27,23 @@ from gradus.policies.micro import micro_batches
 from gradus.policies.pack import forward, pack
 from gradus.policies.quantised import Bits
 from gradus.policies.rows import take_rows
-from gradus.policies.showing import opened
+from gradus.policies.showing import Eyes, followed, opened
 from gradus.policies.sighted import Sighted, embedded_with_pictures, pictures
 from gradus.policies.sighted_files import SightedFolder, sighted_weights
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign
 from gradus.policies.trunks import load_trunk
 from gradus.runtime import hub
-from gradus.types import Context, Key, Message, Sampling, UserError, prompt_context
+from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
+from gradus.types.media import shown
+from gradus.types.policy import Asked
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
+from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 if TYPE_CHECKING:
     from gradus.policies.engine import Sampled
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
-
-
-class Asked(Protocol):
-    """A request for one sample: continue after the first `at` tokens of `parent`, draw by `key`; `version` counts the weights' updates."""
-
-    @property
-    def parent(self) -> Context: ...
-    @property
-    def at(self) -> int: ...
-    @property
-    def sampling(self) -> Sampling: ...
-    @property
-    def key(self) -> Key: ...
-    @property
-    def version(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -155,31 +143,44 @@ class LanguageModel:
         return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
 
     @property
+    def reads(self) -> frozenset[str]:
+        """What it can be shown: text, and pictures if it has eyes."""
+        return frozenset({"text", "image"} if isinstance(self.trunk, Eyes) else {"text"})
+
+    def acts(self, space: Space) -> bool:
+        """Whether it can act in the space: it writes text, and the names of choices."""
+        return isinstance(space, (Text, Choice))
+
+    @property
     def context_length(self) -> int:
         """The longest sequence, tokens."""
         return self.trunk.config.context if isinstance(self.trunk, Decoder) else self.trunk.context_length
 
     # text
 
-    def opening(self, prompt: str | Sequence[Message]) -> Context:
+    def opening(self, prompt: Observation) -> Context:
         """The prompt: raw text, or messages under the chat template with the start of the assistant's turn; with what they show."""
-        if isinstance(self.trunk, (Sighted, ForeignEyes)) and not isinstance(prompt, str):
+        if isinstance(self.trunk, Eyes) and not isinstance(prompt, (str, Mapping)):
             return opened(self.trunk, self._tokenizer(), prompt)
-        return prompt_context(self._tokenizer().tokens(prompt))
+        return prompt_context(self._tokenizer().tokens(_readable(prompt)))
 
-    def tokens(self, prompt: str | Sequence[Message]) -> np.ndarray:
-        """int32 tokens of raw text, or of messages under the chat template with the start of the assistant's turn."""
-        return self._tokenizer().tokens(prompt)
+    def follow(self, observation: Observation, after: Context) -> Context:
+        """The piece that ends the assistant's turn, gives the observation and starts the next turn; without an end token that `after` has."""
+        if isinstance(self.trunk, Eyes) and not isinstance(observation, (str, Mapping)):
+            return followed(self.trunk, self._tokenizer(), observation, after)
+        return following(self._tokenizer().follow(_readable(observation)), after)
 
-    def follow(self, observation: str | Sequence[Message]) -> np.ndarray:
-        """int32 tokens that end the assistant's turn, give the observation and start the next turn; an end token first if the template has one."""
-        return self._tokenizer().follow(observation)
-
-    def completion_tokens(self, text: str) -> np.ndarray:
-        """int32 tokens of a given answer, as if it were sampled: its text and the end token."""
+    def told(self, action: Action) -> Context:
+        """The piece of a given answer, as if it were sampled: its text and the end token."""
+        if not isinstance(action, str):
+            raise UserError(f"a language model is given an action of type {type(action).__name__}; its actions are text")
         tokenizer = self._tokenizer()
         end = tokenizer.end if tokenizer.end is not None else next(iter(self.end_tokens), None)
-        return np.array([*tokenizer.encode(text, False), *([] if end is None else [end])], dtype=np.int32)
+        return told_context([*tokenizer.encode(action, False), *([] if end is None else [end])])
+
+    def said(self, context: Context, since: int) -> str:
+        """The text of the sequence from token `since` on, without special tokens."""
+        return self.text(context.sequence[since:])
 
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:
         """The text of tokens, without special tokens."""
@@ -288,6 +289,16 @@ class LanguageModel:
             raise UserError(f"{self.note or 'the model runs through transformers'}; adapters need the built-in decoder")
         lora = LoRA(rank, alpha)
         return replace(self, trunk=adapt(self.trunk, lora, key, bits), lora=lora, head=None, shared=False)
+
+
+def _readable(observation: Observation) -> str | Sequence[Message]:
+    """Text or messages. Raises UserError for arrays."""
+    if isinstance(observation, Mapping):
+        names = ", ".join(map(str, observation))
+        raise UserError(f"a language model is shown arrays ({names}); set an environment that shows text, or take a controller")
+    if not isinstance(observation, str) and (media := shown(observation)):
+        raise UserError(f"a language model is shown {media[0]!r}, but it reads text alone; take a model that reads {media[0].kind}")
+    return observation
 
 
 def sampled_context(asked: Asked, sampled: Sampled) -> Context:

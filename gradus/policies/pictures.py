@@ -52,7 +52,7 @@ class Preparation:
         """Rows and columns into which a picture of this size is split; (0, 0) if it is not."""
         if not self.longest or not self.splits:
             return 0, 0
-        height, width = multiples(*bounded(height, width, self.longest), self.side)
+        height, width = multiples(bounded((height, width), self.longest), self.side)
         return (height // self.side, width // self.side) if max(height, width) > self.side else (0, 0)
 
     def _fitted(self, picture: np.ndarray) -> np.ndarray:
@@ -69,10 +69,10 @@ class Preparation:
     def _cut(self, picture: np.ndarray) -> tuple[list[np.ndarray], tuple[int, int]]:
         assert self.longest is not None
         side = self.side
-        picture = resized(picture, bounded(*picture.shape[:2], self.longest), self.resample)
+        picture = resized(picture, bounded(picture.shape, self.longest), self.resample)
         if not self.splits:
             return [resized(picture, (side, side), self.resample)], (0, 0)
-        picture = resized(picture, multiples(*picture.shape[:2], side), self.resample)
+        picture = resized(picture, multiples(picture.shape, side), self.resample)
         rows, columns = picture.shape[0] // side, picture.shape[1] // side
         if rows * columns == 1:
             return [picture], (0, 0)
@@ -168,8 +168,9 @@ def resized(picture: np.ndarray, size: tuple[int, int], resample: int) -> np.nda
     return np.asarray(Image.fromarray(picture).resize((size[1], size[0]), Image.Resampling(resample)))
 
 
-def bounded(height: int, width: int, longest: int) -> tuple[int, int]:
-    """The size at which the longer side has `longest` pixels; the other side is even."""
+def bounded(size: tuple[int, ...], longest: int) -> tuple[int, int]:
+    """The (height, width) at which the longer side has `longest` pixels; the other side is even."""
+    height, width = size[:2]
     ratio = width / height
     if width >= height:
         width, height = longest, int(longest / ratio)
@@ -184,8 +185,9 @@ def bounded(height: int, width: int, longest: int) -> tuple[int, int]:
     return height, width
 
 
-def multiples(height: int, width: int, side: int) -> tuple[int, int]:
-    """The size with both sides rounded up to multiples of `side`, the longer one first."""
+def multiples(size: tuple[int, ...], side: int) -> tuple[int, int]:
+    """The (height, width) with both sides rounded up to multiples of `side`, the longer one first."""
+    height, width = size[:2]
 
     def up(pixels: float) -> int:
         return math.ceil(pixels / side) * side

@@ -13,6 +13,7 @@ from gradus.types import Context, Message, Seen, UserError, prompt_context
 from gradus.types.media import Media, parts_of, shown
 
 
+@runtime_checkable
 class Eyes(Protocol):
     """What a prompt needs to know of a model that reads pictures: the placeholder, and how many stand for a picture."""
 
@@ -40,9 +41,11 @@ def opened(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message]) -> Con
     return _shown(eyes, tokenizer, messages, lambda some: render(tokenizer.template, some, tokenizer.specials))
 
 
-def followed(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message]) -> Context:
-    """The piece that ends the assistant's turn, gives the messages and starts the next turn."""
-    return _shown(eyes, tokenizer, messages, lambda some: render_follow(tokenizer.template, some, tokenizer.specials))
+def followed(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], after: Context) -> Context:
+    """The piece that ends the assistant's turn, gives the messages and starts the next turn; without an end token that `after` has."""
+    piece = _shown(eyes, tokenizer, messages, lambda some: render_follow(tokenizer.template, some, tokenizer.specials))
+    ended = len(piece.tokens) and len(after.tokens) and after.tokens[-1] == piece.tokens[0]
+    return piece.since(1) if ended else piece
 
 
 def _shown(eyes: Eyes, tokenizer: Tokenizer, messages: Sequence[Message], render: Callable[[Sequence[Message]], str]) -> Context:

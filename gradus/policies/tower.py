@@ -159,11 +159,10 @@ class Shuffled(nn.Module):
     def __init__(self, width: int, hidden: int, c: ProjectorConfig) -> None:
         super().__init__()
         self.shuffle = c.shuffle
-        self.modality_projection = nn.Module()
-        self.modality_projection.proj = nn.Linear(width * c.shuffle**2, hidden, bias=False)
+        self.modality_projection = nn.ModuleDict({"proj": nn.Linear(width * c.shuffle**2, hidden, bias=False)})
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.modality_projection.proj(shuffled(x, self.shuffle))
+        return self.modality_projection["proj"](shuffled(x, self.shuffle))
 
 
 def patches(pixels: Tensor, size: int) -> Tensor:

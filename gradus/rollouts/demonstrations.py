@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.ids import group_name, trajectory_name
-from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening
-from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError, prompt_context
+from gradus.rollouts.turns import acted, begun, instruction, opening
+from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.media import words
 from gradus.types.parts import Rollout, Task, Turn, World
 
@@ -102,23 +100,23 @@ def solved(request: Request, world: World) -> Context:
 
 def told(prompt: Context, text: str, request: Request, world: World) -> Context:
     """`prompt` followed by a given answer, including its end token. Raises UserError if both exceed the model's context."""
-    tokens = np.asarray(world.completion_tokens(text, request.player), np.int32)
-    length, limit = len(prompt.sequence) + len(tokens), world.context_length(request.player)
+    piece = world.told(text, request.player)
+    length, limit = len(prompt.sequence) + len(piece.tokens), world.context_length(request.player)
     if length > limit:
         raise UserError(
             f"problem {request.problem.id}: prompt and given answer have {length} tokens, but the model's context holds {limit}; "
             "shorten the answer or use a model with a longer context"
         )
-    return Context(tokens, np.ones(len(tokens), bool), parent=(prompt, len(prompt.sequence)))
+    return replace(piece, parent=(prompt, len(prompt.sequence)))
 
 
 def played(request: Request, turns: Sequence[tuple[str, str]], world: World) -> Context:
     """One growing context of an episode with given observations and actions, equal to that of a rollout of many turns."""
     first = opening(instruction(request, world.task.system), turns[0][0])
-    context = begun(prompt_context(world.tokens(first, request.player)))
+    context = begun(world.opening(first, request.player))
     for index, (seen, action) in enumerate(turns):
         if index:
-            context = observed(context, closed(context, world.follow(seen, request.player)))
+            context = context.then(world.follow(seen, context, request.player))
         after = Turn(turns[index + 1][0] if index + 1 < len(turns) else "")
         context = acted(context, told(context, action, request, world), index, Turn(seen), after)
     return context

@@ -8,11 +8,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from gradus.runtime.time_limit import Interruptible, Late, interrupted
 from gradus.runtime.user_code import line_of, raised_in
-from gradus.types import Failed, FailureKind, Key, Problem, UserError
-from gradus.types.media import is_part
+from gradus.types import Failed, FailureKind, Key, Media, Problem, UserError
 from gradus.types.parts import Environment, Episode, Turn, World
+from gradus.types.spaces import Action
 
 
 def started(environment: Environment, problem: Problem, key: Key, world: World, timeout: float) -> Episode | Failed:
@@ -37,7 +39,7 @@ def started(environment: Environment, problem: Problem, key: Key, world: World, 
     return Failed("the environment ended before the first action") if over else episode
 
 
-async def stepped(episode: Episode, action: str, player: str, timeout: float) -> Turn | Failed:
+async def stepped(episode: Episode, action: Action, player: str, timeout: float) -> Turn | Failed:
     """The environment's answer, or its failure. It may await for `timeout` seconds in all, and compute for `timeout` seconds without a break."""
     answer: Any
     try:
@@ -70,7 +72,10 @@ def misfit(turn: Any) -> str | None:
     if not isinstance(turn, Turn):
         return f"gave {short(turn)} in place of a Turn; return gradus.types.parts.Turn(observation, reward)"
     told = turn.observation
-    if not isinstance(told, str) and not (isinstance(told, tuple | list) and all(map(_is_message, told))):
+    if isinstance(told, Mapping):
+        if odd := next((name for name, array in told.items() if not _is_array(name, array)), None):
+            return f"gave the observation {odd!r:.40} as {short(told[odd])}; an observation of arrays maps names to NumPy arrays of numbers"
+    elif not isinstance(told, str) and not (isinstance(told, tuple | list) and all(map(_is_message, told))):
         return f'gave the observation {short(told)}; it must be text, or a tuple of messages {{"role": ..., "content": text}}'
     try:
         finite = math.isfinite(turn.reward)
@@ -82,10 +87,18 @@ def misfit(turn: Any) -> str | None:
 
 
 def _is_message(value: Any) -> bool:
-    if not (isinstance(value, Mapping) and isinstance(value.get("role"), str)):
-        return False
-    content = value.get("content")
-    return isinstance(content, str) or (isinstance(content, tuple | list) and all(map(is_part, content)))
+    return isinstance(value, Mapping) and isinstance(value.get("role"), str) and _is_content(value.get("content"))
+
+
+def _is_content(value: Any) -> bool:
+    """Whether a value is text, or parts that are text or media."""
+    if isinstance(value, tuple | list):
+        return all(isinstance(p, Mapping) and (isinstance(p.get("text"), str) or isinstance(p.get("media"), Media)) for p in value)
+    return isinstance(value, str)
+
+
+def _is_array(name: Any, value: Any) -> bool:
+    return isinstance(name, str) and isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
 
 
 def short(value: Any) -> str:

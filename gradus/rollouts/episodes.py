@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from gradus.rollouts.environment_calls import started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
-from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening, recalled
-from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
+from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
+from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.ranges import check_ranges
+from gradus.types.spaces import Action, Space, Text, in_words
 
 
 @dataclass(frozen=True)
@@ -25,13 +26,18 @@ class Seat:
     world: World
     prompts: dict[bytes, Context]  # one context per distinct prompt of a run, so that episodes share it as parent
 
+    @property
+    def acts(self) -> Space:
+        """The space of the player's actions."""
+        return getattr(self.world.task.environment, "acts", Text())
+
 
 @dataclass(frozen=True)
 class Played:
-    """An episode so far: its contexts, the player's actions as text, the turns of the environment (one more), and its end."""
+    """An episode so far: its contexts, the player's actions as the environment got them, the turns of the environment (one more), and its end."""
 
     turns: tuple[Turn, ...] = ()
-    actions: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
     contexts: tuple[Context, ...] = ()
     ended: Ended = Ended.TRUNCATED
     failure: Failed | None = None
@@ -93,7 +99,7 @@ class Episodes:
                 refuse_long(prompt, seat, t)
                 return replace(played, ended=Ended.CONTEXT)
             sampled = await sample_turn(seat, t, prompt)
-            action = world.text(sampled.sequence[len(prompt.sequence) :], player)
+            action = world.said(sampled, len(prompt.sequence), player)
             answer = await self._answer(episode, action, seat, t)
             after = Turn("") if isinstance(answer, Failed) else answer
             kept = () if self.history is None else played.contexts  # the growing context replaces its earlier state
@@ -102,12 +108,12 @@ class Episodes:
             if isinstance(answer, Failed):
                 return replace(played, ended=Ended.FAILED, failure=answer)
             if answer.terminated or answer.truncated:
-                return replace(played, ended=Ended.ENVIRONMENT if answer.terminated else Ended.TRUNCATED)
+                return trailing(replace(played, ended=Ended.ENVIRONMENT if answer.terminated else Ended.TRUNCATED), seat)
             if sampled.ended is Ended.CONTEXT:
                 return replace(played, ended=Ended.CONTEXT)
-        return played
+        return trailing(played, seat)
 
-    async def _answer(self, episode: Episode, action: str, seat: Seat, turn: int) -> Turn | Failed:
+    async def _answer(self, episode: Episode, action: Action, seat: Seat, turn: int) -> Turn | Failed:
         """The environment's answer within `timeout`. A recorded timeout is reused when the step is repeated."""
         world, name = seat.world, trajectory_name(seat.world.step, seat.request, seat.index)
         call = f"environment/{name}/{turn}"
@@ -125,11 +131,20 @@ class Episodes:
         told = played.turns[-1].observation
         if self.history is None and played.contexts:
             grown = played.contexts[-1]
-            return observed(grown, closed(grown, world.follow(told, request.player)))
+            return grown.then(world.follow(told, grown, request.player))
         observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
-        tokens = world.tokens(opening(instruction(request, world.task.system), observation), request.player)
-        prompt = prompt_context(tokens)
-        return begun(seat.prompts.setdefault(prompt.beginning(len(prompt.tokens)), prompt))
+        opened = world.opening(opening(instruction(request, world.task.system), observation), request.player)
+        return begun(seat.prompts.setdefault(opened.beginning(len(opened.sequence)), opened))
+
+
+def trailing(played: Played, seat: Seat) -> Played:
+    """The episode with its last observation after the last action, if it is of arrays: the value there ends a return that was cut."""
+    last = played.turns[-1].observation
+    if not isinstance(last, Mapping) or not last:
+        return played
+    context = played.contexts[-1]
+    grown = context.then(seat.world.follow(last, context, seat.request.player))
+    return replace(played, contexts=(*played.contexts[:-1], grown))
 
 
 def abandoned(world: World, call: str) -> Callable[[float], None]:
@@ -165,7 +180,7 @@ def trajectory(seat: Seat, played: Played) -> Trajectory:
         problem=seat.request.problem,
         contexts=played.contexts,
         player=seat.request.player,
-        completion="\n".join(played.actions),
+        completion="\n".join(in_words(action, seat.acts) for action in played.actions),
         reward=played.failure,
         ended=played.ended,
         trained=seat.request.trained,

@@ -73,7 +73,7 @@ class InFlight:
         answers = [list(f.answers) for f in flights]
         for (n, i), (chunk,) in zip(jobs, chunks, strict=True):
             stops = (flights[n].request.sampling or world.sampling).stops
-            answers[n][i] = stopped(grown(answers[n][i], chunk), chunk.actions, stops, world, flights[n].request.player)
+            answers[n][i] = stopped(answers[n][i].then(chunk), chunk.actions, stops, world, flights[n].request.player)
         return [replace(f, answers=tuple(row)) for f, row in zip(flights, answers, strict=True)]
 
     def _next(self, flight: Flight, index: int, world: World) -> Request:
@@ -99,23 +99,6 @@ def named(flight: Flight, world: World) -> Request:
     """The request with its name in this step. An earlier one is tagged with its first step, because its problem may be drawn again."""
     request = flight.request
     return request if flight.since == world.step else replace(request, tags=(*request.tags, "since", flight.since))
-
-
-def grown(answer: Context, new: Context) -> Context:
-    """The answer followed by newly sampled tokens."""
-    return replace(
-        answer,
-        tokens=np.concatenate([answer.tokens, new.tokens]),
-        chosen=np.concatenate([answer.chosen, new.chosen]),
-        logprobs=_joined(answer.logprobs, new.logprobs),
-        versions=_joined(answer.versions, new.versions),
-        temperature=new.temperature,
-        ended=new.ended,
-    )
-
-
-def _joined(old: np.ndarray | None, new: np.ndarray | None) -> np.ndarray | None:
-    return None if old is None or new is None else np.concatenate([old, new])
 
 
 def stopped(answer: Context, new: int, stops: Sequence[str], world: World, player: str) -> Context:

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from gradus.types import Context, Frozen, Message, Request, UserError
-from gradus.types.media import changed, parts_of, readable, shown
+from gradus.types.media import Part, changed, digest_of, parts_of, readable, shown
 from gradus.types.parts import Turn
-
-Observation = str | tuple[Message, ...]
+from gradus.types.spaces import Action, Observation, in_words
 
 
 def state_hash(turn: Turn) -> int:
     """int64 hash of the state before the player's next action: of the environment's state key, or of the observation if it gives none."""
-    text = f"state:{turn.state}" if turn.state is not None else f"observation:{plain(turn.observation)}"
-    if turn.state is None and isinstance(turn.observation, tuple | list):
-        text += "".join(f"\0{media.digest}" for media in shown(turn.observation))
+    text = f"state:{turn.state}" if turn.state is not None else f"observation:{identity(turn.observation)}"
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little", signed=True)
 
 
 def plain(observation: Observation) -> str:
-    """An observation as people read it; messages lose their roles, and media become "[image 48x48 ab12cd34]"."""
-    return observation if isinstance(observation, str) else "\n".join(map(readable, observation))
+    """An observation as people read it: messages lose their roles, media are "[image 48x48 ab12cd34]", arrays are given by name and shape."""
+    if isinstance(observation, str):
+        return observation
+    if isinstance(observation, Mapping):
+        return ", ".join(f"{name} {list(np.shape(array))}" for name, array in observation.items())
+    return "\n".join(map(readable, observation))
+
+
+def identity(observation: Observation) -> str:
+    """A text that is equal for equal observations: the words, and the digests of media and arrays."""
+    if isinstance(observation, Mapping):
+        return "\n".join(f"{name} {digest_of('array', np.asarray(array))}" for name, array in sorted(observation.items()))
+    media = () if isinstance(observation, str) else shown(observation)
+    return "\n".join([plain(observation), *(one.digest for one in media)])
 
 
 def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
@@ -43,11 +51,13 @@ def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
     return ({"role": "system", "content": system}, *messages)
 
 
-def opening(messages: tuple[Message, ...], observation: Observation) -> tuple[Message, ...]:
+def opening(messages: tuple[Message, ...], observation: Observation) -> Sequence[Message] | Mapping[str, np.ndarray]:
     """The instruction followed by an observation, in one user message if both are from the user. An empty observation adds nothing.
 
-    An observation of messages is appended as it is, except one user message with media, which joins the user message before it.
+    Arrays stand alone, because a controller reads no instruction. One user message with media joins the user message before it.
     """
+    if isinstance(observation, Mapping):
+        return observation
     if not isinstance(observation, str):
         if len(observation) == 1 and messages and messages[-1]["role"] == observation[0]["role"] == "user" and shown(observation):
             both = (*parts_of(changed(messages[-1], after="\n")), *parts_of(observation[0]))
@@ -60,35 +70,32 @@ def opening(messages: tuple[Message, ...], observation: Observation) -> tuple[Me
     return (*messages[:-1], changed(messages[-1], after=f"\n{observation}"))
 
 
-def recalled(turns: Sequence[Turn], actions: Sequence[str], history: int) -> Observation:
+def recalled(turns: Sequence[Turn], actions: Sequence[Action], history: int) -> str | tuple[Message, ...]:
     """The last `history` turns (observation, then '> action') and the current observation, one per line; empty ones are left out.
 
-    Text, or one user message if an observation shows media.
+    Observations with media give one message with the same parts in order.
     """
     first = max(0, len(actions) - history)
-    if any(not isinstance(turn.observation, str) and shown(turn.observation) for turn in turns[first:]):
-        return _recalled_with_media(turns[first:], actions[first:])
-    past = [
-        line
-        for turn, action in zip(turns[first:-1], actions[first:], strict=True)
-        for line in (plain(turn.observation), f"> {action.strip()}")
-    ]
-    return "\n".join(line for line in (*past, plain(turns[-1].observation)) if line)
+    lines: list[Part] = []
+    for turn, action in zip(turns[first:-1], actions[first:], strict=True):
+        lines += [*_lines(turn.observation), _line(f"> {in_words(action).strip()}")]
+    lines += _lines(turns[-1].observation)
+    if all(part["type"] == "text" for part in lines):
+        return "\n".join(part["text"] for part in lines)
+    *past, now = lines
+    parts = (*(_line(f"{part['text']}\n") if part["type"] == "text" else part for part in past), now)
+    return ({"role": "user", "content": parts},)
 
 
-def _recalled_with_media(turns: Sequence[Turn], actions: Sequence[str]) -> tuple[Message, ...]:
-    parts: list[Any] = []
+def _line(text: str) -> Part:
+    return {"type": "text", "text": text}
 
-    def line(added: Sequence[Any]) -> None:
-        if any(part.get("text", "") or "media" in part for part in added):
-            parts.extend([*([{"type": "text", "text": "\n"}] if parts else []), *added])
 
-    for i, turn in enumerate(turns):
-        for message in ({"content": turn.observation},) if isinstance(turn.observation, str) else turn.observation:
-            line(parts_of(message))
-        if i < len(actions):
-            line(({"type": "text", "text": f"> {actions[i].strip()}"},))
-    return ({"role": "user", "content": tuple(parts)},)
+def _lines(observation: Observation) -> list[Part]:
+    """The texts and media of an observation in order; empty text is left out."""
+    if isinstance(observation, str) or not shown(tuple(observation)):  # type: ignore[arg-type]
+        return [_line(text)] if (text := plain(observation)) else []
+    return [part for message in observation for part in parts_of(message) if part["type"] != "text" or part["text"]]  # type: ignore[arg-type]
 
 
 def begun(prompt: Context) -> Context:
@@ -100,39 +107,32 @@ def begun(prompt: Context) -> Context:
 
 
 def acted(context: Context, sampled: Context, index: int, before: Turn, after: Turn) -> Context:
-    """The context extended by the action sampled from it in turn `index`, with the environment's reward and verdict for it."""
-    tokens = sampled.sequence[len(context.sequence) :]
-    count = len(tokens)
-    if count == 0:
+    """The context followed by the action sampled from it in turn `index`, with the environment's reward and verdict for it."""
+    piece = beyond(sampled, len(context.sequence))
+    if piece.actions == 0:
         raise ValueError("an action has no token: the world must sample at least one, including the end token")
     rows = {"turn": np.int32(index), "state": np.int64(state_hash(before)), "valid": np.bool_(after.valid)}
-    streams = {name: np.concatenate([context.streams[name], np.full(count, row)]) for name, row in rows.items()}
-    reward = ((context.actions + count - 1, "environment", float(after.reward)),) if after.reward else ()
+    streams = {**piece.streams, **{name: np.full(piece.actions, row) for name, row in rows.items()}}
+    reward = ((piece.actions - 1, "environment", float(after.reward)),) if after.reward else ()
+    return context.then(replace(piece, rewards=(*piece.rewards, *reward), streams=Frozen(streams)))
+
+
+def beyond(sampled: Context, count: int) -> Context:
+    """The piece of a sampled context after the first `count` tokens of its sequence."""
+    cut = count - len(sampled.prefix)
+    if cut < 0:
+        raise ValueError(f"the sample begins {-cut} tokens after the context that it continues")
+    if cut == 0:
+        return sampled
+    gone = int(sampled.chosen[:cut].sum())
+    logprobs, versions = (None if rows is None else rows[gone:] for rows in (sampled.logprobs, sampled.versions))
     return replace(
-        context,
-        tokens=np.concatenate([context.tokens, tokens]),
-        chosen=np.concatenate([context.chosen, np.ones(count, bool)]),
-        logprobs=_joined(context.logprobs, sampled.logprobs, count),
-        versions=_joined(context.versions, sampled.versions, count),
-        temperature=sampled.temperature,
-        rewards=context.rewards + reward,
-        streams=Frozen(streams),
-        ended=sampled.ended,
+        sampled,
+        tokens=sampled.tokens[cut:],
+        chosen=sampled.chosen[cut:],
+        logprobs=logprobs,
+        versions=versions,
+        rewards=tuple((at - gone, name, value) for at, name, value in sampled.rewards if at >= gone),
+        streams=Frozen({name: rows[gone:] for name, rows in sampled.streams.items()}),
+        seen=tuple(left for seen in sampled.seen if (left := seen.since(cut)) is not None),
     )
-
-
-def _joined(old: np.ndarray | None, new: np.ndarray | None, count: int) -> np.ndarray | None:
-    """Rows of all actions so far; None if the policy gives none."""
-    return None if old is None or new is None else np.concatenate([old, new[-count:]])
-
-
-def closed(context: Context, follow: np.ndarray) -> np.ndarray:
-    """The tokens of `follow` to append after the action; without the first one if the action already ended with it (the sampled end token)."""
-    return follow[1:] if len(follow) and len(context.tokens) and context.tokens[-1] == follow[0] else follow
-
-
-def observed(context: Context, tokens: np.ndarray) -> Context:
-    """The context extended by tokens that no player chose."""
-    tokens = np.asarray(tokens, np.int32)
-    chosen = np.concatenate([context.chosen, np.zeros(len(tokens), bool)])
-    return replace(context, tokens=np.concatenate([context.tokens, tokens]), chosen=chosen)

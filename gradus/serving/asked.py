@@ -175,7 +175,7 @@ def _prompt(prompt: str | list[Any], model: Any) -> np.ndarray:
 
 def _tokens(model: Any, prompt: str | Sequence[Message], name: str) -> np.ndarray:
     try:
-        return np.asarray(model.tokens(prompt), np.int32)
+        return np.asarray(model.opening(prompt).tokens, np.int32)
     except UserError as error:
         raise wrong(name, str(error)) from None
 

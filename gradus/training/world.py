@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gradus.runtime.user_code import asked
-from gradus.types import Context, Failed, Group, Key, Message, Problem, Request, Sampling, Trajectory, UserError, prompt_context, unknown
+from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, Task
+from gradus.types.reads import check_reads
 from gradus.types.returned import check_judgements
 from gradus.types.signals import LogProbs, Signal, Want
+from gradus.types.spaces import Action, Observation
 
 if TYPE_CHECKING:
     from gradus.training.watchdog import Watchdog
+
+
+OLDER = {
+    "tokens": "world.opening(prompt, player), whose `sequence` holds the tokens",
+    "completion_tokens": "world.told(text, player), whose `tokens` are those of the answer",
+}
+"""Operation of an older version -> the operation in its place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,21 +164,21 @@ class RunWorld:
         if isinstance(request.prompt, Context):
             return request.prompt
         policy = self.players[request.player].policy
-        if not hasattr(policy, "tokens"):
-            return prompt_context([])
         problem = request.problem
         prompt = request.prompt if request.prompt is not None else (problem.text if problem.text is not None else problem.messages)
         if request.prompt is None and self.task.system and problem.text is None:
             prompt = ({"role": "system", "content": self.task.system}, *problem.messages)
-        tokens = policy.tokens(prompt)
-        if len(tokens) == 0:
+        check_reads(policy, prompt, f"problem {problem.id}")
+        opened = policy.opening(prompt)
+        count = len(opened.sequence)
+        if count == 0 and "text" in policy.reads:
             raise UserError(f"the prompt of problem {problem.id} has no token under this tokenizer; write a longer prompt or leave the problem out")
-        if len(tokens) >= policy.context_length:
+        if count >= policy.context_length:
             raise UserError(
-                f"the prompt of problem {problem.id} has {len(tokens)} tokens, but the model's context holds {policy.context_length} "
+                f"the prompt of problem {problem.id} has {count} tokens, but the model's context holds {policy.context_length} "
                 "with at least one to answer; shorten the prompt or use a model with a longer context"
             )
-        return prompt_context(tokens)
+        return opened
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
@@ -287,18 +296,33 @@ class RunWorld:
         judged = {g.key: g for g in await self.judge(unjudged)} if unjudged else {}
         return [judged.get(g.key, g).but(aside=True) for g in made]
 
-    def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        return self.players[player].policy.tokens(prompt)
+    def opening(self, prompt: Observation, player: str = "policy") -> Context:
+        check_reads(self.players[player].policy, prompt, "the environment")
+        return self.players[player].policy.opening(prompt)
 
-    def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        return self.players[player].policy.follow(observation)
+    def follow(self, observation: Observation, after: Context, player: str = "policy") -> Context:
+        if not isinstance(after, Context):
+            raise UserError(
+                f"world.follow got {after!r:.40} as the context to continue; write world.follow(observation, after, player), "
+                "and continue with after.then(piece)"
+            )
+        check_reads(self.players[player].policy, observation, "the environment")
+        return self.players[player].policy.follow(observation, after)
 
-    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
-        return self.players[player].policy.completion_tokens(text)
+    def told(self, action: Action, player: str = "policy") -> Context:
+        return self.players[player].policy.told(action)
+
+    def said(self, context: Context, since: int, player: str = "policy") -> Action:
+        return self.players[player].policy.said(context, since)
 
     def text(self, tokens: np.ndarray, player: str = "policy") -> str:
-        policy = self.players[player].policy
-        return policy.text(tokens) if hasattr(policy, "text") else ""
+        return self.players[player].policy.text(tokens)
+
+    def __getattr__(self, name: str) -> Any:
+        """Raises UserError for the names of an older version, else AttributeError."""
+        if name in OLDER:
+            raise UserError(f"world.{name} is not part of this version; write {OLDER[name]}")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name}")
 
     def context_length(self, player: str = "policy") -> int:
         return self.players[player].policy.context_length

@@ -1,6 +1,6 @@
 """Records, signals and wants, protocols of the parts, keyed draws. Imports no other folder of gradus, and no torch."""
 
-from gradus.types.contexts import Context, Ended, Seen, prompt_context
+from gradus.types.contexts import Context, Ended, Seen, following, prompt_context, told_context
 from gradus.types.errors import UserError, command, nearest, unknown
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key, mix, uniforms
@@ -40,9 +40,11 @@ __all__ = [
     "Trajectory",
     "UserError",
     "command",
+    "following",
     "mix",
     "nearest",
     "prompt_context",
+    "told_context",
     "uniforms",
     "unknown",
     "without_aside",

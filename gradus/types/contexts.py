@@ -229,6 +229,18 @@ def prompt_context(tokens: Sequence[int] | np.ndarray, seen: tuple[Seen, ...] = 
     return Context(tokens=array, chosen=np.zeros(len(array), dtype=bool), logprobs=np.zeros(0, np.float32), versions=none, seen=seen)
 
 
+def told_context(tokens: Sequence[int] | np.ndarray) -> Context:
+    """A piece of given actions: all tokens are chosen, and none has a log-probability."""
+    array = np.array(tokens, dtype=np.int32)
+    return Context(array, np.ones(len(array), dtype=bool))
+
+
+def following(tokens: Sequence[int] | np.ndarray, after: Context) -> Context:
+    """A piece of tokens that no player chose; without the first one if `after` already ended with it (the sampled end token)."""
+    array = np.asarray(tokens, np.int32)
+    return prompt_context(array[1:] if len(array) and len(after.tokens) and after.tokens[-1] == array[0] else array)
+
+
 def identity(tokens: np.ndarray, things: Sequence[tuple[int, int, str, str]] = ()) -> bytes:
     """Bytes that are equal only for equal tokens and equal things (place, tokens, name, digest). For text alone, the bytes of the tokens."""
     text = tokens.astype(np.int32, copy=False).tobytes()

@@ -8,7 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
-from gradus.types.records import Message
 from gradus.types.spaces import Observation
 
 
@@ -16,7 +15,7 @@ from gradus.types.spaces import Observation
 class Turn:
     """The answer of an environment to an action. Terminated or truncated, never both."""
 
-    observation: str | tuple[Message, ...]
+    observation: Observation
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradus.types.contexts import Context
 from gradus.types.keys import Key
-from gradus.types.records import Message, Request, Sampling
+from gradus.types.records import Request, Sampling
 from gradus.types.signals import Want
 from gradus.types.spaces import Action, Observation, Space
 
@@ -62,7 +62,7 @@ class Policy(Protocol):
         """Whether it can act in this space."""
         ...
 
-    def opening(self, prompt: str | Sequence[Message] | Observation) -> Context:
+    def opening(self, prompt: Observation) -> Context:
         """The context before the first action: raw text, messages with the opening of the assistant's turn, or a first observation."""
         ...
 

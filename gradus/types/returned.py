@@ -230,6 +230,17 @@ def check_credited(part: Any, value: Any, groups: Sequence[Group], signals: Any 
                     raise wrong(part, "assign", f"{shown(array)} as {name} of trajectory {t.id}", floats)
 
 
+def check_turn(part: Any, value: Any, now: Any, recipe: Any) -> None:
+    """Raises UserError unless a schedule gave the recipe of a step, and a tuple of events."""
+    due = "(recipe, events): the recipe that it was given or recipe.but(...), and a tuple of events, which may be empty"
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise wrong(part, "at", shown(value), due)
+    if not isinstance(value[0], type(recipe)):
+        raise wrong(part, "at", f"{shown(value[0])} as recipe", due)
+    if not isinstance(value[1], tuple):
+        raise wrong(part, "at", f"{shown(value[1])} as events", due)
+
+
 def _check_rows(part: Any, method: str, value: Any, groups: Sequence[Group], kind: type, due: str) -> None:
     """Raises UserError unless the value is a list for every group with one of `kind` for each of its trajectories."""
     if not isinstance(value, (list, tuple)):
@@ -305,5 +316,6 @@ RETURNED: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "run": (check_groups, ("groups",)),
     "keep": (check_kept, ("kept", "dropped")),
     "assign": (check_credited, ("credits",)),
+    "at": (check_turn, ("recipe", "events")),
 }
 """By method of a seam: the check of its value, given the part, the value and what the method was called with; and what the value is made of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 Action: TypeAlias = "str | int | np.ndarray"
 """What an environment gets: text for Text, an index for Choice, float32 [d] or [chunk, d] for Box."""
 
-Observation: TypeAlias = "str | tuple[Mapping[str, Any], ...] | Mapping[str, np.ndarray]"
+Observation: TypeAlias = "str | Sequence[Mapping[str, Any]] | Mapping[str, np.ndarray]"
 """What an environment shows: text, messages (with media), or named arrays for a controller."""
 
 
@@ -62,3 +62,13 @@ class Box:
 
 
 Space: TypeAlias = "Text | Choice | Box"
+
+
+def in_words(action: Action, space: Space = Text()) -> str:
+    """An action as text for people: text as it is, the name of a choice, numbers with four digits."""
+    if isinstance(action, str):
+        return action
+    if isinstance(space, Choice):
+        index = space.index(action)
+        return str(action) if index is None else space.names[index]
+    return " ".join(f"{float(number):.4g}" for number in np.ravel(action))

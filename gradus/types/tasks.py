@@ -13,8 +13,9 @@ from gradus.types.contexts import Context
 from gradus.types.environments import Episode
 from gradus.types.errors import UserError
 from gradus.types.keys import Key
-from gradus.types.records import Group, Message, Outcome, Problem, Request, Sampling, Trajectory
+from gradus.types.records import Group, Outcome, Problem, Request, Sampling, Trajectory
 from gradus.types.signals import Want
+from gradus.types.spaces import Action, Observation
 
 
 @runtime_checkable
@@ -217,20 +218,24 @@ class World(Protocol):
         """Adds groups made beside the step's own (a sub-agent's, a probe's): trained or not, and left out of reward, accuracy and evaluation."""
         ...
 
-    def tokens(self, prompt: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        """int32 tokens of raw text, or of messages under the player's chat template with the opening of the assistant's turn."""
+    def opening(self, prompt: Observation, player: str = "policy") -> Context:
+        """The player's context before its first action: of raw text, of messages, or of a first observation of arrays."""
         ...
 
-    def follow(self, observation: str | Sequence[Message], player: str = "policy") -> np.ndarray:
-        """int32 tokens that close the assistant's last turn, give the observation and open the assistant's next turn."""
+    def follow(self, observation: Observation, after: Context, player: str = "policy") -> Context:
+        """The piece that ends the last turn of `after`, gives the observation and opens the next turn: `after.then(piece)` continues."""
         ...
 
-    def completion_tokens(self, text: str, player: str = "policy") -> np.ndarray:
-        """int32 tokens of a given answer, as if the player had sampled it: its text and the end token."""
+    def told(self, action: Action, player: str = "policy") -> Context:
+        """The piece of a given action, as if the player had chosen it, without log-probabilities: `context.then(piece)`."""
+        ...
+
+    def said(self, context: Context, since: int, player: str = "policy") -> Action:
+        """The action that the sequence's tokens from `since` on stand for, as an environment gets it."""
         ...
 
     def text(self, tokens: np.ndarray, player: str = "policy") -> str:
-        """The text of tokens, without special tokens."""
+        """The text of tokens, without special tokens; empty for a player that writes none."""
         ...
 
     def context_length(self, player: str = "policy") -> int:

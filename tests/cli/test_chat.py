@@ -17,7 +17,7 @@ from gradus.policies.engine import Sampled
 from gradus.policies.lm import sampled_context
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.maths.arithmetic import arithmetic
-from gradus.types import Context, Ended, Key, Sampling, UserError
+from gradus.types import Context, Ended, Key, Sampling, UserError, prompt_context
 
 DRAWN = Sampling(temperature=1.0, max_tokens=20)
 
@@ -27,13 +27,17 @@ class Echo:
 
     note = None
     context_length = 100
+    reads = frozenset({"text"})
 
     def __init__(self, script: str = "0123456789abcdefghijklmnop") -> None:
         self.script, self.asked, self.read = script, [], []
 
-    def tokens(self, prompt: Any) -> np.ndarray:
+    def opening(self, prompt: Any) -> Context:
         self.read.append(prompt)
-        return np.array([1, 2], np.int32)
+        return prompt_context([1, 2])
+
+    def said(self, context: Context, since: int) -> str:
+        return self.text(context.sequence[since:])
 
     def act(self, asked: Any) -> list[Context]:
         (one,) = asked
@@ -177,8 +181,8 @@ class Walker(Echo):
         tokens = np.array([ord(c) for c in self.script], np.int32)
         return [sampled_context(one, Sampled(tokens, np.zeros(len(tokens), np.float32), Ended.STOP)) for one in asked]
 
-    def follow(self, observation: Any) -> np.ndarray:
-        return np.array([3], np.int32)
+    def follow(self, observation: Any, after: Context) -> Context:
+        return prompt_context([3])
 
 
 def test_an_episode_is_played_and_judged() -> None:

@@ -145,7 +145,7 @@ def test_saved_folders_are_whole(speaking, tmp_path_factory, dtype):
         assert torch.equal(weight, dict(model.trunk.named_parameters())[name])
     talk = [{"role": "user", "content": "what is 12"}]
     tokenizer = AutoTokenizer.from_pretrained(target)
-    assert tokenizer.apply_chat_template(talk, add_generation_prompt=True, return_dict=False) == model.tokens(talk).tolist()
+    assert tokenizer.apply_chat_template(talk, add_generation_prompt=True, return_dict=False) == model.opening(talk).tokens.tolist()
     again = LanguageModel.load(target, dtype=dtype)
     assert again.end_tokens == model.end_tokens == (3,)
     model.save(target)  # in place: the same bytes
@@ -176,16 +176,16 @@ def test_heads_and_adapters_are_saved_beside(speaking, tmp_path_factory):
 def test_text(speaking):
     model = LanguageModel.load(speaking)
     talk = [{"role": "user", "content": "what is 12"}]
-    assert model.text(model.tokens(talk)) == "user\nwhat is 12\nassistant\n"
-    assert model.completion_tokens("42")[-1] == 3
-    assert model.text(model.completion_tokens("the answer is 42")) == "the answer is 42"
-    assert model.follow("no")[0] == 3
+    assert model.text(model.opening(talk).tokens) == "user\nwhat is 12\nassistant\n"
+    assert model.told("42").tokens[-1] == 3
+    assert model.text(model.told("the answer is 42").tokens) == "the answer is 42"
+    assert model.follow("no", prompt_context([])).tokens[0] == 3
     assert model.context_length == 256
 
 
 def test_no_tokenizer_is_said(qwen3):
     with pytest.raises(UserError, match=r"no tokenizer\.json"):
-        qwen3.tokens("x")
+        qwen3.opening("x")
 
 
 def test_end_tokens_of_generation_config_come_first(speaking):
@@ -195,7 +195,7 @@ def test_end_tokens_of_generation_config_come_first(speaking):
 
 def test_sampling_agrees_with_evaluation(speaking):
     model = LanguageModel.load(speaking)
-    prompt = prompt_context(model.tokens([{"role": "user", "content": "what is 12"}]))
+    prompt = model.opening([{"role": "user", "content": "what is 12"}])
     sampling = Sampling(temperature=0.8, max_tokens=12)
     asks = [Ask(prompt, len(prompt.sequence), sampling, Key(9).fold(i), 5) for i in range(8)]
     contexts = model.act(asks)
@@ -244,7 +244,7 @@ def test_bfloat16_gradients_are_near_float32(saved):
 
 def test_greedy_sampling_is_the_most_likely_token(speaking):
     model = LanguageModel.load(speaking)
-    prompt = prompt_context(model.tokens("what"))
+    prompt = model.opening("what")
     context = model.act([Ask(prompt, len(prompt.sequence), Sampling(temperature=0, max_tokens=5), Key(1), 0)])[0]
     tokens = torch.from_numpy(context.sequence.astype(np.int64)).unsqueeze(0)
     best = model.trunk(tokens)[0].argmax(-1)
@@ -255,7 +255,7 @@ def test_transformers_is_not_imported(speaking):
     """Loading and reading text with a tokenizer.json takes no import of transformers, which costs seconds."""
     code = (
         "import sys; from gradus.policies.lm import LanguageModel; m = LanguageModel.load(sys.argv[1]);"
-        "m.tokens([{'role': 'user', 'content': 'x'}]); assert 'transformers' not in sys.modules and 'peft' not in sys.modules"
+        "m.opening([{'role': 'user', 'content': 'x'}]); assert 'transformers' not in sys.modules and 'peft' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code, str(speaking)], check=True)
 

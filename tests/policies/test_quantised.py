@@ -147,7 +147,7 @@ def test_the_engine_samples_from_what_the_bits_stand_for(folder):
     from gradus.types import Sampling
 
     policy = players_of(folder, 8)["policy"].policy
-    prompt = policy.tokens("2+2=")
+    prompt = policy.opening("2+2=").tokens
     jobs = [Job(prompt, Sampling(max_tokens=12), Key(4).fold(i).value) for i in range(3)]
     few, whole = (
         generate(t, jobs, end_tokens=policy.end_tokens, decode_text=policy.text, max_context=64) for t in (policy.trunk, merged(policy.trunk))

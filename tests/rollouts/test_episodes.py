@@ -91,7 +91,7 @@ def test_the_growing_context_is_the_chat_as_its_template_writes_it() -> None:
     world, policy = scripted_world(Task("line", TOY.source, TOY.held_out, environment=THREE), lambda ask: "ab")
     (group,) = asyncio.run(Episodes().run([Request(PROBLEM)], world))
     said = [("user", "go\ns0"), ("assistant", "ab"), ("user", "s1"), ("assistant", "ab"), ("user", "s2"), ("assistant", "ab")]
-    chat = policy.tokens([{"role": role, "content": content} for role, content in said])
+    chat = policy.opening([{"role": role, "content": content} for role, content in said]).tokens
     assert group.trajectories[0].contexts[0].sequence.tolist() == chat[:-1].tolist()  # less the opening of another answer
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from gradus.rollouts.turns import acted, begun, closed, instruction, observed, opening, plain, recalled, state_hash
-from gradus.types import Context, Ended, Problem, Request, UserError, prompt_context
+from gradus.rollouts.turns import acted, begun, beyond, instruction, opening, plain, recalled, state_hash
+from gradus.types import Context, Ended, Media, Problem, Request, Seen, UserError, following, prompt_context
 from gradus.types.parts import Turn
 
 USER = {"role": "user", "content": "find it"}
@@ -27,7 +29,7 @@ def test_two_turns_by_hand() -> None:
     assert start.sequence.tolist() == [10, 11]
     assert start.actions == 0
     one = acted(start, sampled(start, [20, 21], [-1.0, -2.0]), 0, Turn("here", state="s0"), Turn("", 0.25, state="s1", valid=False))
-    seen = observed(one, np.array([30]))
+    seen = one.then(prompt_context([30]))
     two = acted(seen, sampled(seen, [22], [-4.0], Ended.LENGTH), 1, Turn("", state="s1"), Turn("", 1.0, terminated=True))
     assert two.sequence.tolist() == [10, 11, 20, 21, 30, 22]
     assert two.tokens.tolist() == [20, 21, 30, 22]
@@ -61,10 +63,48 @@ def test_an_action_without_tokens_is_refused() -> None:
 
 
 def test_the_sampled_end_token_is_not_repeated() -> None:
-    follow = np.array([9, 2, 30, 9, 3])
     start = begun(prompt_context([1]))
-    assert closed(acted(start, sampled(start, [20, 9], [0.0, 0.0]), 0, Turn(""), Turn("")), follow).tolist() == [2, 30, 9, 3]
-    assert closed(acted(start, sampled(start, [20], [0.0]), 0, Turn(""), Turn("")), follow).tolist() == [9, 2, 30, 9, 3]
+    ended, cut = (acted(start, sampled(start, tokens, [0.0] * len(tokens)), 0, Turn(""), Turn("")) for tokens in ([20, 9], [20]))
+    assert following([9, 2, 30, 9, 3], ended).tokens.tolist() == [2, 30, 9, 3]
+    assert following([9, 2, 30, 9, 3], cut).tokens.tolist() == [9, 2, 30, 9, 3]
+    assert following([9, 2], start).tokens.tolist() == [9, 2]  # the prompt's last token is not the player's
+    assert following([], ended).tokens.tolist() == []
+
+
+def test_a_sample_that_begins_earlier_gives_its_rest() -> None:
+    """A world may give a sample that repeats tokens of the context: [1] + [20, 21, | 30, 22], of which 21, 30 and 22 are chosen."""
+    prompt = prompt_context([1])
+    pixel = np.zeros((1, 1), np.uint8)
+    whole = Context(
+        np.array([20, 21, 30, 22], np.int32),
+        np.array([False, True, True, True]),
+        np.array([-1.0, -2.0, -3.0], np.float32),
+        np.array([5, 6, 7], np.int32),
+        rewards=((0, "a", 1.0), (2, "b", 2.0)),
+        streams={"x": np.array([1.0, 2.0, 3.0])},
+        parent=(prompt, 1),
+        seen=(Seen("image", "image", np.stack([pixel, pixel + 1]), np.array([0, 3], np.int32), np.array([1, 1], np.int32)),),
+    )
+    rest = beyond(whole, 3)
+    assert rest.tokens.tolist() == [30, 22]
+    assert rest.chosen.tolist() == [True, True]
+    assert rest.logprobs is not None
+    assert rest.logprobs.tolist() == [-2.0, -3.0]
+    assert rest.streams["x"].tolist() == [2.0, 3.0]
+    assert rest.rewards == ((1, "b", 2.0),)
+    assert rest.seen[0].at.tolist() == [1]
+    assert rest.seen[0].rows.tolist() == [[[1]]]
+    assert beyond(whole, 1) is whole
+    with pytest.raises(ValueError, match="1 tokens after"):
+        beyond(whole, 0)
+
+
+def test_streams_of_a_sample_stay_beside_those_of_its_turn() -> None:
+    start = begun(prompt_context([1]))
+    one = replace(sampled(start, [0], [-1.0]), streams={"action": np.array([[0.5, -0.5]], np.float32)})
+    grown = acted(start, one, 0, Turn("", state="s"), Turn("", 1.0))
+    assert sorted(grown.streams) == ["action", "state", "turn", "valid"]
+    assert grown.streams["action"].tolist() == [[0.5, -0.5]]
 
 
 def test_state_hash_tells_states_apart_and_knows_them_again() -> None:
@@ -72,6 +112,12 @@ def test_state_hash_tells_states_apart_and_knows_them_again() -> None:
     assert state_hash(Turn("a")) == state_hash(Turn("a", reward=1.0))  # no state: the observation
     hashes = [state_hash(t) for t in (Turn("a"), Turn("b"), Turn("x", state="a"), Turn("x", state="b"), Turn("", state=""))]
     assert len(set(hashes)) == 5
+    shows = [{"x": np.array([0.0, 1.0])}, {"x": np.array([0.0, 2.0])}, {"y": np.array([0.0, 1.0])}, ({"role": "user", "content": "a"},)]
+    assert len({state_hash(Turn(o)) for o in shows}) == 4
+    assert state_hash(Turn(shows[0])) == state_hash(Turn({"x": np.array([0.0, 1.0])}))
+    red, blue = (Media("image", np.full((1, 1, 3), value, np.uint8)) for value in (1, 2))
+    pictures = [({"role": "user", "content": ({"type": "image", "media": media},)},) for media in (red, blue)]
+    assert state_hash(Turn(pictures[0])) != state_hash(Turn(pictures[1]))
     assert state_hash(Turn("\ud800")) != 0  # a lone surrogate is no error
     assert all(-(2**63) <= h < 2**63 for h in hashes)
 
@@ -88,6 +134,10 @@ def test_instruction_and_opening() -> None:
     assert opening((USER,), (SYSTEM,)) == (USER, SYSTEM)
     assert opening((USER,), "") == (USER,)  # nothing is added, no empty line either
     assert opening((), "") == ({"role": "user", "content": ""},)
+    parts = ({"type": "text", "text": "look"},)
+    assert opening(({"role": "user", "content": parts},), "P.G")[0]["content"] == (*parts, {"type": "text", "text": "\nP.G"})
+    arrays = {"grid": np.zeros(2)}
+    assert opening((USER,), arrays) is arrays  # a controller reads no instruction
     with pytest.raises(UserError, match="middle of a context"):
         instruction(Request(problem, prompt=prompt_context([1])), None)
 
@@ -100,3 +150,12 @@ def test_recalled_shows_the_last_turns_only() -> None:
     assert recalled(turns[:1], (), 3) == "o0"
     assert recalled((Turn(""), Turn("o1")), ("up",), 1) == "> up\no1"  # an empty observation takes no line
     assert plain(turns[2].observation) == "o2"
+    assert recalled((Turn("o0"), Turn("o1")), (2,), 1) == "o0\n> 2\no1"
+
+
+def test_recalled_pictures_stay_in_their_places() -> None:
+    red, blue = ({"type": "image", "media": Media("image", np.full((1, 1, 3), value, np.uint8))} for value in (1, 2))
+    turns = (Turn(({"role": "user", "content": (red,)},)), Turn(({"role": "user", "content": ({"type": "text", "text": "now"}, blue)},)))
+    (message,) = recalled(turns, ("up",), 1)
+    assert message["content"] == (red, {"type": "text", "text": "> up\n"}, {"type": "text", "text": "now\n"}, blue)
+    assert recalled(turns, ("up",), 0)[0]["content"] == ({"type": "text", "text": "now\n"}, blue)

@@ -40,7 +40,7 @@ def sampled(model: Any, prompt: Any, sampling: Sampling, key: Key) -> Any:
     """The engine's own answer to a prompt, alone."""
     from gradus.policies.engine import Job, generate
 
-    job = Job(model.tokens(prompt), sampling, key.value)
+    job = Job(model.opening(prompt).tokens, sampling, key.value)
     return generate(model.trunk, [job], end_tokens=model.end_tokens, decode_text=model.text, max_context=model.context_length)[0]
 
 
@@ -96,7 +96,7 @@ def test_choices_differ_and_the_first_is_the_answer_alone(served: Address) -> No
     assert len(set(texts)) > 2
     assert [c.index for c in many.choices] == list(range(8))
     assert many.usage is not None
-    assert many.usage.prompt_tokens == len(served.model.tokens(user("12+30")))
+    assert many.usage.prompt_tokens == len(served.model.opening(user("12+30")).tokens)
     unseeded = [client(served).chat.completions.create(**{**how, "seed": None}).choices[0].message.content for _ in range(8)]
     assert len(set(unseeded)) > 1
 
@@ -141,7 +141,7 @@ def test_log_probabilities_are_those_of_the_engine(served: Address) -> None:
 
 def test_an_echoed_prompt_has_the_log_probabilities_of_a_full_forward(of_bytes: Address) -> None:
     text = "the answer is 𝄞 42"
-    tokens = of_bytes.model.tokens(text)
+    tokens = of_bytes.model.opening(text).tokens
     how: dict[str, Any] = {"model": "bytes", "echo": True, "logprobs": 1, "max_tokens": 0}
     expected = score(of_bytes.model.trunk, tokens, likely=1)
     for prompt in (text, tokens.tolist(), [text], [tokens.tolist()]):
@@ -304,7 +304,7 @@ def test_a_temperature_near_zero_harms_nobody(served: Address) -> None:
 
 
 def test_a_full_context_ends_with_length(served: Address) -> None:
-    prompt = [int(served.model.tokens("1")[0])] * 511
+    prompt = [int(served.model.opening("1").tokens[0])] * 511
     found = client(served).completions.create(model="tiny", prompt=prompt, max_tokens=50, seed=1)
     assert found.usage is not None
     assert found.usage.completion_tokens == 1
@@ -313,7 +313,7 @@ def test_a_full_context_ends_with_length(served: Address) -> None:
 
 
 def test_a_prompt_is_scored_alike_in_any_company(served: Address) -> None:
-    prompts = [served.model.tokens("12+30=" + "4" * n).tolist() for n in (1, 5, 40, 70)]
+    prompts = [served.model.opening("12+30=" + "4" * n).tokens.tolist() for n in (1, 5, 40, 70)]
     how: dict[str, Any] = {"model": "tiny", "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
     together = client(served).completions.create(prompt=prompts, **how).choices
     alone = [client(served).completions.create(prompt=prompt, **how).choices[0] for prompt in prompts]

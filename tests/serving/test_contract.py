@@ -63,16 +63,16 @@ def test_lm_eval_sees_the_model_of_the_engine(
     model = of_bytes.model
     for sample in found["samples"]["sums_choice"]:
         row = ROWS[sample["doc_id"]]
-        context = len(model.tokens(row["question"]))
+        context = len(model.opening(row["question"]).tokens)
         for choice, ((loglikelihood, greedy),) in zip(row["choices"], sample["resps"], strict=True):
-            tokens = model.tokens(row["question"] + choice)
+            tokens = model.opening(row["question"] + choice).tokens
             expected = score(model.trunk, tokens, likely=1)
             assert math.isclose(float(loglikelihood), float(expected.logprobs[context - 1 :].sum()), abs_tol=1e-4)
             likeliest = [ids[0] for ids, _ in expected.likely[context - 1 :]]
             assert (str(greedy) == "True") == (likeliest == tokens[context:].tolist())
     for sample in found["samples"]["sums_free"]:
         job = Job(
-            np.asarray(model.tokens(ROWS[sample["doc_id"]]["question"])), Sampling(temperature=0, max_tokens=8, stops=("+", "</s>")), 0
+            np.asarray(model.opening(ROWS[sample["doc_id"]]["question"]).tokens), Sampling(temperature=0, max_tokens=8, stops=("+", "</s>")), 0
         )
         (alone,) = generate(model.trunk, [job], end_tokens=model.end_tokens, decode_text=model.text, max_context=256)
         assert sample["resps"][0][0] == model.text(alone.tokens).partition("+")[0]

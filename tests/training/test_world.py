@@ -216,6 +216,27 @@ def test_an_error_of_the_policy_reaches_who_asked():
         asyncio.run(made.sample(ask("a")))
 
 
+def test_the_verbs_are_those_of_the_player():
+    world = toy_run(grpo).world(grpo, "train")
+    context = world.opening("b")
+    assert context.tokens.tolist() == [1]
+    assert world.told("bc").tokens.tolist() == [1, 2, 0]
+    assert world.said(context.then(world.told("bc")), 1) == "bc"
+    assert world.follow("c", context).chosen.tolist() == [False]
+
+
+def test_an_operation_of_an_older_version_names_the_one_in_its_place():
+    world = toy_run(grpo).world(grpo, "train")
+    with pytest.raises(UserError, match=r"write world\.opening\(prompt, player\)"):
+        world.tokens("b")
+    with pytest.raises(UserError, match=r"write world\.told\(text, player\)"):
+        world.completion_tokens("b")
+    with pytest.raises(UserError, match=r"world\.follow\(observation, after, player\)"):
+        world.follow("b", "policy")
+    with pytest.raises(AttributeError, match="no attribute sing"):
+        world.sing()
+
+
 def test_a_player_that_is_not_there_is_named():
     with pytest.raises(UserError, match=r'unknown player "writer"; known: policy'):
         asyncio.run(world().sample(ask("a", player="writer")))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from gradus.types.spaces import Box, Choice
+from gradus.types.spaces import Box, Choice, Text, in_words
 
 
 def test_a_choice_reads_text_and_numbers() -> None:
@@ -34,3 +34,11 @@ def test_bounds_must_be_pairs_in_order(box: tuple[tuple[float, ...], tuple[float
 def test_a_chunk_has_an_action() -> None:
     with pytest.raises(ValueError, match="it must be 1 action or more"):
         Box((0.0,), (1.0,), chunk=0)
+
+
+def test_actions_in_words() -> None:
+    assert in_words(" up ", Choice(("up", "down"))) == " up "  # as the player said it
+    assert in_words(1, Choice(("up", "down"))) == "down"
+    assert in_words(7, Choice(("up", "down"))) == "7"
+    assert in_words(np.array([[0.123456, -1.0]], np.float32), Box((-1.0, -1.0), (1.0, 1.0))) == "0.1235 -1"
+    assert in_words(3, Text()) == "3"

@@ -22,11 +22,12 @@ import numpy as np
 
 from gradus.policies.engine import Job, Sampled
 from gradus.policies.jobs import job_after
-from gradus.policies.lm import Asked, LanguageModel, sampled_context
+from gradus.policies.lm import LanguageModel, sampled_context
 from gradus.policies.vllm import protocol
 from gradus.policies.vllm.protocol import LEAST_TEMPERATURE, Answer, Lost, Sampler
 from gradus.types import Context, Ended, Sampling, UserError
 from gradus.types.players import VLLM, VLLMServer
+from gradus.types.policy import Asked
 from gradus.types.signals import LogProb
 
 COMPARED = 64  # tokens whose log-probabilities are compared with the model's own after every change of weights

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.types import Context, Ended, Key, uniforms
+from gradus.types import Context, Ended, Key, following, prompt_context, told_context, uniforms
+from gradus.types.media import words
 from gradus.types.signals import EntropyOf, LogProb, Value, Want
+from gradus.types.spaces import Choice, Space, Text
 
 VOCABULARY = 8  # tokens 0 to 7; token t reads as the letter "abcdefgh"[t]
 END = 0
@@ -34,11 +36,12 @@ class BigramPolicy:
 
     >>> from gradus.types import prompt_context
     >>> policy = BigramPolicy()
-    >>> policy.tokens("b").tolist(), policy.completion_tokens("bc").tolist(), policy.text([1, 2, 0])
+    >>> policy.opening("b").tokens.tolist(), policy.told("bc").tokens.tolist(), policy.text([1, 2, 0])
     ([1], [1, 2, 0], 'bc')
     """
 
     can = frozenset({"logprobs", "value", "entropy", "fork"})
+    reads = frozenset({"text"})
     context_length = 256
 
     def __init__(self, key: Key = Key(0), dtype: torch.dtype = torch.float64, micro: int | None = None) -> None:
@@ -48,18 +51,26 @@ class BigramPolicy:
     def clone(self) -> BigramPolicy:
         return copy.deepcopy(self)
 
-    def tokens(self, prompt: Any) -> np.ndarray:
-        """int32 tokens of a text, or of the last message of a chat; one a character, never the end token."""
-        text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
-        return np.array([1 + (ord(c) % (VOCABULARY - 1)) for c in text], dtype=np.int32)
+    def acts(self, space: Space) -> bool:
+        """Whether it can act in the space: it writes text, and the names of choices."""
+        return isinstance(space, (Text, Choice))
 
-    def follow(self, observation: Any) -> np.ndarray:
-        """int32 tokens of an environment's answer."""
-        return self.tokens(observation)
+    def opening(self, prompt: Any) -> Context:
+        """A text, or the last message of a chat; one token a character, never the end token."""
+        text = prompt if isinstance(prompt, str) else words(prompt[-1])
+        return prompt_context([1 + (ord(c) % (VOCABULARY - 1)) for c in text])
 
-    def completion_tokens(self, text: str) -> np.ndarray:
-        """int32 tokens of a given answer, with the end token."""
-        return np.array([*((ord(c) - ord("a")) % VOCABULARY for c in text), END], dtype=np.int32)
+    def follow(self, observation: Any, after: Context) -> Context:
+        """The piece of an environment's answer."""
+        return following(self.opening(observation).tokens, after)
+
+    def told(self, action: Any) -> Context:
+        """The piece of a given answer, with the end token."""
+        return told_context([*((ord(c) - ord("a")) % VOCABULARY for c in action), END])
+
+    def said(self, context: Context, since: int) -> str:
+        """The text of the sequence from token `since` on."""
+        return self.text(context.sequence[since:])
 
     def text(self, tokens: Sequence[int] | np.ndarray) -> str:
         return "".join(chr(ord("a") + int(t)) for t in tokens if t != END)

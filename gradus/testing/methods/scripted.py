@@ -11,8 +11,10 @@ import numpy as np
 
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.training.world import Ask, RunWorld
-from gradus.types import Context, Ended, Key, Sampling, prompt_context
+from gradus.types import Context, Ended, Key, Sampling, following, prompt_context, told_context
+from gradus.types.media import words
 from gradus.types.parts import Task
+from gradus.types.spaces import Choice, Space, Text
 
 END = 0
 ROLES = {"system": 1, "user": 2, "assistant": 3}
@@ -46,18 +48,27 @@ class ScriptedPolicy:
     context_length: int = 100_000
     batches: list[int] = field(default_factory=list)  # how many samples were asked for at a time
 
-    def tokens(self, prompt: Any) -> np.ndarray:
+    can = frozenset({"logprobs", "fork", "text"})
+    reads = frozenset({"text"})
+
+    def acts(self, space: Space) -> bool:
+        return isinstance(space, (Text, Choice))
+
+    def opening(self, prompt: Any) -> Context:
         if isinstance(prompt, str):
-            return np.array(character_tokens(prompt), np.int32)
-        body = [t for m in prompt for t in (ROLES[m["role"]], *character_tokens(m["content"]), END)]
-        return np.array([*body, ROLES["assistant"]], np.int32)
+            return prompt_context(character_tokens(prompt))
+        body = [t for m in prompt for t in (ROLES[m["role"]], *character_tokens(words(m)), END)]
+        return prompt_context([*body, ROLES["assistant"]])
 
-    def follow(self, observation: Any) -> np.ndarray:
+    def follow(self, observation: Any, after: Context) -> Context:
         messages = ({"role": "user", "content": observation},) if isinstance(observation, str) else observation
-        return np.concatenate([np.array([END], np.int32), self.tokens(messages)])
+        return following([END, *self.opening(messages).tokens], after)
 
-    def completion_tokens(self, text: str) -> np.ndarray:
-        return np.array([*character_tokens(text), END], np.int32)
+    def told(self, action: Any) -> Context:
+        return told_context([*character_tokens(action), END])
+
+    def said(self, context: Context, since: int) -> str:
+        return self.text(context.sequence[since:])
 
     def text(self, tokens: np.ndarray) -> str:
         return "".join("a" if t == OTHER_A else chr(t - FIRST) for t in tokens.tolist() if t >= OTHER_A)

@@ -70,10 +70,10 @@ def test_every_later_prompt_begins_with_the_library():
     run, seen = trained(training_free_grpo.but(rollout__extractor=Fixed(("go left",))), steps=3)
     policy = run.players["policy"].policy
     prompts = [[(t.problem.text, t.contexts[0].prefix.tolist()) for g in groups for t in g.trajectories] for _, _, groups in seen]
-    assert all(tokens == policy.tokens(text).tolist() for text, tokens in prompts[0])
+    assert all(tokens == policy.opening(text).tokens.tolist() for text, tokens in prompts[0])
     assert seen[0][0] == ["go left"]
     for step in prompts[1:]:
-        assert all(tokens == policy.tokens(f"Experiences:\n[0] go left\n{text}").tolist() for text, tokens in step)
+        assert all(tokens == policy.opening(f"Experiences:\n[0] go left\n{text}").tokens.tolist() for text, tokens in step)
     assert seen[2][0] == ["go left"]  # added three times, kept once
 
 
@@ -102,8 +102,8 @@ def test_evaluation_reads_the_library():
     asked = []
     run = toy_run(training_free_grpo.but(rollout__extractor=Fixed(("go left",))), steps=1)
     run.recipe = run.recipe.but(study=HeldOut(problems=2, greedy=False))
-    tokens = run.players["policy"].policy.tokens
-    run.players["policy"].policy.tokens = lambda prompt: asked.append(prompt) or tokens(prompt)
+    opening = run.players["policy"].policy.opening
+    run.players["policy"].policy.opening = lambda prompt: asked.append(prompt) or opening(prompt)
     go(run)
     assert asked[:2] == ["a", "b"]  # before the first step
     assert asked[-2:] == ["Experiences:\n[0] go left\na", "Experiences:\n[0] go left\nb"]

@@ -52,7 +52,7 @@ def test_one_step_is_the_mean_likelihood_of_the_solutions():
     start = policy.network.logits.detach()
     expected, rows = start.clone(), []
     for problem in ToySource().draw(range(3), None, Key()):
-        tokens = [int(policy.tokens(problem.text)[-1]), *policy.completion_tokens(problem.meta["solution"]).tolist()]
+        tokens = [int(policy.opening(problem.text).tokens[-1]), *policy.told(problem.meta["solution"]).tokens.tolist()]
         assert tokens[-1] == END
         rows += list(pairwise(tokens))
     for before, token in rows:
