@@ -186,7 +186,6 @@ def generated_task(
     chance: float,
     about: str,
     provides: Sequence[str] = (),
-    shows: Sequence[str] = ("text",),
 ) -> Task:
     """A task with a training and a held-out source of one generator; they share no content.
 
@@ -204,5 +203,4 @@ def generated_task(
         sampling=Sampling(max_tokens=max_tokens),
         level=level,
         chance=chance,
-        shows=frozenset(shows),
     )

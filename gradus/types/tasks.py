@@ -117,7 +117,6 @@ class Task:
     level: float | None = None  # difficulty level of the drawn problems; None: no level is named
     policy: str = "lm"  # kind of policy that acts: lm, flow
     chance: float = 0.0  # accuracy of guessing
-    shows: frozenset[str] = frozenset({"text"})  # what its problems show: text, image, ...; a policy must read all of it (`Policy.reads`)
     transitions: Transitions | None = None  # recorded steps for learning offline (`provides` then has "transitions")
 
     def __post_init__(self) -> None:

@@ -39,7 +39,6 @@ def shapes(level: int = 2, kinds: str = "count,colour,shape,place", bias: float 
         max_tokens=8 if "list" not in names else 7 * most + 1,
         chance=sum(chances[name] for name in names) / len(names),
         about="questions about a picture of coloured shapes: count, colour, shape, place, relation, list",
-        shows=("text", "image"),
     )
 
 
@@ -50,7 +49,8 @@ def draft(rng: Random, level: int, kinds: Sequence[str], bias: float = 0.0) -> D
     question, answer = asked(rng, kind, level, items, bias)
     content = " ".join(f"{item.entry} {item.moved[0]} {item.moved[1]}" for item in items)
     picture = Media("image", drawn(items))
-    return Draft(question, answer, answer, content, Frozen(category=kind), media=(picture,))
+    caption = " , ".join(item.entry for item in items)
+    return Draft(question, answer, answer, content, Frozen(category=kind, caption=caption), media=(picture,))
 
 
 def asked(rng: Random, kind: str, level: int, items: Sequence[Item], bias: float = 0.0) -> tuple[str, str]:
@@ -108,8 +108,11 @@ def _plural(shape: str) -> str:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """1.0 for the answer's words, in any case and spacing; of a list the share of entries that are right, of the longer of the two lists."""
-    said, right = _words(completion), _words(str(problem.answer))
+    """1.0 for the answer's words, in any case and spacing; of a list the share of entries that are right, of the longer of the two lists.
+
+    Text up to the last "=" is not read.
+    """
+    said, right = _words(completion.rpartition("=")[2]), _words(str(problem.answer))
     if problem.meta.get("category") != "list":
         return float(said == right)
     found, due = (_entries(text) for text in (said, right))
@@ -117,7 +120,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def _words(text: str) -> str:
-    return " ".join(re.findall(r"[a-z]+|\d+|,", text[-MOST_CHARACTERS:].lower()))
+    """Words, numbers and signs in small letters with one space between, without a full stop at the end."""
+    return " ".join(re.findall(r"[a-z]+|[0-9]+|\S", text[-MOST_CHARACTERS:].lower())).removesuffix(" .")
 
 
 def _entries(text: str) -> frozenset[str]:
