@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradus.policies.loading import weight_files
 from gradus.policies.rows import take_rows
-from gradus.policies.transformers_model import Foreign
+from gradus.policies.transformers_model import Foreign, read_out
 from gradus.types import Context, Seen, UserError
 from gradus.types.media import digest_of
 
@@ -53,32 +53,34 @@ class ForeignEyes(Foreign):
         made = self.processor(text=[text], images=list(pictures), add_special_tokens=False)
         return np.array(made["input_ids"][0], np.int32)
 
-    def _rows(self, contexts: Sequence[Context], what: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    def _rows(self, contexts: Sequence[Context], layer: int | None) -> tuple[Tensor, Tensor]:
         if not any(context.things for context in contexts):
-            return super()._rows(contexts, what, *rest)
+            return super()._rows(contexts, layer)
         rows, targets = [], []
         for context in contexts:
             if context.actions:
                 tokens, at = torch.from_numpy(context.sequence.astype(np.int64)), torch.from_numpy(context.action_positions)
-                out = self.inner(**self._inputs(tokens, context.shown), output_hidden_states=what == "hidden", use_cache=False)
-                found = out.hidden_states[rest[0] if rest else -1] if what == "hidden" else out.logits
-                rows.append(take_rows(found[0], (at - 1).to(self.device)))
+                out = self.inner(**self.given(context), output_hidden_states=layer is not None, use_cache=False)
+                rows.append(take_rows(read_out(out, layer)[0], (at - 1).to(self.device)))
                 targets.append(tokens.index_select(0, at))
         return torch.cat(rows), torch.cat(targets).to(self.device)
 
+    def given(self, context: Context) -> dict[str, Tensor]:
+        return self._inputs(context.sequence, context.shown)
+
     def begin_shown(self, tokens: np.ndarray, shown: Sequence[Seen]) -> tuple[Tensor, Any]:
         """`begin` for a prompt that shows pictures."""
-        out = self.inner(**self._inputs(torch.from_numpy(tokens.astype(np.int64)), shown), use_cache=True)
+        out = self.inner(**self._inputs(tokens, shown), use_cache=True)
         return out.logits[0, -1], out.past_key_values
 
-    def _inputs(self, tokens: Tensor, shown: Sequence[Seen]) -> dict[str, Tensor]:
+    def _inputs(self, tokens: np.ndarray, shown: Sequence[Seen]) -> dict[str, Tensor]:
         things = sorted(((int(at), row) for seen in shown for at, row in zip(seen.at, seen.rows, strict=True)), key=lambda thing: thing[0])
-        inputs: dict[str, Any] = {"input_ids": tokens[None]}
+        inputs: dict[str, Tensor] = {"input_ids": torch.from_numpy(tokens.astype(np.int64))[None]}
         if things:
             made = self.processor.image_processor(images=[row for _, row in things], return_tensors="pt")
             inputs |= {name: value for name, value in made.items() if name in self._known and isinstance(value, Tensor)}
         if _TYPES in self._known:
-            inputs[_TYPES] = (tokens == self.mark).long()[None]
+            inputs[_TYPES] = (inputs["input_ids"] == self.mark).long()
         return {name: value.to(self.device) for name, value in inputs.items()}
 
     @cached_property

@@ -23,7 +23,7 @@ from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
 from gradus.types.returned import named, of_user, shown
-from gradus.types.signals import Signal, Want
+from gradus.types.signals import Signal, Want, remedy
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
 REMEMBERING = re.compile(r"curriculum|rollout|selection|credit|search|players\.\w+\.credit")
@@ -315,6 +315,4 @@ def wants(objective: Any) -> tuple[Want, ...]:
 def _offers(players: Mapping[str, Any], name: str, abilities: frozenset[str], who: str) -> None:
     can = players[name].policy.can
     if lacking := sorted(abilities - can):
-        head = lacking[0].removeprefix("head:") if lacking[0].startswith("head:") else None
-        remedy = "choose another policy or recipe" if head is None else 'give it a value head: model=Head(of=Copy("policy"))'
-        raise UserError(f'{who} player "{name}", whose policy offers only {", ".join(sorted(can))}; {remedy}')
+        raise UserError(f'{who} player "{name}", whose policy has no {lacking[0]}; {remedy(lacking[0], can, name)}')

@@ -245,7 +245,7 @@ def test_refusals(tmp_path):
         policy.opening("hello")
     with pytest.raises(UserError, match=r"reads state \[4\], but the observation has place \[3\]"):
         policy.opening({"place": np.zeros(3)})
-    with pytest.raises(UserError, match="gives no q; Q needs it"):
+    with pytest.raises(UserError, match="does not offer Q, which needs q"):
         policy.evaluate([rows(2)], (Q(),))
     with pytest.raises(UserError, match="shows text and takes text"):
         config_for(Fresh(), "a map", Text())

@@ -190,3 +190,16 @@ def test_placeholders_and_pictures_agree(llava):
         llava.opening([{"role": "user", "content": "what is <image> here"}])
     wrong = prompt_context([2, IMAGE, IMAGE, 20], llava.opening([says("one", picture(1))]).seen[0:0])
     assert llava.trunk.inputs([wrong]) == [None]  # a placeholder that shows nothing is a token
+
+
+def test_hidden_states_and_attention_see_the_picture(llava):
+    """All that a pass opens depends on the picture: states of a layer, of the last one, the attention."""
+    contexts = [answered(llava.opening([says("what is here", picture(seed))]), [20, 21]) for seed in (41, 42)]
+    with torch.no_grad():
+        for read in (lambda o: o.hidden(1), lambda o: o.hidden(), lambda o: o.states(0)[0], lambda o: o.states()[0], lambda o: next(o.attention([1]))):
+            one, two = (read(llava.opened([c], frozenset())) for c in contexts)
+            assert not torch.equal(one, two)
+        opened = llava.opened(contexts, frozenset())
+        early, late = opened.hidden(1), opened.hidden()
+        torch.testing.assert_close(late, llava.opened(contexts, frozenset()).hidden())
+        assert early.shape == late.shape
