@@ -39,6 +39,7 @@ def shapes(level: int = 2, kinds: str = "count,colour,shape,place", bias: float 
         max_tokens=8 if "list" not in names else 7 * most + 1,
         chance=sum(chances[name] for name in names) / len(names),
         about="questions about a picture of coloured shapes: count, colour, shape, place, relation, list",
+        provides=("images",),
     )
 
 
