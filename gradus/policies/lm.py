@@ -13,20 +13,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.config import Unsupported, end_tokens, read_json
+from gradus.policies.config import end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
+from gradus.policies.foreign_eyes import ForeignEyes
 from gradus.policies.heads import Critic, Heads, load_head, save_head
-from gradus.policies.jobs import job_after
-from gradus.policies.loading import check_folder, load_decoder, save_weights
+from gradus.policies.jobs import Job, job_after
+from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
 from gradus.policies.opened import OpenedDecoder, OpenedForeign
 from gradus.policies.quantised import Bits
 from gradus.policies.reading import check_offered, read
+from gradus.policies.showing import Eyes, followed, opened
+from gradus.policies.sighted import Sighted, pictures
+from gradus.policies.sighted_files import SightedFolder, sighted_weights
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
-from gradus.policies.transformers_model import Foreign, load_foreign
+from gradus.policies.transformers_model import Foreign
+from gradus.policies.trunks import load_trunk
 from gradus.runtime import hub
 from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
 from gradus.types.media import shown
@@ -47,6 +52,7 @@ class Folder:
     source: str | None = None  # the folder it was loaded from
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
+    eyes: SightedFolder | None = None  # of a model that reads pictures: names of tensors, unused ones, the processor's files
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,19 +81,13 @@ class LanguageModel:
         if (base := base_of(path)) is not None:
             return _adapted(path, base, dtype, device)
         path = check_folder(path)
-        note = None
-        trunk: Decoder | Foreign
-        try:
-            trunk = load_decoder(path, dtype=dtype, device=device)
-        except Unsupported as reason:
-            note = f"{reason}; the model runs through transformers, more slowly"
-            trunk = load_foreign(path, dtype=dtype, device=device)
+        trunk, note, eyes = load_trunk(path, dtype=dtype, device=device)
         config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
         generation = path / "generation_config.json"
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw, eyes), head, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
@@ -98,10 +98,14 @@ class LanguageModel:
         path.mkdir(parents=True, exist_ok=True)
         if isinstance(self.trunk, Foreign):
             self.trunk.inner.save_pretrained(path)
+            if isinstance(self.trunk, ForeignEyes):
+                self.trunk.processor.save_pretrained(path)
         else:
-            weights = to_files(merged_weights(self.trunk), self.trunk.config)
+            weights = self._filed(merged_weights(self.trunk))
             save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
+        for name, content in ({} if self.folder.eyes is None else self.folder.eyes.files).items():
+            (path / name).write_bytes(content)
         if self.folder.generation is not None:
             (path / "generation_config.json").write_bytes(self.folder.generation)
         if self.tokenizer is not None:
@@ -110,6 +114,12 @@ class LanguageModel:
             save_head(self.head, path)
         if self.lora is not None:
             save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
+
+    def _filed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        assert isinstance(self.trunk, Decoder)
+        if isinstance(self.trunk, Sighted):
+            return sighted_weights(weights, self.trunk, self.folder.config["model_type"], self.folder.eyes)
+        return to_files(weights, self.trunk.config)
 
     def _config_json(self, decoder: Decoder) -> str:
         if not self.folder.config:
@@ -140,8 +150,8 @@ class LanguageModel:
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it can be shown: text."""
-        return frozenset({"text"})
+        """What it can be shown: text, and pictures if it has eyes."""
+        return frozenset({"text", "image"} if isinstance(self.trunk, Eyes) else {"text"})
 
     def acts(self, space: Space) -> bool:
         """Whether it can act in the space: it writes text, and the names of choices."""
@@ -155,11 +165,15 @@ class LanguageModel:
     # text
 
     def opening(self, prompt: Observation) -> Context:
-        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn."""
+        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn; with what they show."""
+        if isinstance(self.trunk, Eyes) and not isinstance(prompt, (str, Mapping)):
+            return opened(self.trunk, self._tokenizer(), prompt)
         return prompt_context(self._tokenizer().tokens(_readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """The piece that ends the assistant's turn, gives the observation and starts the next turn; without an end token that `after` has."""
+        if isinstance(self.trunk, Eyes) and not isinstance(observation, (str, Mapping)):
+            return followed(self.trunk, self._tokenizer(), observation, after)
         return following(self._tokenizer().follow(_readable(observation)), after)
 
     def told(self, action: Action) -> Context:
@@ -196,7 +210,7 @@ class LanguageModel:
             )
         from gradus.policies.engine import generate
 
-        jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
+        jobs = [self._job(a) for a in asked]
         sampled = generate(
             self.trunk,
             jobs,
@@ -206,6 +220,10 @@ class LanguageModel:
             graphs=self.graphs,
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+
+    def _job(self, asked: Asked) -> Job:
+        job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
+        return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
 
     # update
 

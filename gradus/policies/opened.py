@@ -19,9 +19,11 @@ from torch.utils.checkpoint import checkpoint
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import Heads
+from gradus.policies.inputs import replaced
 from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
 from gradus.policies.pack import Packed, forward, pack, residual
 from gradus.policies.rows import take_rows
+from gradus.policies.sighted import embedded_with_pictures, pictures
 from gradus.policies.transformers_model import Foreign
 from gradus.types import Context, UserError
 
@@ -58,7 +60,14 @@ class OpenedDecoder:
     def _last(self) -> Tensor:
         """Normed hidden states at the rows that predict actions, [U, hidden]."""
         with self._trunk():
-            return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun)
+            return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun or self._shown)
+
+    @cached_property
+    def _shown(self) -> tuple[int, Tensor] | None:
+        """(0, the input vectors of all rows) for contexts that show pictures; None for text."""
+        with self._trunk():
+            x = embedded_with_pictures(self.trunk, self.packed, self.contexts)
+        return None if x is None else (0, x)
 
     @cached_property
     def _before(self) -> Tensor:
@@ -92,9 +101,10 @@ class OpenedDecoder:
         if place == count:
             return self._before
         with self._trunk():
-            begun = self._begun if self._begun is not None and self._begun[0] <= place else None
+            further = self._begun is None or self._begun[0] <= place
+            begun = self._begun if self._begun is not None and further else self._shown
             x = residual(self.trunk, self.packed, place, recompute=self.recompute, begun=begun)
-            if begun is not None or self._begun is None:
+            if further:
                 self._begun = (place, x)
             return take_rows(x, self.packed.read.index_select(0, self.packed.source))
 
@@ -133,7 +143,7 @@ class OpenedDecoder:
         chosen = [layer_index(layer, len(self.trunk.layers)) for layer in layers]
         for context in self.contexts:
             tokens = torch.from_numpy(context.sequence.astype(np.int64)).to(self.trunk.device)
-            rotation, x = self.trunk.rotation(torch.arange(len(tokens), device=self.trunk.device)), self.trunk.embed(tokens)
+            rotation, x = self.trunk.rotation(torch.arange(len(tokens), device=self.trunk.device)), self._vectors(context, tokens)
             found: dict[int, Tensor] = {}
             for index, layer in enumerate(self.trunk.layers[: max(chosen) + 1]):
                 q, k, v = layer.attn_inputs(x, rotation)
@@ -141,6 +151,11 @@ class OpenedDecoder:
                     found[index] = weights(q, k, layer.rule)
                 x = layer.finish(x, causal(q[None], k[None], v[None], layer.rule)[0])
             yield torch.stack([found[index] for index in chosen])
+
+    def _vectors(self, context: Context, tokens: Tensor) -> Tensor:
+        given = pictures(self.trunk, context.sequence, context.shown)
+        x = self.trunk.embed(tokens)
+        return x if given is None else replaced(x, [(given.at, np.arange(len(given.at)), given.rows)])
 
     def head(self, name: str) -> Tensor:
         assert self.heads is not None
@@ -244,4 +259,4 @@ def owners(contexts: Sequence[Context], device: torch.device) -> Tensor:
 def _every_token(context: Context) -> Context:
     """A context with an action after every token of the sequence, so that the states before its actions are those of all tokens."""
     tokens = np.append(context.sequence, np.int32(0)).astype(np.int32)
-    return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature)
+    return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature, seen=context.shown)

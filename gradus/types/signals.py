@@ -83,13 +83,15 @@ class View(Protocol):
 
 
 def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Context]:
-    """The contexts under a view. Each has a key of its own by what it holds, so that every reader of a step sees it alike.
+    """The contexts under a view. The key of each is that of its prompt (what stands before its first action), so that every reader of a step
+    sees it alike, and the answers to one prompt share their view of it.
 
     Raises UserError if the view changes the actions.
     """
     out = []
     for context in contexts:
-        digest = hashlib.blake2b(context.beginning(len(context.sequence)), digest_size=8).hexdigest()
+        prompt = int(context.action_positions[0]) if context.actions else len(context.sequence)
+        digest = hashlib.blake2b(context.beginning(prompt), digest_size=8).hexdigest()
         seen = view.of(context, key.fold("view", digest))
         given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
         if given != due:
