@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus.checks.data import accounts_of
+from gradus.checks.data import accounts_of, check_same_pictures, pictures_of
 from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
@@ -67,6 +67,8 @@ def start(
         provenance = describe(data=data, model=model, code=code, command=sys.argv)
         if told := [account.told for account in accounts_of(made)]:
             provenance["rows"] = told
+        if pictures := pictures_of(made):
+            provenance["pictures"] = pictures
         run.folder = RunFolder.create(folder, planned.stored(), provenance, {} if rows is None else {rows.file: rows.content})
     return run
 
@@ -232,6 +234,7 @@ def resume(
     run = start(planned, on_step=on_step, view=view)
     run.stop = stop
     say = say_of(run)
+    check_same_pictures(run.task, opened)
     with opened.claimed():
         told = [*opened.metrics(), *given_up(opened.path)] if planned.log == before.log else []
         notes = put_back(run, opened)

@@ -39,7 +39,7 @@ SIGNATURES = {
     "factors": "factors(self, old, batch)",
     "coefficients": "coefficients(self, batch, source)",
     "apply": "apply(self, players, batches, step, key)",
-    "at": "at(self, step, recipe)",
+    "at": "at(self, now, recipe)",
     "measure": "measure(self, run, recipe, world)",
     "build": "build(self, parameters)",
     "start": "start(self)",

@@ -149,7 +149,7 @@ def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
     """The run that the plan would start; None if recipe, task and model do not fit. Built piece by piece: a fault does not hide others."""
     from gradus.players.build import build_players
     from gradus.recipe.compatibility import check_fit
-    from gradus.training.launch import judgeable
+    from gradus.training.launch import check_pictures, judgeable
     from gradus.training.run import Run
 
     def fits() -> bool:
@@ -166,6 +166,7 @@ def _run(plan: Plan, task: Task, found: list[Finding]) -> Run | None:
 
     def offers() -> bool:
         check_fit(plan.recipe, task, players)
+        check_pictures(task, players["policy"].policy)
         return True
 
     if not guarded("fit", found, offers):

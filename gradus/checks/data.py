@@ -105,18 +105,34 @@ def quarantine(path: Path, rows: Sequence[BadRow]) -> None:
 
 def bad_rows_of(task: Task) -> tuple[BadRow, ...]:
     """The rows that were left out when the task was loaded, from all of its files."""
-    return tuple(dict.fromkeys(row for source in _sources(task) for row in getattr(source, "bad", ())))
+    return tuple(dict.fromkeys(row for source in sources_of(task) for row in getattr(source, "bad", ())))
 
 
 def accounts_of(task: Task) -> list[Account]:
     """Where the rows of all files of a task are."""
-    return list(dict.fromkeys(account for source in _sources(task) for account in getattr(source, "accounts", ())))
+    return list(dict.fromkeys(account for source in sources_of(task) for account in getattr(source, "accounts", ())))
 
 
-def _sources(task: Task) -> list[Source]:
+def sources_of(task: Task) -> list[Source]:
     """The sources of a task; for a mixture, those of its tasks."""
     parts = [part for source in (task.source, task.held_out) for part in getattr(source, "parts", {}).values() if isinstance(part, Task)]
-    return [source for part in parts for source in _sources(part)] if parts else [task.source, task.held_out]
+    return [source for part in parts for source in sources_of(part)] if parts else [task.source, task.held_out]
+
+
+def pictures_of(task: Task) -> str:
+    """The hash of all pictures of the task's data; empty if it has none."""
+    found = [pictures for source in sources_of(task) if (pictures := getattr(source, "pictures", ""))]
+    return "-".join(dict.fromkeys(found))
+
+
+def check_same_pictures(task: Task, folder: Any) -> None:
+    """Raises UserError if the pictures of the data differ from those at the start of the run in `folder`."""
+    due, now = folder.provenance().get("pictures", ""), pictures_of(task)
+    if due and due != now:
+        raise UserError(
+            f"the pictures of task {task.name} changed since the run {folder.path} began: its steps would not be done again as they were; "
+            "restore the files of the pictures, or start a new run"
+        )
 
 
 def of_task(task: Task) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from typing import Any
 from gradus.checks.findings import Finding, counted
 from gradus.policies.chat import render
 from gradus.types import Message, Problem, UserError
+from gradus.types.media import parts_of
 from gradus.types.parts import Task
 
 
@@ -56,7 +57,7 @@ def answers_of(problem: Problem) -> list[str]:
 
 
 def _parts(prompt: str | Sequence[Message]) -> list[str]:
-    return [prompt] if isinstance(prompt, str) else [str(m["content"]) for m in prompt]
+    return [prompt] if isinstance(prompt, str) else [str(part["text"]) for m in prompt for part in parts_of(m) if part.get("type") == "text"]
 
 
 def _lost(trips: Sequence[tuple[Problem, str, str]]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from gradus.cli.episodes import ending, expected, judges, played, rollout_of, shown, verdict, writer
 from gradus.lab.live import printable
 from gradus.rollouts.auto import Auto
-from gradus.types import Context, Ended, Key, Message, Problem, Request, Sampling, UserError, prompt_context, unknown
+from gradus.types import Context, Ended, Key, Message, Problem, Request, Sampling, UserError, unknown
 from gradus.types.parts import Rollout, Task
 
 FIRST_PIECE = 8  # tokens
@@ -113,17 +113,17 @@ def answer(model: Any, prompt: str | tuple[Message, ...], sampling: Sampling, ke
 
 def pieces(model: Any, ask: Any, *, streamed: bool) -> Iterator[tuple[Any, bool]]:
     """The parts of one sample, each a context, and whether it is the last one."""
-    read, sampling = ask.parent.sequence[: ask.at], ask.sampling
+    read, at, sampling = ask.parent, ask.at, ask.sampling
     left, size = sampling.limit, FIRST_PIECE if streamed and not sampling.stops else sampling.limit
     while True:
         size = min(size, left)
-        (found,) = model.act([Asked(prompt_context(read), len(read), replace(sampling, max_tokens=size), ask.key, ask.version)])
+        (found,) = model.act([Asked(read, at, replace(sampling, max_tokens=size), ask.key, ask.version)])
         left -= len(found.tokens)
         last = found.ended is not Ended.LENGTH or left <= 0
         yield found, last
         if last:
             return
-        read, size = np.concatenate([read, found.tokens]), 2 * size
+        read, at, size = found, len(found.sequence), 2 * size
 
 
 class Streamed:

@@ -29,6 +29,7 @@ from gradus.types import (
     told_context,
     unknown,
 )
+from gradus.types.media import readable
 from gradus.types.parts import Rollout, Source, Task
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
@@ -169,7 +170,7 @@ def question(task: Task, problem: Problem) -> str:
         return problem.text
     system = [{"role": "system", "content": task.system}] if task.system else []
     messages = [*system, *problem.messages]
-    return "\n".join(f"{m['role']}: {m['content']}" if len(messages) > 1 else str(m["content"]) for m in messages)
+    return "\n".join(f"{m['role']}: {readable(m)}" if len(messages) > 1 else readable(m) for m in messages)
 
 
 def play(

@@ -1,7 +1,8 @@
 """Conversion of groups of rollouts to one row of an Arrow table, and back. Shared objects are stored once, arrays keep their bytes.
 
 The row of a step holds four lists of structs: problems, contexts (parents first), trajectories, groups; they refer to each other by
-position. Equal groups give equal columns. Values that JSON cannot hold (in a problem's meta or a trajectory's links) become text.
+position. Equal groups give equal columns. Media stand as references with a digest; their arrays are stored beside (`gradus.lab.seen`).
+Values that JSON cannot hold (in a problem's meta or a trajectory's links) become text.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from gradus.types import NOT_APPLICABLE, Context, Ended, Failed, Frozen, Group, Outcome, Problem, Trajectory
+from gradus.types import NOT_APPLICABLE, Context, Ended, Failed, Frozen, Group, Outcome, Problem, Trajectory, UserError
+from gradus.types.media import Media
+from gradus.types.pictures import Take, arrays_of, described, reference, restored, seen_from
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,19 +42,36 @@ def encode(step: int, groups: Sequence[Group]) -> pa.Table:
         columns[name] = pa.ListArray.from_arrays(pa.array([0, len(structs)], pa.int32()), structs)
     if any(g.aside for g in groups):  # a column of its own, so that other steps keep their bytes
         columns["aside"] = pa.array([[g.aside for g in groups]], pa.list_(pa.bool_()))
+    if any(c.seen for c in contexts):
+        columns["seen"] = pa.array([[plain_json(described(c)) if c.seen else None for c in contexts]], pa.list_(pa.string()))
     if any(t.extra for t in trajectories):
         columns["extra"] = pa.array([[plain_json(t.extra) for t in trajectories]], pa.list_(pa.string()))
     return pa.table(columns)
 
 
-def decode(table: pa.Table) -> list[tuple[int, list[Group]]]:
-    """The groups of every row of a table that `encode` made; their arrays are read-only views of its memory if possible."""
+def media(groups: Sequence[Group]) -> dict[str, np.ndarray]:
+    """Digest -> array of everything that the groups' contexts and problems show, each once."""
+    trajectories = _distinct(t for g in groups for t in g.trajectories)
+    contexts = _with_parents(c for t in trajectories for c in t.contexts)
+    return arrays_of(contexts, (t.problem.messages for t in trajectories))
+
+
+def _no_media(digest: str) -> np.ndarray:
+    raise UserError(f"the rollouts show the media {digest[:8]}, whose array is not given; read them from the folder of the run")
+
+
+def decode(table: pa.Table, take: Take = _no_media) -> list[tuple[int, list[Group]]]:
+    """The groups of every row of a table that `encode` made; their arrays are read-only views of its memory if possible.
+
+    `take`: the array of a digest. The caller gives it if the rollouts may show media.
+    """
     result = []
     for row in range(table.num_rows):
         one = table.slice(row, 1).combine_chunks()
         lists = {name: one.column(name).chunk(0).flatten() for name in ("problems", "contexts", "trajectories", "groups")}
-        problems = _read_problems(lists["problems"])
-        contexts = _read_contexts(lists["contexts"])
+        problems = _read_problems(lists["problems"], take)
+        seen = one.column("seen")[0].as_py() if "seen" in one.column_names else None
+        contexts = _read_contexts(lists["contexts"], seen, take)
         trajectories = _read_trajectories(lists["trajectories"], problems, contexts)
         extra = one.column("extra")[0].as_py() if "extra" in one.column_names else None
         if extra:
@@ -128,6 +148,8 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, (Trajectory, Problem)):
         return value.id
+    if isinstance(value, Media):
+        return reference(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=repr)
     if isinstance(value, np.ndarray | np.generic):
@@ -297,19 +319,20 @@ def _judged(stored: Mapping[str, Any]) -> Outcome:
     return NOT_APPLICABLE if stored["value"] is None else stored["value"]
 
 
-def _read_problems(structs: pa.Array) -> list[Problem]:
+def _read_problems(structs: pa.Array, take: Take) -> list[Problem]:
     rows = _fields(structs, "id", "task", "messages", "text", "answer", "meta", "plain")
     return [
-        Problem(key, task, tuple(_frozen(m) for m in json.loads(messages)), text, json.loads(answer), Frozen(json.loads(meta)), plain)
+        Problem(key, task, tuple(restored(_frozen(m), take) for m in json.loads(messages)), text, json.loads(answer), Frozen(json.loads(meta)), plain)
         for key, task, messages, text, answer, meta, plain in rows
     ]
 
 
-def _read_contexts(structs: pa.Array) -> list[Context]:
+def _read_contexts(structs: pa.Array, seen: Sequence[str | None] | None, take: Take) -> list[Context]:
     arrays = [_arrays(structs.field(name)) for name in ("tokens", "chosen", "logprobs", "versions")]
     rest = _fields(structs, "temperature", "parent", "at", "rewards", "ended", "streams")
     contexts: list[Context] = []
-    for tokens, chosen, logprobs, versions, (temperature, parent, at, rewards, ended, streams) in zip(*arrays, rest, strict=True):
+    shows = seen or [None] * len(structs)
+    for tokens, chosen, logprobs, versions, (temperature, parent, at, rewards, ended, streams), told in zip(*arrays, rest, shows, strict=True):
         contexts.append(
             Context(
                 tokens=tokens,
@@ -321,6 +344,7 @@ def _read_contexts(structs: pa.Array) -> list[Context]:
                 streams=Frozen({s["name"]: np.frombuffer(s["data"], s["dtype"]).reshape(s["shape"]) for s in streams}),
                 parent=None if parent is None else (contexts[parent], at),
                 ended=Ended(ended),
+                seen=seen_from(json.loads(told), take) if told else (),
             )
         )
     return contexts

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gradus.lab import rollouts
+from gradus.types.media import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,5 +89,5 @@ def _right(reward: float | None, components: Sequence[Any]) -> bool:
 def _prompt(messages: str, text: str | None, most: int = 160) -> str:
     """The start of a problem's own text, or of its last message."""
     told = json.loads(messages) if text is None else []
-    said = text if text is not None else str(told[-1].get("content")) if told else ""
+    said = text if text is not None else readable(told[-1]) if told else ""
     return said if len(said) <= most else f"{said[:most]}…"

@@ -1,7 +1,7 @@
 """All rollouts of a run on disk: one Arrow file per step; every hundred steps, counted from 0, are merged into one Parquet file.
 
 `rollouts/step-000123.arrow`, `rollouts/steps-000000-000099.parquet`: one row per step (see `gradus.lab.arrow`). If both hold a step,
-the Parquet file is whole, and the Arrow file is the remains of an interrupted merge.
+the Parquet file is whole, and the Arrow file is the remains of an interrupted merge. The arrays of media stand beside (`gradus.lab.seen`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradus.lab import arrow
+from gradus.lab import arrow, seen
 from gradus.lab.atomic_files import PARTIAL, aside, remove, sync, write
 from gradus.types import Group, UserError
 
@@ -28,7 +28,7 @@ _MANY = re.compile(r"steps-(\d{6,})-\d{6,}\.parquet")
 def append(folder: Path, step: int, groups: Sequence[Group]) -> None:
     """Stores the rollouts of a step, and merges a hundred steps if this step completes them. Equal groups give equal bytes."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder, step, arrow.encode(step, groups))
+    _store(folder, step, groups)
     if step % FOLDED == FOLDED - 1:
         _fold(folder, _first(step))
 
@@ -42,7 +42,7 @@ def scan(folder: Path, wanted: Collection[int] | None = None) -> Iterator[tuple[
             continue
         for step in sorted(step for step in ones if _first(step) == start):
             if wanted is None or step in wanted:
-                yield from arrow.decode(_open(ones[step]))
+                yield from arrow.decode(_open(ones[step]), _media(ones[step], step))
 
 
 def read(folder: Path, steps: Collection[int] | None = None) -> list[tuple[int, Group]]:
@@ -92,9 +92,11 @@ def cut_back(folder: Path, step: int) -> None:
     for start, path in folds.items():
         if start < step < start + FOLDED:
             for number, groups in _scan_fold(path, range(start, step)):
-                _write(folder, number, arrow.encode(number, groups))
+                _store(folder, number, groups)
         if start + FOLDED > step:
             path.unlink()
+    whole = {start for start in folds if start + FOLDED <= step}
+    seen.cut_back(folder, step, FOLDED, whole.__contains__)
     for number, path in ones.items():
         folded = _first(number) in folds and _first(number) + FOLDED <= step
         if number >= step or folded:
@@ -122,7 +124,7 @@ def _fault(path: Path, number: int) -> str:
     """The fault of the file of a step, or of the hundred steps from it on; '' if the file is whole."""
     try:
         one = _ONE.fullmatch(path.name) is not None
-        steps = [step for step, _ in arrow.decode(_open(path))] if one else _steps(path)
+        steps = [step for step, _ in arrow.decode(_open(path), _media(path, number))] if one else _steps(path)
     except UserError as error:
         return str(error).partition(": delete")[0]
     except Exception as error:  # broken bytes can raise any error in a reader
@@ -133,6 +135,7 @@ def _fault(path: Path, number: int) -> str:
 
 def settle(folder: Path) -> None:
     """Flushes the appended files to the disk."""
+    seen.settle(folder)
     for path in [*_files(folder)[0].values(), *([folder] if folder.is_dir() else [])]:
         sync(path)
 
@@ -152,6 +155,18 @@ def _files(folder: Path) -> tuple[dict[int, Path], dict[int, Path]]:
         elif match := _MANY.fullmatch(path.name):
             folds[int(match[1])] = path
     return ones, folds
+
+
+def _store(folder: Path, step: int, groups: Sequence[Group]) -> None:
+    """The arrays first: a step whose Arrow file is there is whole."""
+    seen.store(folder, step, arrow.media(groups))
+    _write(folder, step, arrow.encode(step, groups))
+
+
+def _media(path: Path, step: int) -> seen.Store:
+    """The arrays of the steps of a file: `step` alone, or the hundred steps from it on."""
+    one = seen.of_step(path.parent, step)
+    return seen.Store([one] if _ONE.fullmatch(path.name) else [seen.of_steps(path.parent, step, FOLDED)])
 
 
 def _write(folder: Path, step: int, table: pa.Table) -> None:
@@ -181,10 +196,12 @@ def _fold(folder: Path, start: int) -> None:
                 table = table.append_column(field, pa.nulls(table.num_rows, field.type))
             writer.write_table(table.select(schema.names))
     sync(partial)
+    seen.merge(folder, start, FOLDED)  # before the Parquet file, which counts as whole
     partial.replace(target)
     sync(folder)
-    for path in ones.values():
+    for step, path in ones.items():
         path.unlink()
+        seen.of_step(folder, step).unlink(missing_ok=True)
 
 
 def _schema(path: Path) -> pa.Schema:
@@ -213,11 +230,13 @@ def _scan_fold(path: Path, wanted: Collection[int] | None) -> Iterator[tuple[int
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    match = _MANY.fullmatch(path.name)
+    take = _media(path, int(match[1]) if match else 0)
     try:
         with pq.ParquetFile(path) as file:
             for row, step in enumerate(file.read(columns=["step"]).column("step").to_pylist()):
                 if wanted is None or step in wanted:
-                    yield from arrow.decode(file.read_row_group(row))
+                    yield from arrow.decode(file.read_row_group(row), take)
     except (pa.ArrowInvalid, OSError) as error:
         raise _unreadable(path, error) from error
 

@@ -13,7 +13,10 @@ from gradus.lab.arrow import plain_json
 from gradus.lab.page_text import shown
 from gradus.lab.transcript import Decode, Segment, decoder, many_turns, sample, segments
 from gradus.types import Failed, Group, Outcome, Problem, Trajectory, without_aside
+from gradus.types.media import Media, readable
+from gradus.types.png import data_uri
 
+PICTURES = 4  # shown of one prompt or observation
 PROBLEMS, ANSWERS, TURNS = 6, 4, 24  # shown: problems of a step, answers of a problem, stretches of one answer
 LIMITS = (6000, 2500, 1000, 400, 150)  # characters of one text; a shorter limit applies if the texts exceed SIZE
 SIZE = 1_200_000  # bytes of all answers on the page
@@ -110,8 +113,8 @@ def best_first(group: Group, most: int = ANSWERS) -> list[Pick]:
 
 
 def _identity(trajectory: Trajectory) -> tuple[Any, ...]:
-    """The text and the tokens of a trajectory, or the sample of a flow generator."""
-    return (trajectory.completion, sample(trajectory), *(c.sequence.tobytes() for c in trajectory.contexts))
+    """The text, the tokens and what they show, or the sample of a flow generator."""
+    return (trajectory.completion, sample(trajectory), *(c.beginning(len(c.sequence)) for c in trajectory.contexts))
 
 
 def _step(step: int, why: Sequence[str], groups: Sequence[Group], limit: int, decode: Callable[[], Decode | None]) -> str:
@@ -140,9 +143,15 @@ def _problem(group: Group, limit: int, decode: Callable[[], Decode | None]) -> s
         facts.append(f"reference answer <code>{shown(_reference(problem.answer), 200)}</code>")
     articles = "".join(_article(pick, turns, opening, limit) for pick, turns in zip(picks, told, strict=True))
     return (
-        f'<div class="problem"><pre class="prompt" dir="auto">{shown(opening or _prompt(problem), limit)}</pre>'
+        f'<div class="problem"><pre class="prompt" dir="auto">{shown(opening or _prompt(problem), limit)}</pre>{_pictures(problem.media)}'
         f'<p class="soft facts">{" · ".join(facts)}</p><div class="pair">{articles}</div></div>'
     )
+
+
+def _pictures(media: Sequence[Media]) -> str:
+    """The first pictures as images of the page, with their digests."""
+    kept = [m for m in media if m.kind in ("image", "video")][:PICTURES]
+    return "".join(f'<img alt="{m.kind} {m.digest[:8]}" title="{m.digest[:8]}" style="max-width:16rem;margin:.25rem" src="{data_uri(m)}">' for m in kept)
 
 
 def _prompt(problem: Problem) -> str:
@@ -150,8 +159,8 @@ def _prompt(problem: Problem) -> str:
     if problem.text is not None:
         return problem.text
     if len(problem.messages) == 1 and problem.messages[0].get("role") == "user":
-        return str(problem.messages[0].get("content"))
-    return "\n\n".join(f"{m.get('role')}: {m.get('content')}" for m in problem.messages)
+        return readable(problem.messages[0])
+    return "\n\n".join(f"{m.get('role')}: {readable(m)}" for m in problem.messages)
 
 
 def _turns(trajectory: Trajectory, decode: Callable[[], Decode | None]) -> list[Segment]:
@@ -188,7 +197,7 @@ def _list(turns: Sequence[Segment], limit: int) -> str:
 def _turn(one: Segment, limit: int) -> str:
     kind, who = ("said", "policy") if one.own else ("seen", "observation")
     text = shown(one.text.strip("\n"), limit) or '<span class="soft">no text</span>'
-    return f'<li class="{kind}"><span class="who">{who}</span><pre dir="auto">{text}</pre></li>'
+    return f'<li class="{kind}"><span class="who">{who}</span><pre dir="auto">{text}</pre>{_pictures(one.media)}</li>'
 
 
 def _facts(trajectory: Trajectory) -> Iterator[str]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from gradus.lab.atomic_files import PARTIAL
 from gradus.types import Ended, Group, Message, Problem, Trajectory, UserError
+from gradus.types.media import Media
+from gradus.types.png import data_uri
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,9 +127,24 @@ def write_rows(target: Path, rows: Sequence[Row]) -> None:
         raise UserError("the run has prompts of messages and of raw text, which do not fit in one table; export its rollouts instead")
     with_suffix(target, (".jsonl", ".parquet"))
     if target.suffix == ".parquet":
-        write_tables(target, [pa.Table.from_pylist([_encodable(row) for row in rows])])
+        write_tables(target, [pa.Table.from_pylist([_encodable(_in_parts(row) if _pictured(rows) else row) for row in rows])])
         return
     _put(target, lambda partial: partial.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"))
+
+
+def _pictured(rows: Sequence[Row]) -> bool:
+    """Whether a message of the rows has parts."""
+    return any(isinstance(m["content"], list) for row in rows for value in row.values() if isinstance(value, list) for m in value)
+
+
+def _in_parts(row: Row) -> Row:
+    """The row with the content of every message as parts, because a column of a table has one form."""
+    return {
+        name: [{**m, "content": m["content"] if isinstance(m["content"], list) else [{"type": "text", "text": m["content"]}]} for m in value]
+        if isinstance(value, list)
+        else value
+        for name, value in row.items()
+    }
 
 
 def _encodable(value: Any) -> Any:
@@ -188,7 +205,16 @@ def _prompt(problem: Problem, system: str | None) -> tuple[Message, ...] | str:
     if problem.text is not None:
         return problem.text
     head = ({"role": "system", "content": system},) if system else ()
-    return (*head, *({**m} for m in problem.messages))
+    return (*head, *map(_as_file, problem.messages))
+
+
+def _as_file(message: Message) -> Message:
+    """A message as a file of problems holds it: pictures are data URIs."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message}
+    parts = [{"type": "image", "image": data_uri(p["media"])} if isinstance(p.get("media"), Media) else dict(p) for p in content]
+    return {**message, "content": parts}
 
 
 def _plain(prompt: tuple[Message, ...] | str) -> str | list[Mapping[str, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradus.lab.arrow import plain_json
 from gradus.types import Group, Trajectory
+from gradus.types.media import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,7 @@ def table(steps: Iterable[tuple[int, Sequence[Group]]]) -> pa.Table:
 def _row(step: int, group: Group, t: Trajectory) -> dict[str, Any]:
     p = t.problem
     told = [
-        {"role": str(m["role"]), "content": m["content"] if isinstance(m["content"], str) else plain_json(m["content"])} for m in p.messages
+        {"role": str(m["role"]), "content": readable(m)} for m in p.messages
     ]
     numbers = [(name, float(v)) for name, v in t.components.items() if isinstance(v, (int, float))]
     return {

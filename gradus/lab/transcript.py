@@ -11,6 +11,7 @@ import numpy as np
 
 from gradus.lab import checkpoints
 from gradus.types import Context, Trajectory, UserError
+from gradus.types.media import Media, printed
 
 Decode = Callable[[Sequence[int]], str]
 _NUMBERS = 16  # largest sample of a flow generator that is shown as numbers
@@ -21,7 +22,8 @@ class Segment:
     """A stretch of a context. `own`: the player chose its tokens; else they are prompt, observation or other given text."""
 
     own: bool
-    text: str
+    text: str  # media as "[image 48x48 ab12cd34]"
+    media: tuple[Media, ...] = ()  # what the stretch shows
 
 
 def decoder(run: Path) -> Decode | None:
@@ -46,9 +48,29 @@ def many_turns(trajectory: Trajectory) -> bool:
 def segments(trajectory: Trajectory, decode: Decode) -> list[list[Segment]]:
     """For each context its stretches of given and of chosen tokens, in order, as text."""
     return [
-        [Segment(own, decode([int(token) for token in c.sequence[start:stop]])) for own, start, stop in _runs(c)]
+        [Segment(own, *_read(c, start, stop, decode)) for own, start, stop in _runs(c)]
         for c in trajectory.contexts
     ]
+
+
+def _read(context: Context, start: int, stop: int, decode: Decode) -> tuple[str, tuple[Media, ...]]:
+    """The text of a stretch, with a label in place of the tokens of a picture; and the pictures. Arrays for controllers have no text."""
+    tokens, text, at, found = context.sequence, "", start, []
+    shown = sorted(
+        (
+            (int(place), int(length), Media(s.kind, row, s.rate))
+            for s in context.shown
+            if s.kind != "array"
+            for place, length, row in zip(s.at, s.length, s.rows, strict=True)
+        ),
+        key=lambda thing: thing[0],
+    )
+    for place, length, media in shown:
+        if start <= place < stop:
+            text += decode([int(token) for token in tokens[at:place]]) + printed({"media": media})
+            at = min(stop, place + length)
+            found.append(media)
+    return text + decode([int(token) for token in tokens[at:stop]]), tuple(found)
 
 
 def _runs(context: Context) -> list[tuple[bool, int, int]]:

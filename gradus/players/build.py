@@ -14,23 +14,19 @@ import torch
 from torch import Tensor
 
 from gradus.players.learner import Learner
-from gradus.recipe.core import Recipe
+from gradus.recipe.core import Recipe, specs_of
 from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
 from gradus.types import Key, UserError, unknown
 from gradus.types.parts import Task
-from gradus.types.players import Adapter, Copy, Fresh, Head, Lagged, MovingAverage, Player
+from gradus.types.players import Adapter, Copy, Fresh, Head, Lagged, MovingAverage
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
 def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Key, device: str = "cpu") -> dict[str, Learner]:
     """Every player of the recipe with its model, the player `policy` first. Raises UserError for relations to unknown players."""
-    specs = {"policy": recipe.players.get("policy", Player()), **recipe.players}
-    policy = specs["policy"]
-    specs["policy"] = replace(
-        policy, objective=recipe.objective, credit=policy.credit or recipe.credit, optimizer=policy.optimizer or recipe.optimizer
-    )
+    specs = specs_of(recipe)
     built: dict[str, Any] = {}
 
     def policy_of(name: str, trail: tuple[str, ...] = ()) -> Any:
@@ -72,7 +68,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
 
             moves = spec.objective is not None or not (spec.model is None or isinstance(spec.model, str))
             network_policy = served(network_policy, spec.engine, moves=moves, name=name)
-        players[name] = Learner(name, spec, network_policy, spec.optimizer or recipe.optimizer, recipe.setting)
+        players[name] = Learner(name, spec, network_policy, spec.optimizer, recipe.setting)
     keep_freed_memory()
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players

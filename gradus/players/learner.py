@@ -16,7 +16,7 @@ from gradus.players.rates import BUILT_IN
 from gradus.recipe.core import Setting
 from gradus.runtime.memory import Record, fitting
 from gradus.runtime.user_code import asked
-from gradus.types import Context
+from gradus.types import Context, UserError
 from gradus.types.players import Player
 from gradus.types.returned import shown, wrong
 from gradus.updates.diagnosis import Diagnosis
@@ -33,7 +33,9 @@ class Learner:
 
     def __init__(self, name: str, spec: Player, policy: Any, optimizer: AdamW, setting: Setting) -> None:
         self.name, self.spec, self.policy, self.rule, self.setting = name, spec, policy, optimizer, setting
-        self.written = spec  # as in the recipe
+        self.written = spec  # as in the recipe of the step
+        self.built: tuple[Player, Any, Setting] | None = None  # as in the recipe of the run, while it follows another one
+        self.weight: Weight | None = None  # the correction of its policy terms
         self.updates = 0
         self.micro_tokens = setting.micro_tokens  # smaller after memory ran out
         self.most_asks: int | None = None  # most samples at a time; smaller after memory ran out; None: no limit
@@ -72,8 +74,27 @@ class Learner:
 
         return fitting(self, contexts, anew, self.record)
 
+    def follow(self, spec: Player, setting: Setting) -> None:
+        """Takes the objective, credit, optimizer and setting of a step's recipe; `back` undoes it."""
+        self.built = self.built or (self.written, self.rule, self.setting)
+        self._take(spec, spec.optimizer, setting)
+
+    def back(self) -> None:
+        """Takes the recipe that it was built with again."""
+        if self.built is not None:
+            built, self.built = self.built, None
+            self._take(*built)
+
+    def _take(self, spec: Player, rule: Any, setting: Setting) -> None:
+        if self.learns and rule != self.rule:
+            for group, new in zip(self.optimizer.param_groups, _built(rule, self.masters).param_groups, strict=True):
+                group.update({name: value for name, value in new.items() if name != "params"})
+        self.written, self.rule, self.setting = spec, rule, setting
+        self.correct(self.weight)
+
     def correct(self, weight: Weight | None) -> None:
         """Weights the policy terms of the objective from now on; None: the objective of the recipe."""
+        self.weight = weight
         self.spec = self.written if weight is None else replace(self.written, objective=corrected(self.written.objective, weight))
 
     def watched(self) -> dict[str, Any]:
@@ -134,6 +155,32 @@ class Learner:
         self.zero_grad()
         self.updates += 1
         return {"grad_norm": float(norm), "learning_rate": lr, "skipped": 0.0, **guarded}
+
+    def forget(self) -> None:
+        """Empties the optimiser's state: moments and count of steps."""
+        self.optimizer.state.clear()
+
+    def take(self, other: Learner, share: float = 1.0) -> None:
+        """weights <- (1 - share) own + share of the other's. Narrow weights are averaged in float32. Raises UserError for other networks."""
+        mine, theirs = self._wide(), other._wide()
+        if {n: w.shape for n, w in mine.items()} != {n: w.shape for n, w in theirs.items()}:
+            raise UserError(
+                f"the schedule gives {self.name} the weights of {other.name}, but their networks differ (an adapter, a head, another model); "
+                f"make one a copy of the other: --players.{self.name if self.name != 'policy' else other.name}.model Copy"
+            )
+        with torch.no_grad():
+            for name, weight in mine.items():
+                own, found = (w.to(weight.device, torch.promote_types(weight.dtype, torch.float32)) for w in (weight, theirs[name]))
+                weight.copy_(own.mul(1 - share).add(found, alpha=share))
+            for master, p in zip(self.masters, self.parameters, strict=True):
+                if master is not p:
+                    p.copy_(master)
+        self.updates += 1
+
+    def _wide(self) -> dict[str, Tensor]:
+        """Its parameters by name, in float32 where it holds such copies."""
+        masters = {id(p): master for p, master in zip(self.parameters, self.masters, strict=True)}
+        return {name: masters.get(id(p), p).detach() for name, p in self.policy.network.named_parameters()}
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of a checkpoint by name: weights, optimiser moments and float32 masters."""

@@ -19,7 +19,7 @@ from gradus.policies.blocks import cover
 from gradus.policies.compiled import CompiledCache, Shared, fits
 from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, Prompt, padded
-from gradus.policies.inputs import Inputs, identity
+from gradus.policies.inputs import Inputs
 from gradus.policies.jobs import Batch, DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
 from gradus.policies.one_by_one import OneByOne
 from gradus.policies.token_sampling import Settings, choose, most_likely
@@ -165,7 +165,7 @@ class Together:
             check_job(job, self.max_context)
         numbers = self._numbers(jobs)
         rooms = [room(job, self.max_context) for job in jobs]
-        prefixes = [job.prefix.tobytes() + identity(job.inputs) for job in jobs]
+        prefixes = [job.beginning for job in jobs]
         for number, job, prefix in zip(numbers, jobs, prefixes, strict=True):
             self.jobs[number], self.prefixes[number] = job, prefix
         at = np.array(numbers, np.int64)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from torch import Tensor
 
-from gradus.policies.inputs import Inputs
-from gradus.types import Ended, Sampling, UserError
+from gradus.policies.inputs import Inputs, identity
+from gradus.types import Context, Ended, Sampling, Seen, UserError
 
 DecodeText: TypeAlias = Callable[[np.ndarray], str]
 
@@ -24,6 +25,14 @@ class Job:
     key: int  # 64 bits
     likely: int = 0  # number of most likely tokens to report beside every drawn one
     inputs: Inputs | None = None  # vectors in place of the embeddings of some tokens of the prefix
+    shown: tuple[Seen, ...] = ()  # what the prefix shows; `at` counts from its start
+
+    @cached_property
+    def beginning(self) -> bytes:
+        """The identity of the prefix, of what it shows and of its vectors. Jobs with equal bytes share one reading of the prefix."""
+        own = np.zeros(len(self.prefix), bool)
+        text = Context(self.prefix, own, seen=self.shown).beginning(len(self.prefix)) if self.shown else self.prefix.tobytes()
+        return text + identity(self.inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +95,11 @@ class Batch(Protocol):
     def take(self, number: int) -> Sampled:
         """The sequence with this number, which leaves the batch; before its end it leaves with the tokens so far. The number may be used again."""
         ...
+
+
+def job_after(parent: Context, at: int, sampling: Sampling, key: int) -> Job:
+    """The job that continues the first `at` tokens of a context and what they show."""
+    return Job(parent.sequence[:at], sampling, key, shown=parent.shown_in(at))
 
 
 def check_job(job: Job, max_context: int) -> None:

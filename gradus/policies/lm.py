@@ -18,6 +18,7 @@ from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
+from gradus.policies.jobs import job_after
 from gradus.policies.loading import check_folder, load_decoder, save_weights
 from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
@@ -29,6 +30,7 @@ from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign, load_foreign
 from gradus.runtime import hub
 from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
+from gradus.types.media import shown
 from gradus.types.policy import Asked
 from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
@@ -179,9 +181,9 @@ class LanguageModel:
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
         """One sampled context per request, in order; its parent is the context that it continues."""
-        from gradus.policies.engine import Job, generate
+        from gradus.policies.engine import generate
 
-        jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
+        jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
         sampled = generate(
             self.trunk,
             jobs,
@@ -276,6 +278,8 @@ def _readable(observation: Observation) -> str | Sequence[Message]:
     if isinstance(observation, Mapping):
         names = ", ".join(map(str, observation))
         raise UserError(f"a language model is shown arrays ({names}); set an environment that shows text, or take a controller")
+    if not isinstance(observation, str) and (media := shown(observation)):
+        raise UserError(f"a language model is shown {media[0]!r}, but it reads text alone; take a model that reads {media[0].kind}")
     return observation
 
 

@@ -1,4 +1,4 @@
-"""Families of contexts with a shared prefix, found by their tokens, independent of their storage."""
+"""Families of contexts with a shared prefix, found by their tokens and by what these show, independent of their storage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gradus.types import Context
 
 @dataclass(frozen=True)
 class Family:
-    """Contexts whose sequences begin with the same `shared` tokens."""
+    """Contexts whose sequences begin with the same `shared` tokens, which show the same."""
 
     shared: int
     members: tuple[int, ...]  # indices, in order
@@ -47,5 +47,5 @@ def _inherited(context: Context) -> int:
 def _by_beginning(contexts: Sequence[Context], indices: Sequence[int], lengths: dict[int, int]) -> list[Family]:
     groups: dict[bytes, list[int]] = {}
     for i in indices:
-        groups.setdefault(contexts[i].sequence[: lengths[i]].tobytes(), []).append(i)
+        groups.setdefault(contexts[i].beginning(lengths[i]), []).append(i)
     return [Family(lengths[members[0]], tuple(members)) for members in groups.values()]

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gradus.recipe.asks import check_asks, check_plays
-from gradus.recipe.core import Recipe
+from gradus.recipe.core import Recipe, specs_of
 from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, remembers
+from gradus.recipe.scheduled import check_schedule
 from gradus.runtime.user_code import asked
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.frozen import value_fields
@@ -43,6 +44,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_learning(recipe)
     check_right(recipe)
     check_correction(recipe)
+    check_schedule(recipe)
     if recipe.policy != task.policy:
         raise UserError(
             f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"
@@ -53,6 +55,12 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
             f"recipe {recipe.key} needs problems with {', '.join(missing)}, which task {task.name} does not provide "
             f"(it provides {', '.join(sorted(task.provides)) or 'none'}); add them as columns or choose another task"
         )
+    check_reads(recipe, players)
+    check_asks(recipe)
+
+
+def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> None:
+    """Raises UserError for a signal or want of a player that the recipe does not have, or whose policy does not offer it."""
     names = {"policy", *recipe.players}
     for reader, signal in signals_of(recipe):
         if signal.player not in names:
@@ -62,9 +70,8 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
             )
         if players is not None:
             _offers(players, signal.player, signal.want.needed, f"{reader} reads {type(signal).__name__} of")
-    check_asks(recipe)
-    for name, player in (players or {}).items():
-        for want in wants(player.spec.objective):
+    for name, spec in specs_of(recipe).items() if players is not None else ():
+        for want in wants(spec.objective):
             _offers(players or {}, name, want.needed, f"the objective of {name} wants {type(want).__name__} of")
 
 

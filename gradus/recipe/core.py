@@ -184,6 +184,14 @@ def put(root: Any, path: str, value: Any, where: str = "") -> Any:
     return Frozen(root).replace(**{head: value}) if isinstance(root, Mapping) else replace(root, **{head: value})
 
 
+def specs_of(recipe: Recipe) -> dict[str, Player]:
+    """Every player as it is built and updated, the player `policy` first: with the recipe's objective, credit and optimizer."""
+    own = recipe.players.get("policy", Player())
+    policy = replace(own, objective=recipe.objective, credit=own.credit or recipe.credit, optimizer=own.optimizer or recipe.optimizer)
+    others = {name: spec for name, spec in recipe.players.items() if name != "policy"}
+    return {"policy": policy} | {name: replace(s, optimizer=s.optimizer or recipe.optimizer) for name, s in others.items()}
+
+
 def describe(recipe: Recipe) -> list[tuple[str, Any]]:
     """Every field as (dotted path, value), for `gradus show`; the value of a part is the name of its class."""
     rows: list[tuple[str, Any]] = []

@@ -10,6 +10,7 @@ from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, instruction, opening
 from gradus.types import Context, Frozen, Group, Problem, Request, Trajectory, UserError
+from gradus.types.media import words
 from gradus.types.parts import Rollout, Task, Turn, World
 
 
@@ -78,7 +79,7 @@ def answer_text(problem: Problem, name: str) -> str:
     """The text of an answer in the problem's `meta`: a text, or the last message of a chat. Raises UserError for any other value."""
     value = problem.meta[name]
     if isinstance(value, Sequence) and not isinstance(value, str) and value and isinstance(value[-1], Mapping):
-        value = value[-1].get("content")
+        value = words(value[-1]) if value[-1].get("content") is not None else None
     if not isinstance(value, str):
         raise UserError(
             f'problem {problem.id}: "{name}" is a {type(value).__name__}; it must be the text of an answer, or a chat that ends with it'

@@ -10,9 +10,9 @@ import numpy as np
 
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name
-from gradus.rollouts.serialise import answer_of, begun_answer, flat_prompt, kept_answer, kept_request, request_of
+from gradus.rollouts.serialise import answer_of, begun_answer, flat_prompt, kept_answer, kept_prompt, kept_request, prompt_of, request_of
 from gradus.rollouts.single_turn import one_turn
-from gradus.types import Context, Ended, Group, Request, UserError, prompt_context
+from gradus.types import Context, Ended, Group, Request, UserError
 from gradus.types.parts import World
 from gradus.types.ranges import check_ranges
 
@@ -57,12 +57,14 @@ class InFlight:
         """The judged finished groups, oldest first, and the state with the groups in flight. Raises UserError if the task has an environment."""
         if world.task.environment is not None:
             raise UserError(f'task "{world.task.name}" has an environment, but this rollout has one turn; set --rollout Episodes')
-        flights = [*(flight_of(kept) for kept in state["flights"]), *(launched(r, world) for r in requests)]
+        flights = [*(flight_of(kept, state.get("media", {})) for kept in state["flights"]), *(launched(r, world) for r in requests)]
         flights = await self._advanced(flights, world)
         left = [f for f in flights if f.open(limit(f, world))]
         world.note("in_flight", len(left))
         groups = [grouped(f, world) for f in flights if f not in left]
-        return await world.judge(groups), {"flights": [kept_flight(f) for f in left]}
+        held: dict[str, np.ndarray] = {}
+        kept = [kept_flight(f, held) for f in left]
+        return await world.judge(groups), {"flights": kept, **({"media": held} if held else {})}
 
     async def _advanced(self, flights: Sequence[Flight], world: World) -> list[Flight]:
         """All flights with every unfinished answer one part longer; all parts are sampled together."""
@@ -84,7 +86,7 @@ class InFlight:
 
 def launched(request: Request, world: World) -> Flight:
     """A group whose answers are still empty."""
-    prompt = flat_prompt(world.prompt(request) if request.at is None else prompt_context(world.prompt(request).sequence[: request.at]))
+    prompt = flat_prompt(world.prompt(request) if request.at is None else world.prompt(request).until(request.at))
     return Flight(replace(request, prompt=None, at=None), world.step, prompt, (begun_answer(prompt),) * request.count)
 
 
@@ -120,13 +122,13 @@ def grouped(flight: Flight, world: World) -> Group:
     return Group(group_name(request), tuple(one_turn(request, i, answer, world) for i, answer in enumerate(flight.answers)))
 
 
-def kept_flight(flight: Flight) -> dict[str, Any]:
-    """A flight as plain state."""
+def kept_flight(flight: Flight, held: dict[str, np.ndarray]) -> dict[str, Any]:
+    """A flight as plain state; `held` gets the arrays of its media by digest."""
     answers = [kept_answer(a) for a in flight.answers]
-    return {"request": kept_request(flight.request), "since": flight.since, "prompt": flight.prompt.sequence, "answers": answers}
+    return {"request": kept_request(flight.request, held), "since": flight.since, **kept_prompt(flight.prompt, held), "answers": answers}
 
 
-def flight_of(kept: Mapping[str, Any]) -> Flight:
+def flight_of(kept: Mapping[str, Any], held: Mapping[str, np.ndarray]) -> Flight:
     """The inverse of `kept_flight`."""
-    prompt = prompt_context(kept["prompt"])
-    return Flight(request_of(kept["request"]), kept["since"], prompt, tuple(answer_of(a, prompt) for a in kept["answers"]))
+    prompt = prompt_of(kept, held)
+    return Flight(request_of(kept["request"], held), kept["since"], prompt, tuple(answer_of(a, prompt) for a in kept["answers"]))

@@ -58,24 +58,25 @@ class MismatchedPrompts:
         ]
 
 
-def borrowed(groups: Sequence[Group]) -> list[np.ndarray]:
+def borrowed(groups: Sequence[Group]) -> list[Context]:
     """For every group the prompt of the next group with an action, the first following the last; its own if it is the only one."""
     prompts = [next((opening(c) for t in g.trajectories for c in t.contexts if c.actions), None) for g in groups]
     circle = [*prompts[1:], *prompts]
     found = [next((p for p in circle[i : i + len(groups)] if p is not None), None) for i in range(len(groups))]
-    return [np.zeros(0, np.int32) if p is None else p for p in found]
+    return [prompt_context([]) if p is None else p for p in found]
 
 
-def opening(context: Context) -> np.ndarray:
-    """The tokens before the first action."""
-    return context.sequence[: context.action_positions[0]]
+def opening(context: Context) -> Context:
+    """The prompt before the first action, with what it shows."""
+    return context.until(int(context.action_positions[0]))
 
 
-def exchanged(context: Context, prompt: np.ndarray, limit: int) -> Context:
+def exchanged(context: Context, prompt: Context, limit: int) -> Context:
     """The context from its first action on, under another prompt. The prompt loses its beginning if both exceed `limit` tokens."""
     start = int(context.action_positions[0])
     tokens = context.sequence[start:]
     chosen = np.zeros(len(tokens), bool)
     chosen[context.action_positions - start] = True
-    prompt = prompt[max(0, len(prompt) + len(tokens) - limit) :]
-    return Context(tokens.copy(), chosen, temperature=context.temperature, parent=(prompt_context(prompt), len(prompt)))
+    prompt = prompt.since(max(0, len(prompt.tokens) + len(tokens) - limit))
+    seen = tuple(piece for s in context.shown if (piece := s.since(start)) is not None)
+    return Context(tokens.copy(), chosen, temperature=context.temperature, parent=(prompt, len(prompt.tokens)), seen=seen)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gradus.types import Context, Message, Request, UserError
+from gradus.types.media import changed
 
 Prompt = str | tuple[Message, ...]
 
@@ -26,19 +25,19 @@ def prompt_of(request: Request, system: str | None) -> Prompt:
 
 def before(prompt: Prompt, text: str) -> Prompt:
     """The prompt with the text's lines before the first user message; raw text begins with them."""
-    return _changed(prompt, lambda content: f"{text}\n{content}", first=True)
+    return _changed(prompt, first=True, before=f"{text}\n")
 
 
 def after(prompt: Prompt, text: str) -> Prompt:
     """The prompt with the text's lines after the last user message; raw text ends with them."""
-    return _changed(prompt, lambda content: f"{content}\n{text}", first=False)
+    return _changed(prompt, first=False, after=f"\n{text}")
 
 
-def _changed(prompt: Prompt, change: Callable[[str], str], *, first: bool) -> Prompt:
+def _changed(prompt: Prompt, *, first: bool, before: str = "", after: str = "") -> Prompt:
     if isinstance(prompt, str):
-        return change(prompt)
+        return f"{before}{prompt}{after}"
     users = [i for i, message in enumerate(prompt) if message["role"] == "user"]
     if not users:
-        return (*prompt, {"role": "user", "content": change("").strip("\n")})
+        return (*prompt, {"role": "user", "content": f"{before}{after}".strip("\n")})
     at = users[0 if first else -1]
-    return tuple({**m, "content": change(str(m["content"]))} if i == at else m for i, m in enumerate(prompt))
+    return tuple(changed(m, before, after) if i == at else m for i, m in enumerate(prompt))

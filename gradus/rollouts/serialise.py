@@ -8,28 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from gradus.types import Context, Ended, Problem, Request, Sampling, UserError, prompt_context
+from gradus.types import Context, Ended, Frozen, Problem, Request, Sampling, UserError, prompt_context
 from gradus.types.packing import packed, unpacked
+from gradus.types.pictures import arrays_of, described, seen_from
 
 
-def kept_request(request: Request) -> dict[str, Any]:
-    """A request without its prompt, as plain state. Raises UserError if the request has a drawing rule, which is a part and not state."""
+def kept_request(request: Request, held: dict[str, np.ndarray] | None = None) -> dict[str, Any]:
+    """A request without its prompt, as plain state; `held` gets the arrays of its media by digest.
+
+    Raises UserError if the request has a drawing rule, which is a part and not state.
+    """
     if request.how is not None:
         raise UserError(
             f"problem {request.problem.id} is drawn by {type(request.how).__name__}, which cannot wait for a later step; take --rollout FlowSampling"
         )
-    problem = {f.name: packed(getattr(request.problem, f.name)) for f in fields(Problem)}
+    problem = {f.name: packed(getattr(request.problem, f.name), held) for f in fields(Problem)}
     sampling = None if request.sampling is None else packed(asdict(request.sampling))
     plain = {name: getattr(request, name) for name in ("count", "player", "sample", "trained")}
     return {"problem": problem, "sampling": sampling, "tags": list(request.tags), **plain}
 
 
-def request_of(kept: Mapping[str, Any]) -> Request:
+def request_of(kept: Mapping[str, Any], held: Mapping[str, np.ndarray] = Frozen()) -> Request:
     """The inverse of `kept_request`; the prompt is the problem's own."""
     return Request(
         **{
             **kept,
-            "problem": Problem(**{name: unpacked(v) for name, v in kept["problem"].items()}),
+            "problem": Problem(**{name: unpacked(v, held) for name, v in kept["problem"].items()}),
             "sampling": None if kept["sampling"] is None else Sampling(**unpacked(kept["sampling"])),
             "tags": tuple(kept["tags"]),
         }
@@ -56,6 +60,18 @@ def answer_of(kept: Mapping[str, Any], prompt: Context) -> Context:
     )
 
 
+def kept_prompt(prompt: Context, held: dict[str, np.ndarray]) -> dict[str, Any]:
+    """A prompt as plain state; `held` gets the arrays that it shows, by digest."""
+    flat = prompt.until(len(prompt.sequence))
+    held.update({digest: array for digest, array in arrays_of([flat]).items() if digest not in held})
+    return {"prompt": flat.tokens, **({"seen": described(flat)} if flat.seen else {})}
+
+
+def prompt_of(kept: Mapping[str, Any], held: Mapping[str, np.ndarray]) -> Context:
+    """The inverse of `kept_prompt`."""
+    return prompt_context(kept["prompt"], seen_from(kept.get("seen", ()), held.__getitem__))
+
+
 def begun_answer(prompt: Context) -> Context:
     """An empty answer."""
     none = np.zeros(0, np.int32)
@@ -64,4 +80,4 @@ def begun_answer(prompt: Context) -> Context:
 
 def flat_prompt(context: Context) -> Context:
     """The whole sequence of a context as its own prompt."""
-    return context if context.parent is None and not context.actions else prompt_context(context.sequence)
+    return context if context.parent is None and not context.actions else context.until(len(context.sequence))

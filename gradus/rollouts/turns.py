@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from gradus.types import Context, Frozen, Message, Request, Seen, UserError
-from gradus.types.media import Part, digest_of, parts_of, shown, words
+from gradus.types import Context, Frozen, Message, Request, UserError
+from gradus.types.media import Part, changed, digest_of, parts_of, readable, shown
 from gradus.types.parts import Turn
 from gradus.types.spaces import Action, Observation, in_words
 
@@ -22,12 +21,12 @@ def state_hash(turn: Turn) -> int:
 
 
 def plain(observation: Observation) -> str:
-    """An observation as text; messages lose their roles and media, arrays are given by name and shape."""
+    """An observation as people read it: messages lose their roles, media are "[image 48x48 ab12cd34]", arrays are given by name and shape."""
     if isinstance(observation, str):
         return observation
     if isinstance(observation, Mapping):
         return ", ".join(f"{name} {list(np.shape(array))}" for name, array in observation.items())
-    return "\n".join(map(words, observation))
+    return "\n".join(map(readable, observation))
 
 
 def identity(observation: Observation) -> str:
@@ -55,19 +54,20 @@ def instruction(request: Request, system: str | None) -> tuple[Message, ...]:
 def opening(messages: tuple[Message, ...], observation: Observation) -> Sequence[Message] | Mapping[str, np.ndarray]:
     """The instruction followed by an observation, in one user message if both are from the user. An empty observation adds nothing.
 
-    Arrays stand alone, because a controller reads no instruction.
+    Arrays stand alone, because a controller reads no instruction. One user message with media joins the user message before it.
     """
     if isinstance(observation, Mapping):
         return observation
     if not isinstance(observation, str):
+        if len(observation) == 1 and messages and messages[-1]["role"] == observation[0]["role"] == "user" and shown(observation):
+            both = (*parts_of(changed(messages[-1], after="\n")), *parts_of(observation[0]))
+            return (*messages[:-1], {**messages[-1], "content": both})
         return (*messages, *observation)
     if messages and not observation:
         return messages
     if not messages or messages[-1]["role"] != "user":
         return (*messages, {"role": "user", "content": observation})
-    content = messages[-1]["content"]
-    more: Any = f"{content}\n{observation}" if isinstance(content, str) else (*content, {"type": "text", "text": f"\n{observation}"})
-    return (*messages[:-1], {**messages[-1], "content": more})
+    return (*messages[:-1], changed(messages[-1], after=f"\n{observation}"))
 
 
 def recalled(turns: Sequence[Turn], actions: Sequence[Action], history: int) -> str | tuple[Message, ...]:
@@ -134,11 +134,5 @@ def beyond(sampled: Context, count: int) -> Context:
         versions=versions,
         rewards=tuple((at - gone, name, value) for at, name, value in sampled.rewards if at >= gone),
         streams=Frozen({name: rows[gone:] for name, rows in sampled.streams.items()}),
-        seen=tuple(_after(seen, cut) for seen in sampled.seen if seen.end > cut),
+        seen=tuple(left for seen in sampled.seen if (left := seen.since(cut)) is not None),
     )
-
-
-def _after(seen: Seen, cut: int) -> Seen:
-    """The things that begin at token `cut` or later, counted from there."""
-    first = int(np.searchsorted(seen.at, cut))
-    return replace(seen, rows=seen.rows[first:], at=(seen.at[first:] - cut).astype(np.int32), length=seen.length[first:])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gradus.types.moments import Event, Moment
+
 
 @dataclass(frozen=True)
 class ConstantSchedule:
     """The unchanged recipe at every step."""
 
-    def at(self, step: int, recipe: Any) -> Any:
-        return recipe
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
+        return recipe, ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gradus.types.moments import Event, Moment
 from gradus.types.parts import Update
 from gradus.types.ranges import check_ranges
 
@@ -22,9 +23,9 @@ class Warmup:
     def __post_init__(self) -> None:
         check_ranges(self, steps="[0, inf)")
 
-    def at(self, step: int, recipe: Any) -> Any:
-        if self.update is None or step >= self.steps:
-            return recipe
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
+        if self.update is None or now.step >= self.steps:
+            return recipe, ()
         around: Any = self.update
         inside = getattr(around, "update", around)
-        return recipe.but(update=around if inside is not None else replace(around, update=recipe.update))
+        return recipe.but(update=around if inside is not None else replace(around, update=recipe.update)), ()

@@ -42,6 +42,11 @@ class RightAndDistinct:
 
 
 def likeness(trajectory: Trajectory, pattern: str | None) -> Hashable:
-    """The key that is equal for duplicates: all matches of the pattern in the text, or without a match the sampled tokens."""
+    """The key that is equal for duplicates: all matches of the pattern in the text, or without a match the sampled tokens.
+
+    Answers to different pictures are never duplicates.
+    """
     found = tuple(m.group() for m in re.finditer(pattern, trajectory.completion)) if pattern is not None else ()
-    return found or b"/".join(c.tokens[c.chosen].tobytes() for c in trajectory.contexts)
+    said = found or b"/".join(c.tokens[c.chosen].tobytes() for c in trajectory.contexts)
+    digests = tuple(thing[3] for c in trajectory.contexts for thing in c.things)
+    return (said, digests) if digests else said

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gradus.types import Key, Problem, UserError
+from gradus.types.media import Media, words
 from gradus.types.parts import Source, Task
 from gradus.types.ranges import check_ranges
 
@@ -80,7 +81,7 @@ def prompt(problem: Problem) -> str:
     """The text of the prompt without system messages."""
     if problem.text is not None:
         return problem.text
-    return "\n".join(str(m["content"]) for m in problem.messages if m["role"] != "system")
+    return "\n".join(words(m) for m in problem.messages if m["role"] != "system")
 
 
 def grams(found: Sequence[str], words: int) -> frozenset[str]:
@@ -99,17 +100,21 @@ def numbers(found: Sequence[str]) -> Counter[str]:
     return Counter(t for t in found if any(c.isdigit() for c in t))
 
 
-def digest(found: Sequence[str]) -> str:
-    return hashlib.blake2b("\x1f".join(found).encode(errors="replace"), digest_size=16).hexdigest()
+def digest(found: Sequence[str], media: Sequence[Media] = ()) -> str:
+    """A hash of a prompt's tokens and media. Equal text with different pictures has different hashes."""
+    return hashlib.blake2b("\x1f".join([*found, *(f"\x1e{m.digest}" for m in media)]).encode(errors="replace"), digest_size=16).hexdigest()
 
 
 def leakage(training: Iterable[Problem], held_out: Sequence[Problem], check: Check = Check()) -> Leakage:
     """Compares every held-out problem with every training problem. The work grows with the number of shared n-grams.
 
-    A held-out prompt leaks if a training prompt has the same tokens, or `check.least` of its n-grams that are not common wording.
+    A held-out prompt leaks if a training prompt has the same tokens, or `check.least` of its n-grams that are not common wording. Prompts
+    with pictures leak only to prompts with the same pictures in the same order.
     """
     asked = [tokens(prompt(p)) for p in held_out]
-    known = {digest(a) for a in asked}
+    media = [p.media for p in held_out]
+    names = [digest(a, m) for a, m in zip(asked, media, strict=True)]
+    known = set(names)
     owners, short = _owners([grams(a, check.words) for a in asked]), any(len(a) < 2 * check.words for a in asked)
     held = Counter({gram: len(of) for gram, of in owners.items()})
     same: dict[str, Problem] = {}
@@ -118,7 +123,7 @@ def leakage(training: Iterable[Problem], held_out: Sequence[Problem], check: Che
     for problem in training:
         count += 1
         found = tokens(prompt(problem))
-        if (name := digest(found)) in known:
+        if (name := digest(found, problem.media)) in known:
             same.setdefault(name, problem)
         shared = [g for g in grams(found, check.words) | (letters(found) if short else frozenset()) if g in owners]
         held.update(shared)
@@ -126,10 +131,10 @@ def leakage(training: Iterable[Problem], held_out: Sequence[Problem], check: Che
             touched.append((problem, shared, numbers(found)))
     total = count + len(held_out)
     common = {g for g, n in held.items() if n > COMMON * total} if total >= ENOUGH else set()
-    best = _best(touched, owners, common, [numbers(a) if len(a) < 2 * check.words else Counter() for a in asked])
+    best = _best(touched, owners, common, [numbers(a) if len(a) < 2 * check.words else Counter() for a in asked], media)
     leaks = []
     for n, asked_for in enumerate(held_out):
-        twin = same.get(digest(asked[n]))
+        twin = same.get(names[n])
         number, other = best.get(n, (0, asked_for))
         share = number / max(1, len(grams(asked[n], check.words) - common))
         if twin is not None:
@@ -153,13 +158,15 @@ def _best(
     owners: dict[str, list[int]],
     common: set[str],
     needed: Sequence[Counter[str]],
+    media: Sequence[tuple[Media, ...]],
 ) -> dict[int, tuple[int, Problem]]:
-    """For every held-out prompt: the number of its n-grams in the training problem with the most of them and all needed numbers, and that problem."""
+    """For every held-out prompt: the number of its n-grams in the training problem with the most of them, all needed numbers and its media, and that problem."""
     best: dict[int, tuple[int, Problem]] = {}
     for problem, shared, there in touched:
         counts = Counter(n for gram in shared if gram not in common for n in owners[gram])
+        pictures = problem.media
         for n, number in counts.items():
-            if number > best.get(n, (0, problem))[0] and needed[n] <= there:
+            if pictures == media[n] and number > best.get(n, (0, problem))[0] and needed[n] <= there:
                 best[n] = (number, problem)
     return best
 

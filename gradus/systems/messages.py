@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradus.types import Context, Ended, Frozen, Key, Sampling, UserError, prompt_context
 from gradus.types import signals as known
+from gradus.types.pictures import Take, arrays_of, described, seen_from
 from gradus.types.signals import Signal, Want
 
 Message = tuple[dict[str, Any], dict[str, Tensor]]
@@ -70,7 +71,7 @@ def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
             for name, values in context.streams.items():
                 names[f"stream.{i}.{name}"] = str(values.dtype)
                 arrays[f"stream.{i}.{name}"] = torch.from_numpy((values.view(np.int64) if values.dtype == np.uint64 else values).copy())
-    return {"streams": names}, arrays
+    return {"streams": names, **_shown(rows, arrays)}, arrays
 
 
 def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Context]:
@@ -82,33 +83,38 @@ def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> 
         _, index, name = path.split(".", 2)
         streams[int(index)][name] = arrays[path].numpy().view(dtype)
     made: list[Context] = []
+    seen, take = document.get("seen"), _taken(document, arrays)
     for i, (parent, at) in enumerate(arrays["parents"].tolist()):
         origin = None if parent < 0 else (made[parent], at)
         heat = float(arrays["temperatures"][i])
-        made.append(Context(tokens[i].copy(), chosen[i].copy(), temperature=heat, streams=Frozen(streams[i]), parent=origin))
+        shows = seen_from(seen[i], take) if seen else ()
+        made.append(Context(tokens[i].copy(), chosen[i].copy(), temperature=heat, streams=Frozen(streams[i]), parent=origin, seen=shows))
     return [made[i] for i in arrays["asked"].tolist()]
 
 
 def samples_asked(asked: Sequence[Any]) -> Message:
-    """Requests for samples: the tokens to continue, the sampling settings and the keys."""
+    """Requests for samples: the tokens to continue and what they show, the sampling settings and the keys."""
     kinds = list(dict.fromkeys(a.sampling for a in asked))
-    prefixes = [a.parent.sequence[: a.at] for a in asked]
+    prompts = [a.parent.until(a.at) for a in asked]
+    prefixes = [p.tokens for p in prompts]
     arrays = {
         "tokens": _joined(prefixes, np.int32),
         "lengths": torch.tensor([len(p) for p in prefixes]),
         "keys": torch.from_numpy(np.array([a.key.value for a in asked], np.uint64).view(np.int64)),
         "kinds": torch.tensor([kinds.index(a.sampling) for a in asked]),
     }
-    return {"kinds": [asdict(kind) for kind in kinds]}, arrays
+    return {"kinds": [asdict(kind) for kind in kinds], **_shown(prompts, arrays)}, arrays
 
 
 def samples_wanted(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Errand]:
     kinds = [Sampling(**{**fields, "stops": tuple(fields["stops"])}) for fields in document["kinds"]]
     prefixes = np.split(arrays["tokens"].numpy(), np.cumsum(arrays["lengths"].numpy())[:-1])
     keys = arrays["keys"].numpy().view(np.uint64)
+    take = _taken(document, arrays)
+    seen = [seen_from(s, take) for s in document["seen"]] if "seen" in document else [()] * len(prefixes)
     return [
-        Errand(prompt_context(prefix), len(prefix), kinds[int(kind)], Key(int(key)))
-        for prefix, kind, key in zip(prefixes, arrays["kinds"], keys, strict=True)
+        Errand(prompt_context(prefix, shows), len(prefix), kinds[int(kind)], Key(int(key)))
+        for prefix, shows, kind, key in zip(prefixes, seen, arrays["kinds"], keys, strict=True)
     ]
 
 
@@ -138,6 +144,23 @@ def sampled_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor], aske
         )
         for t, p, ask, why in zip(tokens, logprobs, asked, document["ended"], strict=True)
     ]
+
+
+def _shown(contexts: Sequence[Context], arrays: dict[str, Tensor]) -> dict[str, Any]:
+    """What the contexts show, as fields of a document; every array goes into `arrays` once, as bytes. No field for text alone."""
+    media = arrays_of(contexts)
+    for digest, array in media.items():
+        arrays[f"media.{digest}"] = torch.from_numpy(np.frombuffer(array.tobytes(), np.uint8).copy())
+    forms = {digest: [array.dtype.str, list(array.shape)] for digest, array in media.items()}
+    return {"seen": [described(c) for c in contexts], "media": forms} if media else {}
+
+
+def _taken(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Take:
+    def take(digest: str) -> np.ndarray:
+        dtype, shape = document["media"][digest]
+        return arrays[f"media.{digest}"].numpy().view(dtype).reshape(shape)
+
+    return take
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: Any) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 from gradus.testing.hostile import hostile_text
 from gradus.testing.watched import Limits
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, Outcome, Problem, UserError
+from gradus.types.media import readable
 from gradus.types.parts import Environment, Source, Task
 
 Texts = Callable[[Problem], Iterable[str]]
@@ -138,7 +139,7 @@ def allowed(part: Any) -> frozenset[str]:
 
 def said(problem: Problem) -> str:
     """The full text of a problem."""
-    return problem.text if problem.text is not None else "\n".join(str(m.get("content")) for m in problem.messages)
+    return problem.text if problem.text is not None else "\n".join(map(readable, problem.messages))
 
 
 def content(problem: Problem) -> str:

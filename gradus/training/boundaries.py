@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from gradus.training.health import sound
 from gradus.training.recovery import beyond_bearing, go_back, obey
 from gradus.training.run import Run
+from gradus.training.turn import take_turn
 
 
 async def boundaries(run: Run) -> AsyncIterator[int]:
@@ -27,9 +28,17 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
         run.measured = {}
         if run.recipe.study is not None and (last or run.step == 0 or (setting.eval_every and run.step % setting.eval_every == 0)):
             last = await run.evaluate() or last
-        if last:
+        if last or ended(run):
             run.finish()
             return
         yield run.step
         run.stop.release()
         run.step += 1
+
+
+def ended(run: Run) -> bool:
+    """Begins the next step; whether the schedule ends the run before it."""
+    stop = take_turn(run).stop
+    if stop is not None and run.view is not None:
+        run.view.message(f"step {run.step}: the run ends here, because {stop.reason}")
+    return stop is not None

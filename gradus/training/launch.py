@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gradus.checks.data import sources_of
 from gradus.lab.folder import RunFolder
 from gradus.players.build import build_players
 from gradus.players.rates import with_rate
@@ -25,6 +26,7 @@ from gradus.training.run import OnStep, Run
 from gradus.types import Frozen, Key, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.parts import Task
+from gradus.types.reads import check_kinds, check_reads
 
 
 def prepare(
@@ -47,8 +49,19 @@ def prepare(
     recipe = with_rate(recipe, model)
     players = build_players(recipe, model, task, Key(seed), device)
     check_fit(recipe, task, players)
+    check_pictures(task, players["policy"].policy)
     anew = partial(build_players, without_engines(recipe), model, task, Key(seed), device)
     return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view, anew=anew)
+
+
+def check_pictures(task: Task, policy: Any) -> None:
+    """Raises UserError if the data or the first problem of the task show media that the policy cannot read."""
+    for source in sources_of(task):
+        if getattr(source, "pictures", ""):
+            check_kinds(policy, {"image"}, f"the data of task {task.name}")
+    if task.source is not None and task.source.size != 0:
+        for problem in task.source.draw([0], task.level, Key()):
+            check_reads(policy, problem.messages, f"problem {problem.id} of task {task.name}")
 
 
 def without_engines(recipe: Recipe) -> Recipe:

@@ -28,14 +28,27 @@ class Memory:
 
     async def call(self, place: str, part: Any, method: str, *arguments: Any) -> Any:
         """The method's value, checked; a stateful part gets its state last, and the state that it returns last is kept."""
-        remembered = remembers(part)
-        given = (*arguments, self.state(place, part)) if remembered else arguments
         with asked(part, method):
-            value = getattr(part, method)(*given)
+            value = getattr(part, method)(*self._given(place, part, arguments))
             value = await value if inspect.isawaitable(value) else value
-        value, state = without_state(part, method, value) if remembered else (value, None)
+        return self._kept(place, part, method, value, arguments)
+
+    def turn(self, schedule: Any, now: Any, recipe: Any) -> tuple[Any, tuple[Any, ...]]:
+        """A schedule's recipe and events of a step, checked; its new state is kept."""
+        arguments = (now, recipe)
+        with asked(schedule, "at"):
+            value = schedule.at(*self._given("schedule", schedule, arguments))
+        if not remembers(schedule) and isinstance(value, type(recipe)):
+            value = (value, ())
+        return self._kept("schedule", schedule, "at", value, arguments)
+
+    def _given(self, place: str, part: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*arguments, self.state(place, part)) if remembers(part) else arguments
+
+    def _kept(self, place: str, part: Any, method: str, value: Any, arguments: tuple[Any, ...]) -> Any:
+        value, state = without_state(part, method, value) if remembers(part) else (value, None)
         RETURNED[method][0](part, value, *arguments)
-        if remembered:
+        if remembers(part):
             self.states[place]["state"] = state
         return value
 

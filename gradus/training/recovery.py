@@ -39,6 +39,7 @@ def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequ
     """
     from gradus.updates.diagnosis import of_batch, of_samples, of_weights
 
+    batches = {name: batch for name, batch in batches.items() if name not in run.frozen}
     found = [d for d in (of_samples(groups), *(of_batch(name, batch) for name, batch in batches.items())) if d is not None]
     metrics = {"skipped": 1.0} if found else _applied(run, recipe, batches, world)
     for player in run.players.values():
@@ -135,6 +136,7 @@ def _begin_again(run: Run) -> None:
     for name, player in run.anew().items():
         run.players[name].load(player.tensors(), 0)
     run.step, run.best, run.history, run.memory, run.saved = 0, {}, {}, Memory(), None
+    run.time, run.turned, run.moved_back = {}, None, {}
     run.numbers = watch({}, run.players, run.recipe.setting.agreement)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gradus.lab.atomic_files import PARTIAL, room
 from gradus.lab.checkpoints import steps
 from gradus.lab.folder import RunFolder
-from gradus.recipe.asks import check_asks
-from gradus.recipe.compatibility import check_parts
-from gradus.recipe.core import Recipe, changes
+from gradus.recipe.core import Recipe
 from gradus.recipe.old_paths import class_today
 from gradus.runtime.user_code import asked
 from gradus.study.stuck import stuck
@@ -24,11 +21,12 @@ from gradus.study.summary import summarise
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
 from gradus.training.memory import Memory
+from gradus.training.turn import Turn, name_of, numbers, take_turn
 from gradus.training.watchdog import Watchdog
 from gradus.training.world import RunWorld
 from gradus.types import Group, Key, Request, Sampling, UserError
 from gradus.types.parts import Task
-from gradus.types.returned import check_numbers, named, shown, wrong
+from gradus.types.returned import check_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,9 +55,13 @@ class Run:
     measured: dict[str, Any] = field(default_factory=dict)  # the evaluation before the next step
     moved: dict[str, int] = field(default_factory=dict)
     stop: Stop = field(default_factory=Stop)  # early ends: signals, the time limit
-    begun: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = (
-        None  # memory, best, numbers at the boundary, before its evaluation
-    )
+    last: dict[str, float] = field(default_factory=dict)  # metrics of the step before
+    evaluated: dict[str, float] = field(default_factory=dict)  # the newest evaluation
+    evaluations: int = 0  # evaluations so far
+    frozen: list[str] = field(default_factory=list)  # players that an event has frozen
+    turned: Turn | None = None  # the newest step that was begun
+    moved_back: dict[str, tuple[dict[str, Any], int]] = field(default_factory=dict)  # players as before the events of this boundary
+    begun: dict[str, Any] | None = None  # the state at the boundary that an evaluation or a discarded step may change
     numbers: dict[str, Any] = field(default_factory=lambda: dict(SOUND))  # the health of the run
     anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
@@ -73,7 +75,21 @@ class Run:
 
     def mark(self) -> None:
         """Copies memory, best evaluation and health at this boundary, in case the step is discarded."""
-        self.begun = copy.deepcopy((self.memory.states, self.best, watched(self.numbers, self.players)))
+        self.moved_back = {}
+        self.begun = copy.deepcopy(
+            {"memory": self.memory.states, "best": self.best, "watched": watched(self.numbers, self.players), "time": self.time}
+        )
+
+    @property
+    def time(self) -> dict[str, Any]:
+        """The part of the state that the schedule sees or moves."""
+        return {"last": self.last, "evaluated": self.evaluated, "evaluations": self.evaluations, "frozen": self.frozen}
+
+    @time.setter
+    def time(self, state: Mapping[str, Any]) -> None:
+        """A missing value is that of the start."""
+        self.last, self.evaluated = dict(state.get("last", {})), dict(state.get("evaluated", {}))
+        self.evaluations, self.frozen = state.get("evaluations", 0), list(state.get("frozen", ()))
 
     def must_finish(self) -> None:
         """Called before the step changes weights: a stop now waits for its end."""
@@ -83,21 +99,26 @@ class Run:
         """After a discarded step, saves the state of its start. Only memory, best evaluation and health can have changed since."""
         if self.stop.cut:
             if self.begun is not None:
-                self.memory, self.best = Memory(self.begun[0]), self.begun[1]
-                self.numbers = watch(self.begun[2], self.players, self.recipe.setting.agreement)
+                self.memory, self.best, self.time = Memory(self.begun["memory"]), self.begun["best"], self.begun["time"]
+                self.numbers = watch(self.begun["watched"], self.players, self.recipe.setting.agreement)
+                for name, (tensors, updates) in self.moved_back.items():
+                    self.players[name].load(tensors, updates)
             try:
                 self.save()
             except Exception as error:  # a closing event loop would only print it
                 self.stop.fault = error
 
     def at(self, step: int) -> tuple[Recipe, RunWorld]:
-        """The recipe of this step by its schedule, and the step's world."""
+        """The recipe of this step by its schedule, and the step's world. The events before it have taken place."""
+        turn = self.turned if self.turned is not None and self.turned.step == step else take_turn(self)
         self.moved = {name: player.updates for name, player in self.players.items()}
-        recipe = scheduled(self.recipe, step)
-        world = self.world(recipe, "train")
-        for player in self.players.values():
+        world = self.world(turn.recipe, "train")
+        for name, player in self.players.items():
             player.record = world
-        return recipe, world
+            player.back() if turn.recipe is self.recipe else player.follow(turn.specs[name], turn.recipe.setting)
+        for event in turn.events:
+            world.note(f"event/{name_of(event)}", 1.0)
+        return turn.recipe, world
 
     def world(self, recipe: Recipe, purpose: str, reward: Any = None) -> RunWorld:
         return RunWorld(
@@ -137,6 +158,7 @@ class Run:
             self.best = {"step": self.step, "score": score, "since": 0}
         elif self.best:
             self.best["since"] += 1
+        self.evaluated, self.evaluations = dict(numbers(measured)), self.evaluations + 1
         if self.view is not None:
             self.view.evaluated(self.step, measured, time.perf_counter() - started)
         target, patience = getattr(study, "target", None), getattr(study, "patience", 0)
@@ -156,6 +178,7 @@ class Run:
         """Writes the step to the folder, and passes it to trackers, view and callback."""
         row = {**summarise(step, groups, {**update, **splits(self.players)}, spent), **self.measured}
         self.metrics.append(row)
+        self.last = dict(numbers(row))
         if self.folder is not None:
             with self.watchdog.waiting("the disk", f"to write step {step}"):
                 self.folder.append_rollouts(step, groups)
@@ -227,6 +250,7 @@ class Run:
             "memory": self.memory.states,
             "history": self.history,
             "watched": watched(self.numbers, self.players),
+            "time": self.time,
         }
         document, arrays = split(state)
         files = {f"player-{name}.safetensors": player.tensors() for name, player in self.players.items()}
@@ -244,37 +268,9 @@ class Run:
         for name, player in self.players.items():
             player.load(checkpoint.tensors(f"player-{name}.safetensors"), state["updates"][name])
         self.numbers = watch(state.get("watched", {}), self.players, self.recipe.setting.agreement)
+        self.time = state.get("time", {})
+        self.turned, self.moved_back = None, {}
         self.saved = self.step
-
-
-READ_EVERY_STEP = re.compile(
-    r"(curriculum|rollout|reward|selection|update)(\..*)?|setting\.(prompts|group|max_tokens|temperature|max_failed)"
-)
-"""The fields of a recipe that a schedule may change. The other fields are read only when a run starts."""
-
-
-def scheduled(recipe: Recipe, step: int) -> Recipe:
-    """The recipe of a step by its schedule. Raises UserError if the schedule changes a field that is read only at the start."""
-    with asked(recipe.schedule, "at"):
-        found = recipe.schedule.at(step, recipe)
-    if not isinstance(found, Recipe):
-        raise wrong(recipe.schedule, "at", shown(found), "a Recipe, the one that it was given or recipe.but(...)")
-    if found is recipe:
-        return recipe
-    changed = changes(recipe, found)
-    for path in changed:
-        if not READ_EVERY_STEP.fullmatch(path):
-            raise UserError(
-                f"the schedule changes {path} at step {step}, which is read only when the run starts; it can change curriculum, rollout, "
-                "reward, selection and update, and the fields prompts, group, max_tokens, temperature and max_failed of the setting"
-            )
-    try:
-        if not all(isinstance(value, (bool, int, float, str)) for value in changed.values()):  # another part, not another number
-            check_parts(found)
-            check_asks(found)
-    except UserError as error:
-        raise UserError(f"{named(recipe.schedule, 'at')} returned a recipe that cannot run: {error}") from error
-    return found
 
 
 def sampling_of(recipe: Recipe, task: Task) -> Sampling:

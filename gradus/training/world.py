@@ -15,6 +15,7 @@ import numpy as np
 from gradus.runtime.user_code import asked
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, Task
+from gradus.types.reads import check_reads
 from gradus.types.returned import check_judgements
 from gradus.types.signals import LogProbs, Signal, Want
 from gradus.types.spaces import Action, Observation
@@ -176,6 +177,7 @@ class RunWorld:
         prompt = request.prompt if request.prompt is not None else (problem.text if problem.text is not None else problem.messages)
         if request.prompt is None and self.task.system and problem.text is None:
             prompt = ({"role": "system", "content": self.task.system}, *problem.messages)
+        check_reads(policy, prompt, f"problem {problem.id}")
         opened = policy.opening(prompt)
         count = len(opened.sequence)
         if count == 0 and "text" in policy.reads:
@@ -315,6 +317,7 @@ class RunWorld:
         return [judged.get(g.key, g).but(aside=True) for g in made]
 
     def opening(self, prompt: Observation, player: str = "policy") -> Context:
+        check_reads(self.players[player].policy, prompt, "the environment")
         return self.players[player].policy.opening(prompt)
 
     def follow(self, observation: Observation, after: Context, player: str = "policy") -> Context:
@@ -323,6 +326,7 @@ class RunWorld:
                 f"world.follow got {after!r:.40} as the context to continue; write world.follow(observation, after, player), "
                 "and continue with after.then(piece)"
             )
+        check_reads(self.players[player].policy, observation, "the environment")
         return self.players[player].policy.follow(observation, after)
 
     def told(self, action: Action, player: str = "policy") -> Context:

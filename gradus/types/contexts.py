@@ -68,6 +68,16 @@ class Seen:
             made.__dict__["digests"] = self.digests[:count]
         return made
 
+    def since(self, start: int) -> Seen | None:
+        """The things from token `start` on, with places from there; None if there are none. The rows are shared, not copied."""
+        begin = int(np.searchsorted(self.at, start))
+        if begin == len(self.at):
+            return None
+        made = replace(self, rows=self.rows[begin:], at=(self.at[begin:] - start).astype(np.int32), length=self.length[begin:])
+        if "digests" in self.__dict__:
+            made.__dict__["digests"] = self.digests[begin:]
+        return made
+
     @cached_property
     def end(self) -> int:
         """The number of own tokens up to the end of the last thing."""
@@ -119,15 +129,11 @@ class Context:
     @cached_property
     def shown(self) -> tuple[Seen, ...]:
         """Everything that the sequence shows, one entry per name, shape and kind; `at` counts from the start of `sequence`."""
-        found: dict[tuple[object, ...], list[Seen]] = {}
-        if self.parent is not None:
-            context, at = self.parent
-            for seen in context.shown_in(at):
-                found.setdefault(_sort(seen), []).append(seen)
+        inherited = () if self.parent is None else self.parent[0].shown_in(self.parent[1])
+        if not self.seen:
+            return inherited
         first = len(self.prefix)
-        for seen in self.seen:
-            found.setdefault(_sort(seen), []).append(seen.moved(first) if first else seen)
-        return tuple(pieces[0] if len(pieces) == 1 else _merged(pieces) for pieces in found.values())
+        return columns((*inherited, *(seen.moved(first) if first else seen for seen in self.seen)))
 
     def shown_in(self, count: int) -> tuple[Seen, ...]:
         """The things that the first `count` tokens of the sequence show."""
@@ -165,6 +171,12 @@ class Context:
         """The first `count` tokens of the sequence, and what they show, as a prompt. Raises ValueError for a cut within a picture."""
         self.check_cut(count)
         return prompt_context(self.sequence[:count], self.shown_in(count))
+
+    def since(self, start: int) -> Context:
+        """The tokens of the sequence from `start` on as a prompt, and what they show. A picture that is cut loses all its tokens."""
+        for at, length, _, _ in self.things:
+            start = at + length if at < start < at + length else start
+        return prompt_context(self.sequence[start:], tuple(piece for s in self.shown if (piece := s.since(start)) is not None))
 
     def beginning(self, count: int) -> bytes:
         """The identity of the first `count` tokens: the tokens, and the digests of what they show. Equal bytes mean an equal beginning."""
@@ -245,6 +257,14 @@ def _rows(first: Context, second: Context, name: str) -> np.ndarray | None:
 
 def _sort(seen: Seen) -> tuple[object, ...]:
     return seen.name, seen.kind, seen.rows.shape[1:], seen.rows.dtype.str, seen.rate
+
+
+def columns(seen: Sequence[Seen]) -> tuple[Seen, ...]:
+    """The things as one entry per name, kind, shape, type and rate."""
+    found: dict[tuple[object, ...], list[Seen]] = {}
+    for one in seen:
+        found.setdefault(_sort(one), []).append(one)
+    return tuple(pieces[0] if len(pieces) == 1 else _merged(pieces) for pieces in found.values())
 
 
 def _merged(pieces: Sequence[Seen]) -> Seen:

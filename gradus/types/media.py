@@ -79,6 +79,14 @@ def parts_of(message: Mapping[str, Any]) -> tuple[Part, ...]:
     return ({"type": "text", "text": "" if content is None else str(content)},)
 
 
+def is_part(value: Any) -> bool:
+    """Whether a value is a part of a content: text, or media under its kind."""
+    if not isinstance(value, Mapping):
+        return False
+    media = value.get("media")
+    return (value.get("type") == "text" and isinstance(value.get("text"), str)) or (isinstance(media, Media) and value.get("type") == media.kind)
+
+
 def words(message: Mapping[str, Any]) -> str:
     """The text of a message without its media."""
     content = message.get("content")
@@ -102,6 +110,8 @@ def _media(messages: Sequence[Mapping[str, Any]]) -> Iterator[Media]:
 def printed(part: Part) -> str:
     """A part of a content as people read it: its text, or "[image 48x48 ab12cd34]" with width, height and the start of the digest."""
     media = part.get("media")
+    if isinstance(media, Mapping) and "digest" in media:  # as a file refers to it
+        return f"[{label(media['kind'], media['shape'], media['digest'])}]"
     if not isinstance(media, Media):
         return str(part.get("text", "")) if part.get("type") == "text" else f"[{part.get('type')}]"
     return f"[{label(media.kind, media.array.shape, media.digest)}]"

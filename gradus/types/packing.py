@@ -1,31 +1,45 @@
-"""Values as JSON and back: tuples stay tuples, mappings come back frozen."""
+"""Values as JSON and back: tuples stay tuples, mappings come back frozen, media stay media."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from gradus.types.frozen import Frozen
+from gradus.types.media import Media
+from gradus.types.pictures import read, reference, written
 
 
-def packed(value: Any) -> Any:
-    """A value as lists and dictionaries that record which were tuples, because a verifier may compare answers by type."""
+def packed(value: Any, held: dict[str, np.ndarray] | None = None) -> Any:
+    """A value as lists and dictionaries that record which were tuples, because a verifier may compare answers by type.
+
+    `held`: gets the array of each media by its digest; None: the arrays are part of the result.
+    """
+    if isinstance(value, Media):
+        if held is None:
+            return {"media": written(value)}
+        held.setdefault(value.digest, value.array)
+        return {"media": reference(value)}
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
-            return {"map": {key: packed(v) for key, v in value.items()}}
-        return {"pairs": [[packed(key), packed(v)] for key, v in value.items()]}
+            return {"map": {key: packed(v, held) for key, v in value.items()}}
+        return {"pairs": [[packed(key, held), packed(v, held)] for key, v in value.items()]}
     if isinstance(value, (list, tuple)):
-        return {"tuple" if isinstance(value, tuple) else "list": [packed(v) for v in value]}
+        return {"tuple" if isinstance(value, tuple) else "list": [packed(v, held) for v in value]}
     return value
 
 
-def unpacked(value: Any) -> Any:
+def unpacked(value: Any, held: Mapping[str, np.ndarray] = Frozen()) -> Any:
     """The inverse of `packed`; mappings come back frozen."""
     if not isinstance(value, dict):
         return value
     ((kind, inner),) = value.items()
+    if kind == "media":
+        return read(inner) if "data" in inner else Media(inner["kind"], held[inner["digest"]], inner["rate"])
     if kind == "map":
-        return Frozen({key: unpacked(v) for key, v in inner.items()})
+        return Frozen({key: unpacked(v, held) for key, v in inner.items()})
     if kind == "pairs":
-        return Frozen({unpacked(key): unpacked(v) for key, v in inner})
-    return (tuple if kind == "tuple" else list)(unpacked(v) for v in inner)
+        return Frozen({unpacked(key, held): unpacked(v, held) for key, v in inner})
+    return (tuple if kind == "tuple" else list)(unpacked(v, held) for v in inner)

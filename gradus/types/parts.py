@@ -15,6 +15,7 @@ import numpy as np
 from gradus.types.environments import Closing, Episode, Forkable, Joint, Restorable, Turn
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
+from gradus.types.moments import Moment
 from gradus.types.records import Group, Outcome, Problem, Request, Trajectory
 from gradus.types.signals import Signal
 from gradus.types.tasks import Arms, Environment, OfSeveral, Source, Task, Together, Transitions, Verify, World
@@ -127,8 +128,13 @@ class Update(Protocol):
 
 
 class Schedule(Protocol):
-    def at(self, step: int, recipe: Any) -> Any:
-        """The recipe of a step."""
+    """The recipe of each step. It may have `sets` and `causes`, which say beforehand what it does (`gradus.recipe.scheduled`)."""
+
+    def at(self, now: Moment, recipe: Any) -> Any:
+        """(the recipe of a step, the events before the step); the recipe alone stands for no events.
+
+        `recipe`: that of the run. A stateful schedule takes its state last and returns (recipe, events, state).
+        """
         ...
 
 

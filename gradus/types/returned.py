@@ -236,6 +236,17 @@ def check_rounds(part: Any, value: Any, kept: Sequence[Group], key: Any) -> None
         raise wrong(part, "rounds", shown(value), "the rounds one by one, each a list of Group")
 
 
+def check_turn(part: Any, value: Any, now: Any, recipe: Any) -> None:
+    """Raises UserError unless a schedule gave the recipe of a step, and a tuple of events."""
+    due = "(recipe, events): the recipe that it was given or recipe.but(...), and a tuple of events, which may be empty"
+    if not isinstance(value, tuple) or len(value) != 2:
+        raise wrong(part, "at", shown(value), due)
+    if not isinstance(value[0], type(recipe)):
+        raise wrong(part, "at", f"{shown(value[0])} as recipe", due)
+    if not isinstance(value[1], tuple):
+        raise wrong(part, "at", f"{shown(value[1])} as events", due)
+
+
 def _check_rows(part: Any, method: str, value: Any, groups: Sequence[Group], kind: type, due: str) -> None:
     """Raises UserError unless the value is a list for every group with one of `kind` for each of its trajectories."""
     if not isinstance(value, (list, tuple)):
@@ -312,5 +323,6 @@ RETURNED: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "keep": (check_kept, ("kept", "dropped")),
     "rounds": (check_rounds, ("rounds",)),
     "assign": (check_credited, ("credits",)),
+    "at": (check_turn, ("recipe", "events")),
 }
 """By method of a seam: the check of its value, given the part, the value and what the method was called with; and what the value is made of."""

@@ -14,10 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from gradus.runtime.user_code import raised, without_addresses
-from gradus.types import NOT_APPLICABLE, Failed, FailureKind, NotApplicable, Outcome, Problem, Trajectory, UserError
+from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Message, NotApplicable, Outcome, Problem, Trajectory, UserError
+from gradus.types.media import Media
+from gradus.types.pictures import read, written
 from gradus.workers.logged import Log, Scores
 
 GIVEN = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric", "log_extra")
+_MEDIA = "$media"  # the key of media in the JSON of a call
 _LONGEST = 1000  # characters of a reason that are kept
 
 
@@ -27,8 +30,9 @@ def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collectio
     A column that a problem lacks is None. `names`: keywords to include beside those always given; None: all.
 
     A chat problem gives its messages, and its completion as a list of one message; a problem of raw or plain text gives both as text.
+    Pictures stand in the messages as {"type": "image", "image": picture}, and in order in the column `images`.
     """
-    chats = [t.problem.text is None and not t.problem.plain for t in trajectories]
+    chats = [t.problem.text is None and (not t.problem.plain or bool(t.problem.media)) for t in trajectories]
     columns = [columns_of(t.problem) for t in trajectories]
     found: dict[str, Any] = {
         "completions": [
@@ -37,7 +41,7 @@ def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collectio
         "trainer_state": {"global_step": step, **({} if steps is None else {"max_steps": steps})},
     }
     if names is None or "prompts" in names:
-        found["prompts"] = [list(t.problem.messages) if chat else t.problem.question for t, chat in zip(trajectories, chats, strict=True)]
+        found["prompts"] = [[as_trl(m) for m in t.problem.messages] if chat else t.problem.question for t, chat in zip(trajectories, chats, strict=True)]
     if names is None or "completion_ids" in names:
         found["completion_ids"] = [t.contexts[-1].tokens[t.contexts[-1].chosen].tolist() if t.contexts else [] for t in trajectories]
     for name in dict.fromkeys(name for row in columns for name in row):
@@ -47,15 +51,43 @@ def arguments_of(trajectories: Sequence[Trajectory], step: int, names: Collectio
 
 
 def own(value: Any) -> Any:
-    """A copy of a value's dictionaries, lists and tuples, so that changes by a function stay its own."""
+    """A copy of a value's dictionaries, lists and tuples, so that changes by a function stay its own; media as functions get them."""
+    if isinstance(value, Media):
+        return as_function_sees(value)
     if type(value) is dict:
         return {key: own(inner) for key, inner in value.items()}
     return type(value)(map(own, value)) if type(value) in (list, tuple) else value
 
 
 def columns_of(problem: Problem) -> dict[str, Any]:
-    """The columns of a problem's data: the answer, then everything in `meta`."""
-    return {**({} if problem.answer is None else {"answer": problem.answer}), **problem.meta}
+    """The columns of a problem's data: the answer, then everything in `meta`, then `images` if it has pictures."""
+    found = {**({} if problem.answer is None else {"answer": problem.answer}), **problem.meta}
+    images = [media for media in problem.media if media.kind == "image"]
+    return {**found, "images": images} if images else found
+
+
+def as_trl(message: Message) -> Message:
+    """A message in TRL's form: media stand under the name of their kind; a message of text is returned unchanged."""
+    content = message.get("content")
+    if not isinstance(content, list | tuple):
+        return message
+    return {**message, "content": [{"type": p["type"], p["type"]: p["media"]} if "media" in p else dict(p) for p in content]}
+
+
+def as_function_sees(media: Media) -> Any:
+    """A picture as one of Pillow, other media as an array of their own. Raises UserError without Pillow."""
+    if media.kind != "image":
+        return media.array.copy()
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UserError('reward functions get pictures as those of Pillow; install it: pip install "gradus[pictures]"') from None
+    return Image.fromarray(media.array)
+
+
+def received(plain: dict[str, Any]) -> Any:
+    """An object of a message's JSON; for media, as functions get them."""
+    return as_function_sees(read(plain[_MEDIA])) if plain.keys() == {_MEDIA} else plain
 
 
 def accepted(function: Callable[..., Any], arguments: Mapping[str, Any], log: Log | None = None) -> dict[str, Any]:
@@ -132,6 +164,8 @@ def plain(value: Any) -> Any:
     from datetime import date, datetime
     from decimal import Decimal
 
+    if isinstance(value, Media):
+        return {_MEDIA: written(value)}
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, date | datetime):

@@ -19,7 +19,7 @@ from gradus.runtime.user_code import load_object, split_spec
 from gradus.types import NOT_APPLICABLE, Failed, NotApplicable, Outcome, Problem, UserError
 from gradus.types.packing import unpacked
 from gradus.workers.logged import Log, Scores
-from gradus.workers.trl_signature import accepted, failure_of, outcome, outcomes, required, taken
+from gradus.workers.trl_signature import accepted, failure_of, outcome, outcomes, received, required, taken
 
 Answer = list[Outcome] | Failed
 """The outcomes of a call, or the failure of the whole call."""
@@ -43,7 +43,7 @@ def main(kind: str, spec: str, options: Mapping[str, Any], memory: int = 0) -> N
     own = os.getpid()
     for line in requests:
         number, _, keywords = line.partition(b" ")
-        found = call(json.loads(keywords))
+        found = call(json.loads(keywords, object_hook=received if b'"$media"' in keywords else None))
         if os.getpid() != own:  # the user's code forked, and the copy returned, too
             os._exit(0)
         with suppress(Exception):  # user code may have closed stdout

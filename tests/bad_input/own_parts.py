@@ -157,7 +157,7 @@ OTHERS: list[Row] = [
     (UPDATE, "Mine.apply (p.py, line|returned None", part("apply", "Minibatches().apply(players, batches, step, key)")),
     (UPDATE, "Mine.apply (p.py, line|under 'loss'|float(...)", part("apply", "return {'loss': torch.tensor(1.0)}")),
     (UPDATE, "Mine.apply raised KeyError: 'polcy' (p.py", part("apply", "return players['polcy'].move(step)")),
-    (SCHEDULE, "Mine.at (p.py, line|returned None|a Recipe", part("at", "recipe.but(update__epochs=2)")),
+    (SCHEDULE, "Mine.at (p.py, line|returned None|it must return (recipe, events)", part("at", "recipe.but(update__epochs=2)")),
     (SCHEDULE, 'unknown field "epoch"|asked for by Mine.at: p.py', part("at", "return recipe.but(update__epoch=2)")),
     (SCHEDULE, "Mine.at (p.py, line|returned a recipe that cannot run: update cannot be Clip", part("at", "return recipe.but(update=Clip())")),
     (STUDY, "Mine.measure (p.py, line|returned None", part("measure", "pass")),

@@ -85,10 +85,13 @@ def test_outcomes_keep_their_three_kinds(strange: Callable) -> None:
     assert mixed.components == {"correct": Failed("timed out"), "style": NOT_APPLICABLE, "length": -0.5}
 
 
+BESIDE = {Group: {"aside"}, Trajectory: {"extra"}, Context: {"seen"}}  # columns of their own, in steps that have them
+
+
 def test_every_field_of_a_record_is_stored() -> None:
     schema = encode(0, []).schema
     for name, record in (("problems", Problem), ("contexts", Context), ("trajectories", Trajectory), ("groups", Group)):
-        stored = {f.name for f in schema.field(name).type.value_type} | ({"aside"} if record is Group else {"extra"} if record is Trajectory else set())
+        stored = {f.name for f in schema.field(name).type.value_type} | BESIDE.get(record, set())
         assert {f.name for f in fields(record)} <= stored, name
     assert encode(0, [Group("g", (), aside=True)]).column("aside").to_pylist() == [[True]]
 

@@ -133,7 +133,7 @@ async def awaited(self: Any, requests: Any, world: Any) -> Any: ...
         ("curriculum", {"choose": lambda self, s, c, w, t: [], "start": lambda self: 0, "learn": lambda self, g: 0}, "(self, groups, dropped, world, state)"),
         ("rollout", {"run": lambda self, requests, world: []}, "is no coroutine; write it as async def run"),
         ("update", {"apply": lambda self, players, batches, step: {}}, "it must take (self, players, batches, step, key)"),
-        ("schedule", {"at": lambda self, step: step}, "it must take (self, step, recipe)"),
+        ("schedule", {"at": lambda self, step: step}, "it must take (self, now, recipe)"),
         ("study", {"measure": lambda self, run, recipe, world: {}}, "write it as async def measure"),
         ("optimizer", {"build": lambda self, parameters: 0}, "lacks lr"),
     ],

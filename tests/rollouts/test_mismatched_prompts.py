@@ -22,11 +22,11 @@ def of(prompt, name="t", actions=2):
 
 def test_every_group_borrows_the_prompt_of_the_next():
     groups = [of([1, 2]), of([4]), of([5, 6])]
-    assert [p.tolist() for p in borrowed(groups)] == [[4], [5, 6], [1, 2]]
-    assert [p.tolist() for p in borrowed(groups[:1])] == [[1, 2]]
+    assert [p.tokens.tolist() for p in borrowed(groups)] == [[4], [5, 6], [1, 2]]
+    assert [p.tokens.tolist() for p in borrowed(groups[:1])] == [[1, 2]]
     idle = of([7], actions=0)
-    assert [p.tolist() for p in borrowed([groups[0], idle, groups[1]])] == [[4], [4], [1, 2]]
-    assert [p.tolist() for p in borrowed([idle])] == [[]]
+    assert [p.tokens.tolist() for p in borrowed([groups[0], idle, groups[1]])] == [[4], [4], [1, 2]]
+    assert [p.tokens.tolist() for p in borrowed([idle])] == [[]]
 
 
 def test_an_exchanged_context_keeps_everything_from_the_first_action_on():
@@ -36,12 +36,12 @@ def test_an_exchanged_context_keeps_everything_from_the_first_action_on():
         chosen=np.array([False, True, False, True]),
         temperature=0.5,
     )
-    assert opening(context).tolist() == [1, 2, 7]
-    made = exchanged(context, np.array([6, 6, 6], np.int32), 256)
+    assert opening(context).tokens.tolist() == [1, 2, 7]
+    made = exchanged(context, prompt_context([6, 6, 6]), 256)
     assert made.sequence.tolist() == [6, 6, 6, 3, 4, 5]
     assert made.action_positions.tolist() == [3, 5]
     assert made.temperature == 0.5
-    assert exchanged(context, np.array([4, 5, 6], np.int32), 5).sequence.tolist() == [5, 6, 3, 4, 5]
+    assert exchanged(context, prompt_context([4, 5, 6]), 5).sequence.tolist() == [5, 6, 3, 4, 5]
 
 
 @pytest.mark.parametrize("inner", [Auto(), DemonstratedPairs()])
@@ -60,7 +60,7 @@ def test_rows_are_the_log_ratio_under_the_borrowed_prompt(inner):
         prompt = opening(other.trajectories[0].contexts[0])
         for t, same in zip(g.trajectories, bare.trajectories, strict=True):
             tokens = t.contexts[0].tokens
-            before = [prompt[-1], *tokens[:-1]]
+            before = [prompt.tokens[-1], *tokens[:-1]]
             ours, theirs = (table[before, tokens] for table in tables)
             assert t.stream("mismatched") == pytest.approx(ours - theirs, abs=1e-5)
             assert np.array_equal(tokens, same.contexts[0].tokens)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from gradus import load_recipe
-from gradus.credit.groups import LeaveOneOut
 from gradus.lab.folder import RunFolder
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
@@ -70,8 +69,8 @@ class Changing:
 
     changes: Frozen[object]
 
-    def at(self, step, recipe):
-        return recipe.but(**self.changes) if step else recipe
+    def at(self, now, recipe):
+        return recipe.but(**self.changes) if now.step else recipe
 
 
 def test_a_schedule_changes_what_a_step_reads():
@@ -80,13 +79,6 @@ def test_a_schedule_changes_what_a_step_reads():
     run.on_step = lambda run, row, groups: seen.append([len(g.trajectories) for g in groups])
     go(run)
     assert seen == [[4] * 4, [3] * 2]
-
-
-@pytest.mark.parametrize("change", [{"setting__learning_rate": 0.5}, {"credit": LeaveOneOut()}, {"objective__policy__coefficient": 2.0}])
-def test_a_schedule_cannot_change_what_was_built_at_the_start(change):
-    run = toy_run(reinforce.but(schedule=Changing(Frozen(change))))
-    with pytest.raises(UserError, match=f"the schedule changes {next(iter(change)).replace('__', '.')} at step 1"):
-        go(run)
 
 
 @dataclass(frozen=True)
@@ -106,13 +98,13 @@ def test_a_study_needs_no_more_than_its_method():
 def test_a_schedule_that_gives_no_recipe_or_a_broken_one_is_named():
     with pytest.raises(UserError, match=r"Changing.at \(test_run.py, line \d+\) returned a recipe that cannot run: update cannot be Clip"):
         go(toy_run(reinforce.but(schedule=Changing(Frozen(update=Clip())))))
-    with pytest.raises(UserError, match=r"Lost.at .* returned None; it must return a Recipe"):
+    with pytest.raises(UserError, match=r"Lost.at .* returned None; it must return \(recipe, events\)"):
         go(toy_run(reinforce.but(schedule=Lost())))
 
 
 @dataclass(frozen=True)
 class Lost:
-    def at(self, step, recipe):
+    def at(self, now, recipe):
         return None
 
 

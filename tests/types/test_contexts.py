@@ -34,7 +34,9 @@ def test_what_a_child_shows_counts_from_the_start_of_the_sequence() -> None:
     parent = prompt_context([9, 5, 5, 8], (pictures(1, at=(1,)),))
     child = Context(np.array([7, 5, 5], np.int32), np.zeros(3, bool), parent=(parent, 4), seen=(pictures(2, at=(1,)),))
     (both,) = child.shown
-    assert both.at.tolist() == [1, 5] and both.length.tolist() == [2, 2] and both.rows[:, 0, 0, 0].tolist() == [1, 2]
+    assert both.at.tolist() == [1, 5]
+    assert both.length.tolist() == [2, 2]
+    assert both.rows[:, 0, 0, 0].tolist() == [1, 2]
     assert both.digests == (picture(1).digest, picture(2).digest)
     assert child.things == ((1, 2, "image", picture(1).digest), (5, 2, "image", picture(2).digest))
 
@@ -42,9 +44,12 @@ def test_what_a_child_shows_counts_from_the_start_of_the_sequence() -> None:
 def test_a_fork_before_a_picture_does_not_show_it() -> None:
     parent = prompt_context([9, 5, 5, 8, 5, 5], (pictures(1, 2, at=(1, 4)),))
     fork = Context(np.array([7], np.int32), np.ones(1, bool), parent=(parent, 4))
-    assert [s.at.tolist() for s in fork.shown] == [[1]] and fork.shown[0].digests == (picture(1).digest,)
+    assert [s.at.tolist() for s in fork.shown] == [[1]]
+    assert fork.shown[0].digests == (picture(1).digest,)
     bare = Context(np.array([7], np.int32), np.ones(1, bool), parent=(parent, 1))
-    assert bare.shown == () and bare.things == () and bare.beginning(2) == np.array([9, 7], np.int32).tobytes()
+    assert bare.shown == ()
+    assert bare.things == ()
+    assert bare.beginning(2) == np.array([9, 7], np.int32).tobytes()
 
 
 def test_things_of_another_shape_or_name_are_entries_of_their_own() -> None:
@@ -60,14 +65,18 @@ def test_a_cut_within_a_picture_is_refused_with_the_places_that_are_right(cut: i
     for refused in (lambda: Context(np.array([7], np.int32), np.ones(1, bool), parent=(parent, cut)), lambda: parent.until(cut)):
         with pytest.raises(ValueError, match="cut at 1 or at 4"):
             refused()
-    assert parent.until(1).things == () and len(parent.until(4).things) == 1 and parent.until(5).tokens.tolist() == [9, 5, 5, 5, 8]
+    assert parent.until(1).things == ()
+    assert len(parent.until(4).things) == 1
+    assert parent.until(5).tokens.tolist() == [9, 5, 5, 5, 8]
 
 
 def test_the_first_tokens_as_a_prompt_keep_what_they_show() -> None:
     parent = prompt_context([9, 5, 5, 8, 5, 5], (pictures(1, 2, at=(1, 4)),))
     child = Context(np.array([7], np.int32), np.ones(1, bool), parent=(parent, 6))
     flat = child.until(4)
-    assert flat.parent is None and flat.actions == 0 and flat.tokens.tolist() == [9, 5, 5, 8]
+    assert flat.parent is None
+    assert flat.actions == 0
+    assert flat.tokens.tolist() == [9, 5, 5, 8]
     assert flat.beginning(4) == child.beginning(4) == parent.beginning(4)
 
 
@@ -153,10 +162,12 @@ pieces = st.builds(piece, st.integers(0, 3), st.booleans(), st.none() | st.integ
 @given(pieces, pieces, pieces)
 def test_joining_is_associative(a: Context, b: Context, c: Context) -> None:
     left, right = a.then(b).then(c), a.then(b.then(c))
-    assert left.tokens.tolist() == right.tokens.tolist() and left.chosen.tolist() == right.chosen.tolist()
+    assert left.tokens.tolist() == right.tokens.tolist()
+    assert left.chosen.tolist() == right.chosen.tolist()
     for name in ("logprobs", "versions"):
         one, two = getattr(left, name), getattr(right, name)
-        assert (one is None) == (two is None) and (one is None or one.tolist() == two.tolist())
+        assert (one is None) == (two is None)
+        assert (one is None or one.tolist() == two.tolist())
     assert (left.temperature, left.rewards, left.ended, left.things) == (right.temperature, right.rewards, right.ended, right.things)
     assert {n: v.tolist() for n, v in left.streams.items()} == {n: v.tolist() for n, v in right.streams.items()}
     assert left.beginning(len(left.tokens)) == right.beginning(len(right.tokens))
@@ -168,14 +179,16 @@ def test_a_joined_piece_moves_by_the_tokens_and_actions_before_it() -> None:
     )
     told = prompt_context([5, 5, 8], (pictures(3, at=(0,)),))
     whole = acted.then(told).then(acted)
-    assert whole.tokens.tolist() == [4, 4, 5, 5, 8, 4, 4] and whole.rewards == ((1, "r", 1.0), (3, "r", 1.0))
+    assert whole.tokens.tolist() == [4, 4, 5, 5, 8, 4, 4]
+    assert whole.rewards == ((1, "r", 1.0), (3, "r", 1.0))
     assert whole.things == ((2, 2, "image", picture(3).digest),)
 
 
 def test_an_observation_without_rows_leaves_those_of_the_actions() -> None:
     acted = Context(np.array([4], np.int32), np.ones(1, bool), np.array([-0.5], np.float32), np.array([3], np.int32))
     told = Context(np.array([5], np.int32), np.zeros(1, bool))
-    assert acted.then(told).logprobs.tolist() == [-0.5] and told.then(acted).versions.tolist() == [3]  # type: ignore[union-attr]
+    assert acted.then(told).logprobs.tolist() == [-0.5]
+    assert told.then(acted).versions.tolist() == [3]
     without = Context(np.array([4], np.int32), np.ones(1, bool))
     assert acted.then(without).logprobs is None
 
@@ -192,5 +205,7 @@ def test_moving_shares_the_pixels_and_keeps_the_digests() -> None:
     seen = pictures(1, 2, at=(0, 2))
     digests = seen.digests
     moved = seen.moved(4)
-    assert moved.rows is seen.rows and moved.at.tolist() == [4, 6] and moved.__dict__["digests"] is digests
+    assert moved.rows is seen.rows
+    assert moved.at.tolist() == [4, 6]
+    assert moved.__dict__["digests"] is digests
     assert seen.first(1).digests == digests[:1]

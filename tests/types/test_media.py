@@ -46,8 +46,9 @@ def test_later_changes_of_the_source_do_not_reach_the_media() -> None:
     view.flags.writeable = False
     plain, through = Media("image", source), Media("image", view)
     source[:] = 7
-    assert (plain.array[..., 0] == 255).all() and (through.array[..., 0] == 255).all()
-    with pytest.raises(ValueError):
+    assert (plain.array[..., 0] == 255).all()
+    assert (through.array[..., 0] == 255).all()
+    with pytest.raises(ValueError, match="read-only"):
         plain.array[0, 0, 0] = 1
 
 
@@ -64,7 +65,7 @@ def test_later_changes_of_the_source_do_not_reach_the_media() -> None:
     ],
 )
 def test_arrays_of_a_wrong_form_are_refused(kind: str, array: np.ndarray, said: str) -> None:
-    with pytest.raises(ValueError) as error:
+    with pytest.raises(ValueError, match="media") as error:
         Media(kind, array)
     assert said in str(error.value)
 
@@ -73,12 +74,16 @@ def test_parts_and_words_of_a_message() -> None:
     red = Media("image", RED)
     parts = ({"type": "text", "text": "a "}, {"type": "image", "media": red}, {"type": "text", "text": "b"})
     message = {"role": "user", "content": parts}
-    assert parts_of(message) == parts and words(message) == "a b" and shown([message, {"role": "user", "content": "c"}]) == (red,)
+    assert parts_of(message) == parts
+    assert words(message) == "a b"
+    assert shown([message, {"role": "user", "content": "c"}]) == (red,)
     assert readable(message) == f"a [image 3x2 {red.digest[:8]}]b"
     text = {"role": "user", "content": "a b"}
-    assert parts_of(text) == ({"type": "text", "text": "a b"},) and words(text) == readable(text) == "a b"
+    assert parts_of(text) == ({"type": "text", "text": "a b"},)
+    assert words(text) == readable(text) == "a b"
     problem = Problem("1", "t", (message,))
-    assert problem.question == "a b" and problem.media == (red,)
+    assert problem.question == "a b"
+    assert problem.media == (red,)
 
 
 def test_labels_say_kind_size_and_digest() -> None:

@@ -5,7 +5,9 @@ from gradus.types.moments import AverageWeights, Level, Moment, Plateau, Steps
 
 
 def test_progress_is_the_share_of_the_steps_done() -> None:
-    assert Moment(0, 4).progress == 0.0 and Moment(3, 4).progress == 0.75 and Moment(0, 0).progress == 0.0
+    assert Moment(0, 4).progress == 0.0
+    assert Moment(3, 4).progress == 0.75
+    assert Moment(0, 0).progress == 0.0
 
 
 @pytest.mark.parametrize(

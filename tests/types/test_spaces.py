@@ -10,7 +10,8 @@ def test_a_choice_reads_text_and_numbers() -> None:
 
 
 def test_a_number_between_two_names_is_none() -> None:
-    assert Choice(("a", "b")).index(np.float32(0.5)) is None and Choice(("a", "b")).index(np.array([0, 1])) is None
+    assert Choice(("a", "b")).index(np.float32(0.5)) is None
+    assert Choice(("a", "b")).index(np.array([0, 1])) is None
     assert Choice(("a", "b")).index(float("nan")) is None  # type: ignore[arg-type]
 
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gradus.policies.engine import Job, Sampled
+from gradus.policies.jobs import job_after
 from gradus.policies.lm import LanguageModel, sampled_context
 from gradus.policies.vllm import protocol
 from gradus.policies.vllm.protocol import LEAST_TEMPERATURE, Answer, Lost, Sampler
@@ -61,7 +62,7 @@ class Served:
         versions = {a.version for a in asked}
         if len(versions) > 1:
             raise ValueError(f"one call requests samples of weights {sorted(versions)}; only one version can be loaded")
-        jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asked]
+        jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
         rooms = [self._room(job) for job in jobs]
         with self._lock:
             answers = self._answered(jobs, rooms, versions.pop())

@@ -6,13 +6,17 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from gradus.tasks.data.files import BadRow, Row, RowError, Table, bad_row, each_row, kind
 from gradus.tasks.data.final_answer import has_answer
+from gradus.tasks.data.pictures import COLUMNS as PICTURES
+from gradus.tasks.data.pictures import part, pictures_of, with_pictures
 from gradus.types import Frozen, Key, Message, Problem, UserError, unknown
+from gradus.types.media import shown, words
 
 PROMPTS = ("prompt", "question", "messages")
 ANSWERS = ("answer", "solution", "label")
@@ -46,8 +50,20 @@ def choose_columns(row: Row, where: str, prompt: str | None = None, answer: str 
     return Columns(prompt, answer or next((name for name in ANSWERS if name in row and name != prompt), None))
 
 
-def prompt_of(row: Row, column: str, where: str) -> tuple[tuple[Message, ...], bool]:
-    """The messages of a row's prompt, and whether it is plain text (then one user message). Raises RowError with the place."""
+def prompt_of(row: Row, column: str, where: str, folder: Path = Path()) -> tuple[tuple[Message, ...], bool]:
+    """The messages of a row's prompt with its pictures, and whether it is plain text (then one user message). Raises RowError with the place.
+
+    `folder`: of the paths of pictures.
+    """
+    messages, plain = _written(row, column, where, folder)
+    given = pictures_of(row, folder, where)
+    if not given and not any(isinstance(m["content"], tuple) for m in messages):
+        return messages, plain
+    return with_pictures(messages, given, where, column), plain
+
+
+def _written(row: Row, column: str, where: str, folder: Path) -> tuple[tuple[Message, ...], bool]:
+    """The messages of a row's prompt; the places of pictures of a column are still empty."""
     value = row.get(column)
     if value is None:
         raise RowError(where, "is missing; every row needs one, as the first row has", column)
@@ -57,7 +73,7 @@ def prompt_of(row: Row, column: str, where: str) -> tuple[tuple[Message, ...], b
         return ({"role": "user", "content": _text(value, where)},), True
     if not isinstance(value, list):
         raise RowError(where, f"is {kind(value)}; it must be text or a list of chat messages", column)
-    messages = tuple(_message(m, where, f'message {n} of "{column}"') for n, m in enumerate(value, start=1))
+    messages = tuple(_message(m, where, f'message {n} of "{column}"', folder) for n, m in enumerate(value, start=1))
     if not messages or (messages[-1]["role"] == "assistant" and (column != "messages" or len(messages) == 1)):
         what = "ends with the assistant's turn" if messages else "is an empty list"
         raise RowError(where, f"{what}; it must end with a message that the model answers", column)
@@ -69,21 +85,22 @@ def asked(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     return messages[:-1] if messages[-1]["role"] == "assistant" else messages
 
 
-def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str, raw: bool = False) -> Problem:
+def problem_of(row: Row, columns: Columns, *, id: str, task: str, where: str, raw: bool = False, folder: Path = Path()) -> Problem:
     """The problem of a row. `meta` holds every further column, and `solution` if the row has a worked solution.
 
-    A text prompt becomes one user message; with `raw` it stays raw text.
+    A text prompt becomes one user message; with `raw` it stays raw text, unless the row has pictures. `folder`: of the paths of pictures.
 
     A worked solution is the column `solution`, else the text of `completion`, else the assistant's last message of the prompt, else an
     answer that contains `####`.
     """
-    messages, plain = prompt_of(row, columns.prompt, where)
+    messages, plain = prompt_of(row, columns.prompt, where, folder)
+    pictures = bool(shown(messages))
     answer = row.get(columns.answer) if columns.answer else None
-    meta = {name: value for name, value in row.items() if name not in (columns.prompt, "answer")}
+    meta = {name: value for name, value in row.items() if name not in (columns.prompt, "answer", *(PICTURES if pictures else ()))}
     if meta.get("solution") is None:
         solution = next((text for text in _solutions(row, messages, answer) if isinstance(text, str)), None)
         meta |= {"solution": solution} if solution else {}
-    if raw and plain:
+    if raw and plain and not pictures:
         return Problem(id=id, task=task, text=messages[0]["content"], answer=answer, meta=Frozen(meta))
     return Problem(id=id, task=task, messages=asked(messages), answer=answer, meta=Frozen(meta), plain=plain)
 
@@ -119,19 +136,23 @@ class RowSource:
     plain: bool = False  # the prompts are text, not lists of chat messages
     form: PromptForm | None = None  # of text prompts; None: not said, so raw
     accounts: tuple[Account, ...] = ()  # of the task's tables
+    pictures: str = ""  # the hash of all pictures of the table; empty: it has none
 
     def in_form(self, form: PromptForm) -> RowSource:
         """The source with its text prompts in this form. Raises UserError for `raw` if the prompts are chat messages."""
         if form == "raw" and not self.plain:
             place = self.table.where(0).rpartition(", ")[0]
             raise UserError(f"{place}: the prompts are lists of chat messages, which need a chat template; leave --task.prompt raw out, or give text")
+        if form == "raw" and self.pictures:
+            place = self.table.where(0).rpartition(", ")[0]
+            raise UserError(f"{place}: the prompts have pictures, which need a chat template; leave --task.prompt raw out")
         return replace(self, form=form)
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         at = [int(self.indices[i]) for i in indices]
-        rows, raw = self.table.rows(at), self.form != "chat"
+        rows, raw, folder = self.table.rows(at), self.form != "chat", folder_of(self.table)
         return [
-            problem_of(row, self.columns, id=f"{self.name}/{self.part}{n}", task=self.name, where=self.table.where(n), raw=raw)
+            problem_of(row, self.columns, id=f"{self.name}/{self.part}{n}", task=self.name, where=self.table.where(n), raw=raw, folder=folder)
             for n, row in zip(at, rows, strict=True)
         ]
 
@@ -148,6 +169,7 @@ class Checked:
     provides: frozenset[str]
     bad: tuple[BadRow, ...] = ()
     plain: bool = False
+    pictures: str = ""  # the hash of all pictures with their rows; empty: there are none
 
 
 def check_rows(
@@ -167,15 +189,16 @@ def check_rows(
         raise UserError(f"--task.bad_rows is {bad_rows}; it is the share of rows that may be bad, 0 to 1")
     if table.lost and bad_rows == 0:
         raise RowError(f"{table.lost[0].file}, {table.lost[0].place}", table.lost[0].reason)
-    columns, form, answered, common, bad = None, True, 0, None, list(table.lost)
+    columns, form, answered, common, bad, seen = None, True, 0, None, list(table.lost), 0
     rows: list[int] = []
     hashes: list[int] = []
+    folder, pictures = folder_of(table), hashlib.blake2b(digest_size=16)
     for index, row in each_row(table):
         try:
             if isinstance(row, RowError):
                 raise row
             columns = columns or choose_columns(row, table.where(index), prompt, answer)
-            problem = problem_of(row, columns, id="", task="", where=table.where(index))
+            problem = problem_of(row, columns, id="", task="", where=table.where(index), folder=folder)
             form = problem.plain if not rows else form
             _check_form(problem, columns, form, table.where(index))
             _check_answer(row, columns, table.where(index))
@@ -189,6 +212,8 @@ def check_rows(
             continue
         rows.append(index)
         hashes.append(content_hash(problem.messages))
+        seen += len(problem.media)
+        pictures.update("".join(f"{index} {media.digest}\n" for media in problem.media).encode())
         answered += has_answer(problem.answer)
         brought = {name for name, value in problem.meta.items() if value is not None and name != columns.answer}
         common = brought if common is None else common & brought
@@ -197,7 +222,8 @@ def check_rows(
         many = f"{len(bad)} of {total} rows are bad, more than --task.bad_rows {bad_rows:g} allows" if rows else "no row can be used"
         field = f'"{bad[0].field}" ' if bad[0].field else ""
         raise UserError(f"{bad[0].file}: {many}; the first is {bad[0].place}: {field}{bad[0].reason}")
-    return Checked(columns, np.array(rows, np.int64), np.array(hashes, np.uint64), answered, frozenset(common or ()), tuple(bad), form)
+    told = pictures.hexdigest() if seen else ""
+    return Checked(columns, np.array(rows, np.int64), np.array(hashes, np.uint64), answered, frozenset(common or ()), tuple(bad), form, told)
 
 
 def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> None:
@@ -208,8 +234,11 @@ def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> 
 
 
 def content_hash(messages: Sequence[Message]) -> int:
-    """A 64-bit hash of the prompt, the same on every machine. It ignores case and spacing, so that such variants go to the same split."""
-    text = json.dumps([[m["role"], " ".join(m["content"].split()).casefold()] for m in messages])
+    """A 64-bit hash of the prompt, the same on every machine. It ignores case and spacing, so that such variants go to the same split.
+
+    Prompts of equal text with different pictures have different hashes.
+    """
+    text = json.dumps([[m["role"], " ".join(words(m).split()).casefold(), *(media.digest for media in shown([m]))] for m in messages])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
@@ -231,9 +260,22 @@ def _check_answer(row: Row, columns: Columns, where: str) -> None:
         raise RowError(where, f'has "{late}", but the first row lacks it; give every row the column, null if there is no answer')
 
 
-def _message(value: Any, where: str, which: str) -> Message:
+def folder_of(table: Table) -> Path:
+    """The folder that the paths of a table's pictures start from: that of the file, else the present one."""
+    path = getattr(table, "path", None)
+    return path.parent if isinstance(path, Path) else Path()
+
+
+def _message(value: Any, where: str, which: str, folder: Path) -> Message:
     if not isinstance(value, Mapping):
         raise RowError(where, f'{which} is {kind(value)}; it must be an object with "role" and "content"')
+    content: Any = value.get("content")
+    if isinstance(content, list) and isinstance(value.get("role"), str):
+        parts = tuple(part(one, folder, where, which) for one in content if one is not None)
+        _text("".join(p.get("text", "") for p in parts), where)
+        if all(p["type"] == "text" for p in parts):  # a picture alone makes parts of a text
+            return {**{n: v for n, v in value.items() if v is not None}, "content": "".join(p["text"] for p in parts)}
+        return {**{n: v for n, v in value.items() if v is not None}, "content": parts}
     for name in ("role", "content"):
         if not isinstance(value.get(name), str):
             given = f"is {kind(value[name])}" if value.get(name) is not None else "is missing"
@@ -254,5 +296,5 @@ def _solutions(row: Row, messages: tuple[Message, ...], answer: Any) -> list[Any
     completion = row.get("completion")
     if isinstance(completion, list) and completion and isinstance(completion[-1], Mapping):
         completion = completion[-1].get("content")
-    turn = messages[-1]["content"] if messages[-1]["role"] == "assistant" else None
+    turn = words(messages[-1]) if messages[-1]["role"] == "assistant" else None
     return [completion, turn, answer if isinstance(answer, str) and "####" in answer else None]

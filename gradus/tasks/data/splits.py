@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -109,5 +110,12 @@ def _equal(table: Table, checked: Checked) -> np.ndarray:
 
 def _content(row: Row) -> bytes:
     """A 128-bit hash of a row's values by column; a null is no value."""
-    text = json.dumps({name: value for name, value in row.items() if value is not None}, sort_keys=True, default=repr)
+    text = json.dumps({name: value for name, value in row.items() if value is not None}, sort_keys=True, default=_comparable)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _comparable(value: Any) -> str:
+    """A text that is equal for equal values: a picture of the package datasets has no such repr."""
+    if hasattr(value, "tobytes") and hasattr(value, "mode"):
+        return f"{value.mode} {value.size} {hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()}"
+    return repr(value)

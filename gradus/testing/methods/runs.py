@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gradus.players.learner import Learner
-from gradus.recipe.core import Recipe
+from gradus.recipe.core import Recipe, specs_of
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.policy import BigramPolicy
 from gradus.testing.methods.tasks import toy_task
@@ -18,7 +18,7 @@ from gradus.training.launch import go
 from gradus.training.run import Run
 from gradus.types import Group, Key
 from gradus.types.parts import Task
-from gradus.types.players import Head, Player
+from gradus.types.players import Head
 from gradus.updates.optimizers import AdamW
 
 SCALE = {"warmup": 0, "eval_every": 0, "save_every": 0}
@@ -42,17 +42,12 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
     policy: Any = toy_flow() if flow else BigramPolicy(Key(7))
     policy.micro = micro
-    specs = {"policy": recipe.players.get("policy", Player()), **recipe.players}
-    own = specs["policy"]
-    specs["policy"] = replace(
-        own, objective=recipe.objective, credit=own.credit or recipe.credit, optimizer=own.optimizer or recipe.optimizer
-    )
     players = {}
-    for name, spec in specs.items():
+    for name, spec in specs_of(recipe).items():
         mine = policy if name == "policy" else policy.clone()
         if spec.objective is None and not isinstance(spec.model, Head):
             mine.network.requires_grad_(False)
-        players[name] = Learner(name, spec, mine, spec.optimizer or recipe.optimizer, recipe.setting)
+        players[name] = Learner(name, spec, mine, spec.optimizer, recipe.setting)
     return Run(recipe, toy_task(recipe) if task is None else task, players, seed=seed)
 
 

@@ -17,6 +17,7 @@ from gradus.rewards.functions import Function
 from gradus.rollouts.auto import Auto
 from gradus.testing.methods import Fault, diagnose
 from gradus.types import Frozen
+from gradus.types.moments import Moment
 from tests.testing.methods import mistakes as m
 
 PLAIN: Recipe = load_recipe("dr_grpo").but(update__count=1)
@@ -157,21 +158,21 @@ def test_a_reward_function_of_a_file_is_left_to_the_check_of_rewards(tmp_path: P
 class Rate:
     """A schedule of a field that is read only at the start."""
 
-    def at(self, step: int, recipe: Recipe) -> Recipe:
-        return recipe.but(setting__learning_rate=1e-3)
+    def at(self, now: Moment, recipe: Recipe) -> Recipe:
+        return recipe.but(setting__steps=9)
 
 
 @dataclass(frozen=True)
 class Thirds:
     """A schedule with a number of samples that is no whole number."""
 
-    def at(self, step: int, recipe: Recipe) -> Recipe:
+    def at(self, now: Moment, recipe: Recipe) -> Recipe:
         return recipe.but(setting__group=8 / 3)
 
 
 @pytest.mark.parametrize(
     ("schedule", "says"),
-    [(Rate(), "the schedule changes setting.learning_rate at step 0"), (Thirds(), "Setting.group is 2.66")],
+    [(Rate(), "the schedule changes setting.steps at step 0"), (Thirds(), "Setting.group is 2.66")],
 )
 def test_what_training_refuses_is_wrong(schedule: Any, says: str) -> None:
     (fault,) = diagnose(PLAIN.but(schedule=schedule))

@@ -1,0 +1,108 @@
+"""What a schedule may change and cause: checked before the run as far as the parts of the schedule say it, else at the step.
+
+A part of a schedule may say beforehand what it does. `sets`: pairs (path, value), the values at the ends of what it may set. `causes`: the
+events that it may cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gradus.recipe.core import Recipe, changes, specs_of
+from gradus.types import UserError, unknown
+from gradus.types.moments import AverageWeights, CopyWeights, Event, Freeze, Release, ResetOptimizer, StopHere
+from gradus.types.players import Lagged, MovingAverage, Player
+from gradus.types.returned import named
+
+READ_EVERY_STEP = re.compile(
+    r"(curriculum|rollout|reward|selection|credit|objective|update)(\..*)?|optimizer\..*"
+    r"|players\.[^.]+\.((objective|credit|selection|optimizer|sees)(\..*)?|learns_from|every|first)"
+    r"|setting\.(prompts|group|max_tokens|default_tokens|temperature|max_failed|learning_rate|warmup)"
+)
+"""The fields of a recipe that a schedule may change: they are read at every step."""
+
+NUMBERS = (bool, int, float, str)
+
+
+def check_schedule(recipe: Recipe) -> None:
+    """Raises UserError for the first change or event that the recipe's schedule announces and that cannot be."""
+    schedule = recipe.schedule
+    for path, value in getattr(schedule, "sets", ()):
+        try:
+            check_moves(recipe, recipe.but(**{path: value}))
+        except UserError as error:
+            raise UserError(f"schedule is {named(schedule)}, which sets {path} to {_short(value)}: {error}") from error
+    check_events(schedule, getattr(schedule, "causes", ()), specs_of(recipe))
+
+
+def check_moves(recipe: Recipe, found: Recipe, when: str = "") -> dict[str, Any]:
+    """The changes from the recipe to the one of a step. Raises UserError for a field that is read only when the run starts."""
+    changed = changes(recipe, found)
+    for path in changed:
+        if not READ_EVERY_STEP.fullmatch(path):
+            raise UserError(
+                f"the schedule changes {path}{when}, which is read only when the run starts; it can change curriculum, rollout, reward, selection, "
+                "credit, objective, update, the fields of an optimizer, the same of a player, and of the setting prompts, group, max_tokens, "
+                "default_tokens, temperature, max_failed, learning_rate and warmup"
+            )
+    if any(path.endswith(("objective", "optimizer")) for path in changed):
+        before, after = specs_of(recipe), specs_of(found)
+        for name, spec in before.items():
+            _check_same_kind(name, spec, after[name], when)
+    return changed
+
+
+def _check_same_kind(name: str, before: Player, after: Player, when: str) -> None:
+    place = "" if name == "policy" else f"players.{name}."
+    if (before.objective is None) != (after.objective is None):
+        raise UserError(
+            f"the schedule makes {name} {'frozen' if after.objective is None else 'learn'}{when} by {place}objective, but whether a player learns "
+            f'is fixed when the run starts; use the events Freeze("{name}") and Release("{name}")'
+        )
+    if type(before.optimizer) is not type(after.optimizer):
+        raise UserError(
+            f"the schedule changes the class of {place}optimizer{when}, but its state belongs to {type(before.optimizer).__name__}; change its "
+            "fields only, such as optimizer.lr"
+        )
+
+
+def check_events(schedule: Any, events: Iterable[Event], specs: Mapping[str, Player]) -> None:
+    """Raises UserError for the first event that names an unknown player, or a player that the event does not fit."""
+    who = named(schedule, "at")
+    for event in events:
+        if not isinstance(event, (ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release, StopHere)):
+            raise UserError(
+                f"{who} returned {_short(event)} among its events; it must be ResetOptimizer, CopyWeights, AverageWeights, Freeze, Release or StopHere"
+            )
+        for name in players_of(event):
+            if name not in specs:
+                raise unknown("player", name, specs, f"{who} causes {event!r}; add it to players")
+        if isinstance(event, (ResetOptimizer, Freeze, Release)) and specs[event.player].objective is None:
+            raise UserError(f"{who} causes {event!r}, but {event.player} does not learn; name a player with an objective")
+        if isinstance(event, (CopyWeights, AverageWeights)):
+            _check_copy(who, event, specs)
+
+
+def _check_copy(who: str, event: CopyWeights | AverageWeights, specs: Mapping[str, Player]) -> None:
+    model, engine = specs[event.to].model, specs[event.to].engine
+    if event.of == event.to:
+        raise UserError(f"{who} causes {event!r}, from a player to itself; name two players")
+    if isinstance(model, (Lagged, MovingAverage)):
+        raise UserError(
+            f'{who} causes {event!r}, but the weights of {event.to} follow {model.of} by {type(model).__name__}; make its model Copy("{model.of}")'
+        )
+    if engine is not None and specs[event.to].objective is None and (model is None or isinstance(model, str)):
+        raise UserError(f"{who} causes {event!r}, but the engine of {event.to} loads its weights only once; leave its engine out")
+
+
+def players_of(event: Event) -> tuple[str, ...]:
+    """The names of the players of an event."""
+    if isinstance(event, (CopyWeights, AverageWeights)):
+        return event.of, event.to
+    return () if isinstance(event, StopHere) else (event.player,)
+
+
+def _short(value: Any) -> str:
+    return f"{value!r:.60}"

@@ -1,0 +1,116 @@
+"""The start of a step: its recipe by the schedule, and the events before it. Both are functions of the state of the run (a `Run`)."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+from gradus.recipe.asks import check_asks
+from gradus.recipe.compatibility import check_learning, check_parts, check_reads, signals_of, wants
+from gradus.recipe.core import Recipe, get, specs_of
+from gradus.recipe.scheduled import NUMBERS, check_events, check_moves
+from gradus.types import Frozen, UserError
+from gradus.types.moments import AverageWeights, CopyWeights, Event, Freeze, Moment, Release, ResetOptimizer, StopHere
+from gradus.types.players import Player
+from gradus.types.returned import named
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The recipe of a step, its players, and the events before it."""
+
+    step: int
+    recipe: Recipe
+    specs: Mapping[str, Player]
+    events: tuple[Event, ...] = ()
+
+    @property
+    def stop(self) -> StopHere | None:
+        """The event that ends the run before this step."""
+        return next((event for event in self.events if isinstance(event, StopHere)), None)
+
+
+def moment(run: Any) -> Moment:
+    """What the schedule sees of a run at a boundary."""
+    return Moment(run.step, run.recipe.setting.steps, Frozen(run.last), Frozen(run.evaluated), run.evaluations)
+
+
+def numbers(row: Mapping[str, Any]) -> Frozen[float]:
+    """The metrics of a row that have a number, without its step."""
+    return Frozen({name: float(value) for name, value in row.items() if value is not None and name != "step"})
+
+
+def take_turn(run: Any) -> Turn:
+    """Asks the schedule for the next step and lets its events take place; before a stop nothing takes place, and nothing is remembered."""
+    recipe, before = run.recipe, run.turned
+    states = copy.deepcopy(run.memory.states.get("schedule"))
+    found, events = run.memory.turn(recipe.schedule, moment(run), recipe)
+    specs = {} if found is recipe and not events else specs_of(found)
+    if found is not recipe and (before is None or before.recipe != found):
+        check_found(run, found)
+    check_events(recipe.schedule, events, specs)
+    run.turned = turn = Turn(run.step, found, specs, events)
+    if turn.stop is not None:
+        run.memory.states = {**run.memory.states, "schedule": states} if states is not None else _without(run.memory.states, "schedule")
+    else:
+        cause(run, events)
+    return turn
+
+
+def _without(states: Mapping[str, Any], place: str) -> dict[str, Any]:
+    return {name: state for name, state in states.items() if name != place}
+
+
+def check_found(run: Any, found: Recipe) -> None:
+    """Raises UserError if a run cannot go on with the recipe of its schedule."""
+    changed = check_moves(run.recipe, found, f" at step {run.step}")
+    try:
+        if not all(isinstance(v, NUMBERS) and isinstance(get(run.recipe, p), (*NUMBERS, NoneType)) for p, v in changed.items()):  # a part
+            check_parts(found)
+            check_asks(found)
+            check_learning(found)
+            if reads_of(found) != reads_of(run.recipe):
+                check_reads(found, run.players)
+    except UserError as error:
+        raise UserError(f"{named(run.recipe.schedule, 'at')} returned a recipe that cannot run: {error}") from error
+
+
+def reads_of(recipe: Recipe) -> tuple[Any, ...]:
+    """What the parts of a recipe read of its players: signals, and wants of each objective."""
+    return set(signals_of(recipe)), {name: wants(spec.objective) for name, spec in specs_of(recipe).items()}
+
+
+def cause(run: Any, events: Sequence[Event]) -> None:
+    """Lets events take place in their order. Weights that they move are kept until the next boundary, in case the step is discarded."""
+    for event in events:
+        match event:
+            case ResetOptimizer(player):
+                _keep(run, player)
+                run.players[player].forget()
+            case CopyWeights(of, to):
+                _keep(run, to)
+                run.players[to].take(run.players[of])
+            case AverageWeights(of, to, share):
+                _keep(run, to)
+                run.players[to].take(run.players[of], share)
+            case Freeze(player):
+                run.frozen = sorted({*run.frozen, player})
+            case Release(player):
+                run.frozen = sorted({*run.frozen} - {player})
+
+
+def _keep(run: Any, name: str) -> None:
+    """Copies a player to the processor's memory, unless it is there already, or the run has no folder to which it could save it."""
+    player = run.players[name]
+    if run.folder is not None and name not in run.moved_back:
+        run.moved_back[name] = ({n: t.cpu() for n, t in player.tensors().items()}, player.updates)
+
+
+def name_of(event: Event) -> str:
+    """The name of an event in the metrics: its kind, and the player that it changes."""
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+    return f"{kind}/{event.to if isinstance(event, (CopyWeights, AverageWeights)) else getattr(event, 'player', '')}"
