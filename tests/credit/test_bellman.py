@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gradus.credit.bellman import Bellman, Expectile, NoAdvantage, NStep, SoftBellman, bootstrapped, least_of, n_step
+from gradus.credit.bellman import Bellman, Expectile, NStep, SoftBellman, bootstrapped, least_of, n_step
 from gradus.types import Context, Ended, Frozen, Group, Key, Problem, Trajectory, UserError
 from gradus.types.control import EndValues, NextAction, NextQOfAll, NumberOf, QValues
 from gradus.types.signals import Values
@@ -97,10 +97,6 @@ def test_n_steps_need_arrays_after_the_last_action_to_go_on(ended, last):
     trajectory = Trajectory("t", Problem("p", "w", text="s"), (context,), reward=4.0, ended=ended)
     found = assigned(NStep(n=3, gamma=0.5), trajectory, {Values(player="critic"): [1.0], EndValues(player="critic"): []})
     assert (found.returns.tolist(), found.advantages.tolist()) == ([last], [last - 1])
-
-
-def test_no_advantage():
-    assert assigned(NoAdvantage(), rows([1, 2], [False, False]), {}).advantages.tolist() == [0, 0]
 
 
 def test_ranges():

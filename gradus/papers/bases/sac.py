@@ -15,7 +15,8 @@ Ours: all gradients of a round are taken at its first weights (the paper moves t
 after the turns, not between them; the first 1,000 steps act by the fresh policy (the release acts uniformly); gradients are not clipped.
 """
 
-from gradus.credit.bellman import NoAdvantage, SoftBellman
+from gradus.credit.bellman import SoftBellman
+from gradus.credit.groups import Constant
 from gradus.curricula.shuffled_epochs import ShuffledEpochs
 from gradus.objectives.actor_critic import SoftPolicy, TDError, Temperature
 from gradus.recipe.core import Recipe, Setting
@@ -44,7 +45,7 @@ sac = Recipe(
     rollout=Lanes(length=50),
     reward=EnvironmentReturn(),
     selection=TransitionReplay(warmup=1000),
-    credit=NoAdvantage(),
+    credit=Constant(),
     objective=Frozen(policy=SoftPolicy()),
     optimizer=AdamW(lr=3e-4, clip=None),
     update=Minibatches(),
