@@ -7,6 +7,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from gradus.recipe.core import Recipe
+from gradus.testing.methods.control import controls, toy_control
 from gradus.types import Frozen, Key, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Task, Turn, World
@@ -109,6 +110,8 @@ def toy_task(recipe: Recipe) -> Task:
         from gradus.tasks.flow.flow_2d import flow_2d
 
         return flow_2d()
+    if controls(recipe):
+        return toy_control()
     if recipe.environment is not None:
         return replace(TOY_EPISODES, environment=recipe.environment)
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
