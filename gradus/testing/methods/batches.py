@@ -15,8 +15,8 @@ from torch import Tensor
 from gradus.objectives.terms import evaluate, wants_of
 from gradus.selection.filters import without_failures
 from gradus.training.loop import credit, refuse_failures
-from gradus.training.rounds import rounds
 from gradus.training.recovery import whole
+from gradus.training.rounds import rounds
 from gradus.training.run import Run
 from gradus.types import Group, Key
 from gradus.types.batch import Batch

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import gradus
 from gradus.recipe.registry import recipe
 from gradus.testing.methods import weights_after
 from gradus.testing.methods.control import cut_down, toy_control
@@ -41,8 +42,6 @@ def test_it_lowers_the_values_of_other_actions_against_those_of_the_data():
 
 def test_a_task_without_transitions_is_refused():
     with pytest.raises(UserError, match="needs problems with transitions, which task pendulum does not provide"):
-        import gradus
-
         gradus.train("cql", task="pendulum", steps=1)
 
 

@@ -55,7 +55,7 @@ def trained(made: Any, steps: int) -> tuple[Any, list[Any], list[Any]]:
 
 
 def test_the_warm_up_moves_nothing_and_fills_the_buffer():
-    _, seen, after = trained(small(), steps=7)
+    _, _, after = trained(small(), steps=7)
     offline = after[OFFLINE - 1]
     for i in (2, 3, 4):
         weights, updates, rows = after[i]
