@@ -101,7 +101,7 @@ SMALL = {
 
 def files(folder: Path) -> dict[str, bytes]:
     """The newest checkpoint, the metrics and the stored rollouts."""
-    newest = max(p for p in (folder / "checkpoints").iterdir() if p.is_dir() and p.name.isdigit() or p.name.startswith("step"))
+    newest = max(p for p in (folder / "checkpoints").iterdir() if (p.is_dir() and p.name.isdigit()) or p.name.startswith("step"))
     found = {str(p.relative_to(newest)): p.read_bytes() for p in newest.rglob("*") if p.is_file()}
     return {**found, "metrics": (folder / "metrics.jsonl").read_bytes()}
 
