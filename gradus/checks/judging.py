@@ -118,9 +118,8 @@ def spread(values: Sequence[float]) -> str:
 async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[Finding]:
     """The findings of the reward on `count` answers of the policy to each problem."""
     world = run.world(run.recipe, "check")
-    acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
     started = time.perf_counter()
-    groups = await run.memory.peek("rollout", acting, "run", [Request(p, count=count, tags=("check",)) for p in problems], world)
+    groups = await run.memory.answer(run.recipe, [Request(p, count=count, tags=("check",)) for p in problems], world)
     seconds = time.perf_counter() - started
     trajectories = [t for g in groups for t in g.trajectories]
     failed = [t for t in trajectories if t.failed is not None]

@@ -102,6 +102,10 @@ class Recipe:
         """A new recipe with this one as its base."""
         return replace(self.but(**changes_), key=key, base=self.key, parent=self, about=about, family=family)
 
+    def changes_to(self, other: Recipe) -> dict[str, Any]:
+        """The smallest map from dotted paths to values that turns this recipe into the other; see `changes`."""
+        return changes(self, other)
+
     def plus(self, *others: Recipe) -> Recipe:
         """This recipe with the changes of each other recipe to its base. Raises UserError if two recipes change one path differently."""
         seen: dict[str, tuple[str, Any]] = {}

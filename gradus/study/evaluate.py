@@ -76,8 +76,7 @@ async def examine(
 
 
 async def _solve(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
-    acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
-    return without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
+    return without_aside(await run.memory.answer(run.recipe, requests, world))
 
 
 def verdict_of(run: Any, *, own: bool) -> Any:

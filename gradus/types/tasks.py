@@ -232,6 +232,13 @@ class World(Protocol):
         """Rows of `want` for every action of each context, without gradient."""
         ...
 
+    async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
+        """Per context the gradient of its actions' summed log-probability: norms [n], or random projections [n, project], the same at every step.
+
+        float64; one backward pass per context, whose tokens are counted as "gradients".
+        """
+        ...
+
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards and components filled in by the recipe's reward."""
         ...

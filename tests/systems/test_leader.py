@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from gradus import api
-from gradus.recipe.compatibility import kind_of
 from gradus.recipe.registry import recipe
 from gradus.runtime import memory
 from gradus.systems import leader
@@ -51,11 +50,10 @@ def reward_of(model):
 
 
 def plan(key, model):
-    task = "frozen_lake" if key == "gigpo" else kind_of(recipe(key)).task
-    flow = task == "flow_2d"
-    words = {} if flow or key == "gigpo" else {"reward": reward_of(model)}
-    planned = api.plan(key, task, model=None if flow else model, steps=2, **words)
-    setting = {**SMALL, **({"micro_tokens": 4} if flow else {})}  # several micro-batches
+    task = {"gigpo": "frozen_lake", "flow_grpo": "flow_2d", "awm": "flow_2d"}.get(key)
+    words = {} if task else {"reward": reward_of(model)}
+    planned = api.plan(key, task, model=None if task == "flow_2d" else model, steps=2, **words)
+    setting = {**SMALL, **({"micro_tokens": 4} if task == "flow_2d" else {})}  # several micro-batches
     short = {"update__iterations": 2} if key == "trpo" else {}
     return api.replace(planned, recipe=planned.recipe.but(**{f"setting__{n}": v for n, v in setting.items()}, study=None, **short))
 

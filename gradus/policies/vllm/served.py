@@ -59,6 +59,8 @@ class Served:
         """One sampled context per request, in order; its parent is the context that it continues. Raises UserError if vLLM fails."""
         if not asked:
             return []
+        if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
+            raise UserError(f"vLLM cannot draw by {type(how).__name__}; leave the player's engine out")
         versions = {a.version for a in asked}
         if len(versions) > 1:
             raise ValueError(f"one call requests samples of weights {sorted(versions)}; only one version can be loaded")
