@@ -165,17 +165,23 @@ class ValueLoss:
 
 @dataclass(frozen=True)
 class Imitation:
-    """Maximum likelihood of the actions of a source: -mean log pi."""
+    """Maximum likelihood of the actions of a source: -mean of w log pi, w the weight from the present log pi, without gradient."""
 
     average: Average = TokenMean()
     coefficient: float = 1.0
     source: str = "expert"
+    weight: Weight | None = None  # None: 1 for every action
     separable: ClassVar[bool] = True
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        losses = -outputs[LogProb()] * batch.weight
+        logprobs = outputs[LogProb()]
+        losses = -logprobs * batch.weight
+        if self.weight is not None:
+            factors = self.weight.factors(logprobs.detach(), batch)
+            check_rows(self.weight, "factors", factors, batch.weight.shape, "action")
+            losses = losses * factors
         return self.coefficient * averaged(self.average, losses, batch, self.source), {"imitation": tally(losses)}
 
 
