@@ -69,7 +69,6 @@ class Recipe:
     base: str | None = None
     about: str = ""  # one sentence: the difference from the base
     family: str = "bases"
-    policy: str = "lm"  # kind of policy that it trains: lm, flow
     players: Frozen[Player] = field(default_factory=lambda: Frozen(policy=Player()))
     curriculum: Any = None
     rollout: Any = None

@@ -61,7 +61,7 @@ async def examine(
     recipe, task = run.recipe, run.task
     world = run.world(recipe, "evaluate", reward)
     requests = held_out_requests(task.held_out, problems, samples, task.level)
-    writes = task.policy == "lm"
+    writes = "drawing" not in run.players["policy"].policy.can
     groups: list[Group] = []
     greedy: list[Group] = []
     for start in range(0, len(requests), step := max(1, _AT_ONCE // samples)):

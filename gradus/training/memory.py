@@ -122,11 +122,16 @@ class Memory:
     async def learn(self, recipe: Any, groups: Any, dropped: Any, world: Any) -> None:
         """Calls `learn` of every stateful part that has it, with the credited groups."""
         for place, root in roots(recipe):
-            for path, part in stateful(place, root):
-                if hasattr(part, "learn"):
-                    state = self.state(path, part)
-                    with asked(part, "learn"):
-                        learned = self.inside(path, part).learn(groups, dropped, world, state)
-                        learned = await learned if inspect.isawaitable(learned) else learned
-                    check_learned(part, learned, state)
-                    self.states[path]["state"] = learned
+            if not place.endswith(".selection"):  # a player's selection learns from the groups of its player
+                await self.learn_at(place, root, groups, dropped, world)
+
+    async def learn_at(self, place: str, root: Any, groups: Any, dropped: Any, world: Any) -> None:
+        """Calls `learn` of every stateful part at and within the part at a place."""
+        for path, part in stateful(place, root):
+            if hasattr(part, "learn"):
+                state = self.state(path, part)
+                with asked(part, "learn"):
+                    learned = self.inside(path, part).learn(groups, dropped, world, state)
+                    learned = await learned if inspect.isawaitable(learned) else learned
+                check_learned(part, learned, state)
+                self.states[path]["state"] = learned

@@ -35,18 +35,19 @@ class Turn:
 def moment(run: Any) -> Moment:
     """What the schedule sees of a run at a boundary."""
     return Moment(
-        step=run.step,
+        step=run.step - run.began,
         steps=run.recipe.setting.steps,
         last=Frozen(run.last),
         evaluated=Frozen(run.evaluated),
         evaluations=run.evaluations,
+        stage=run.labels.get("stage", ""),
         key=run.key.fold("schedule", run.step),
     )
 
 
 def numbers(row: Mapping[str, Any]) -> Frozen[float]:
     """The metrics of a row that have a number, without its step."""
-    return Frozen({name: float(value) for name, value in row.items() if value is not None and name != "step"})
+    return Frozen({name: float(value) for name, value in row.items() if value is not None and name not in ("step", "stage")})
 
 
 def take_turn(run: Any) -> Turn:

@@ -223,12 +223,20 @@ def check_credited(part: Any, value: Any, groups: Sequence[Group], signals: Any 
     _check_rows(part, "assign", value, groups, Credited, due)
     for group, row in zip(groups, value, strict=True):
         for t, credited in zip(group.trajectories, row, strict=True):
-            for name, array in (("advantages", credited.advantages), ("returns", credited.returns)):
-                if array is None and name == "returns":
+            for name, array in (("advantages", credited.advantages), ("returns", credited.returns), ("weights", credited.weights)):
+                if array is None and name != "advantages":
                     continue
                 if not (isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.shape == (t.actions,)):
                     floats = f"a float array of shape [{t.actions}], one number per action: np.full(t.actions, 0.5)"
                     raise wrong(part, "assign", f"{shown(array)} as {name} of trajectory {t.id}", floats)
+            if credited.weights is not None and not (np.isfinite(credited.weights).all() and (credited.weights >= 0).all()):
+                raise wrong(part, "assign", f"weights of trajectory {t.id} with {credited.weights.min():g}", "weights that are finite and at least 0")
+
+
+def check_rounds(part: Any, value: Any, kept: Sequence[Group], key: Any) -> None:
+    """Raises UserError unless a selection gave its rounds: an iterable of lists of Group."""
+    if isinstance(value, (str, Mapping)) or not hasattr(value, "__iter__"):
+        raise wrong(part, "rounds", shown(value), "the rounds one by one, each a list of Group")
 
 
 def check_turn(part: Any, value: Any, now: Any, recipe: Any) -> None:
@@ -338,6 +346,7 @@ RETURNED: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "choose": (check_requests, ("requests",)),
     "run": (check_groups, ("groups",)),
     "keep": (check_kept, ("kept", "dropped")),
+    "rounds": (check_rounds, ("rounds",)),
     "assign": (check_credited, ("credits",)),
     "score": (check_judgements, ("judgements",)),
     "at": (check_turn, ("recipe", "events")),

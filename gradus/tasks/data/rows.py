@@ -221,6 +221,7 @@ def check_rows(
         pictures.update("".join(f"{index} {media.digest}\n" for media in problem.media).encode())
         answered += has_answer(problem.answer)
         brought = {name for name, value in problem.meta.items() if value is not None and name != columns.answer}
+        brought |= {"images"} if problem.media else set()
         common = brought if common is None else common & brought
     total = len(table) + len(table.lost)
     if columns is None or not rows or len(bad) > bad_rows * total:
