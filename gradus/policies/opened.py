@@ -48,6 +48,10 @@ class OpenedDecoder:
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
 
+    @property
+    def layers(self) -> int:
+        return len(self.trunk.layers)
+
     @cached_property
     def packed(self) -> Packed:
         return pack(self.contexts, self.trunk.device, self.trunk.dtype, self.trunk.config.window)
@@ -153,6 +157,10 @@ class OpenedForeign:
 
     def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Mapping[str, HeadOf], *, trains: bool = True) -> None:
         self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
+
+    @property
+    def layers(self) -> int:
+        return int(self.trunk.inner.config.get_text_config().num_hidden_layers)
 
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)

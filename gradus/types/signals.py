@@ -29,6 +29,11 @@ class Opened(Protocol):
     @property
     def contexts(self) -> Sequence[Context]: ...
 
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        ...
+
     def logprobs(self) -> Tensor:
         """Log-probability of every action, nats, at its context's temperature. [A]"""
         ...
