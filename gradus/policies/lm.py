@@ -13,20 +13,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.config import Unsupported, end_tokens, read_json
+from gradus.policies.config import end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
-from gradus.policies.heads import Critic, ValueHead, load_head, save_head
-from gradus.policies.jobs import job_after
-from gradus.policies.loading import check_folder, load_decoder, save_weights
+from gradus.policies.foreign_eyes import ForeignEyes
+from gradus.policies.heads import Critic, Heads, load_head, save_head
+from gradus.policies.jobs import Job, job_after
+from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
 from gradus.policies.opened import OpenedDecoder, OpenedForeign
 from gradus.policies.quantised import Bits
 from gradus.policies.reading import check_offered, read
+from gradus.policies.showing import Eyes, followed, opened
+from gradus.policies.sighted import Sighted, pictures
+from gradus.policies.sighted_files import SightedFolder, sighted_weights
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
-from gradus.policies.transformers_model import Foreign, load_foreign
+from gradus.policies.transformers_model import Foreign
+from gradus.policies.trunks import load_trunk
 from gradus.runtime import hub
 from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
 from gradus.types.media import shown
@@ -47,6 +52,7 @@ class Folder:
     source: str | None = None  # the folder it was loaded from
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
+    eyes: SightedFolder | None = None  # of a model that reads pictures: names of tensors, unused ones, the processor's files
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +63,7 @@ class LanguageModel:
     tokenizer: Tokenizer | None
     end_tokens: tuple[int, ...]
     folder: Folder = Folder()
-    head: ValueHead | None = None
+    head: Heads | None = None
     shared: bool = False  # the trunk belongs to another player and gets no gradient from the head
     lora: LoRA | None = None
     note: str | None = None  # the reason if the model runs through transformers
@@ -75,19 +81,13 @@ class LanguageModel:
         if (base := base_of(path)) is not None:
             return _adapted(path, base, dtype, device)
         path = check_folder(path)
-        note = None
-        trunk: Decoder | Foreign
-        try:
-            trunk = load_decoder(path, dtype=dtype, device=device)
-        except Unsupported as reason:
-            note = f"{reason}; the model runs through transformers, more slowly"
-            trunk = load_foreign(path, dtype=dtype, device=device)
+        trunk, note, eyes = load_trunk(path, dtype=dtype, device=device)
         config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
         generation = path / "generation_config.json"
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw, eyes), head, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
@@ -98,10 +98,14 @@ class LanguageModel:
         path.mkdir(parents=True, exist_ok=True)
         if isinstance(self.trunk, Foreign):
             self.trunk.inner.save_pretrained(path)
+            if isinstance(self.trunk, ForeignEyes):
+                self.trunk.processor.save_pretrained(path)
         else:
-            weights = to_files(merged_weights(self.trunk), self.trunk.config)
+            weights = self._filed(merged_weights(self.trunk))
             save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
+        for name, content in ({} if self.folder.eyes is None else self.folder.eyes.files).items():
+            (path / name).write_bytes(content)
         if self.folder.generation is not None:
             (path / "generation_config.json").write_bytes(self.folder.generation)
         if self.tokenizer is not None:
@@ -110,6 +114,12 @@ class LanguageModel:
             save_head(self.head, path)
         if self.lora is not None:
             save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
+
+    def _filed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        assert isinstance(self.trunk, Decoder)
+        if isinstance(self.trunk, Sighted):
+            return sighted_weights(weights, self.trunk, self.folder.config["model_type"], self.folder.eyes)
+        return to_files(weights, self.trunk.config)
 
     def _config_json(self, decoder: Decoder) -> str:
         if not self.folder.config:
@@ -127,14 +137,21 @@ class LanguageModel:
 
     @property
     def can(self) -> frozenset[str]:
-        """The policy's abilities: what its pass opens, fork, text; pack and lora with the built-in decoder; value with a head."""
-        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
+        """The policy's abilities: what its pass opens, fork, text, served (by vLLM); pack and lora with the built-in decoder; value with a head."""
+        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served"}
+        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
+
+    def _heads(self) -> set[str]:
+        """The abilities of its heads: head:NAME, row:NAME over the vocabulary, and value for a head of that name."""
+        if self.head is None:
+            return set()
+        rows = set() if self.head.vocab is None else {f"row:{name}" for name in self.head.outputs}
+        return rows | {f"head:{name}" for name in self.head.outputs} | ({"value"} if "value" in self.head.outputs else set())
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it can be shown: text."""
-        return frozenset({"text"})
+        """What it can be shown: text, and pictures if it has eyes."""
+        return frozenset({"text", "image"} if isinstance(self.trunk, Eyes) else {"text"})
 
     def acts(self, space: Space) -> bool:
         """Whether it can act in the space: it writes text, and the names of choices."""
@@ -148,11 +165,15 @@ class LanguageModel:
     # text
 
     def opening(self, prompt: Observation) -> Context:
-        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn."""
+        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn; with what they show."""
+        if isinstance(self.trunk, Eyes) and not isinstance(prompt, (str, Mapping)):
+            return opened(self.trunk, self._tokenizer(), prompt)
         return prompt_context(self._tokenizer().tokens(_readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """The piece that ends the assistant's turn, gives the observation and starts the next turn; without an end token that `after` has."""
+        if isinstance(self.trunk, Eyes) and not isinstance(observation, (str, Mapping)):
+            return followed(self.trunk, self._tokenizer(), observation, after)
         return following(self._tokenizer().follow(_readable(observation)), after)
 
     def told(self, action: Action) -> Context:
@@ -179,10 +200,17 @@ class LanguageModel:
     # rollout
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """One sampled context per request, in order; its parent is the context that it continues."""
+        """One sampled context per request, in order; its parent is the context that it continues.
+
+        Raises UserError for a request with a `how`: token rules are drawn by the world, in lockstep with other players.
+        """
+        if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
+            raise UserError(
+                f"a language model cannot draw by {type(how).__name__}; give Request.how a token rule with `players` and `logits`, or leave it out"
+            )
         from gradus.policies.engine import generate
 
-        jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
+        jobs = [self._job(a) for a in asked]
         sampled = generate(
             self.trunk,
             jobs,
@@ -192,6 +220,10 @@ class LanguageModel:
             graphs=self.graphs,
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+
+    def _job(self, asked: Asked) -> Job:
+        job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
+        return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
 
     # update
 
@@ -212,10 +244,9 @@ class LanguageModel:
 
     def opened(self, contexts: Sequence[Context], opens: frozenset[str]) -> OpenedDecoder | OpenedForeign:
         """One pass over the contexts, of which the abilities `opens` will be read."""
-        heads = {} if self.head is None else {"value": self.head}
         if isinstance(self.trunk, Foreign):
-            return OpenedForeign(self.trunk, contexts, heads, trains=not self.shared)
-        return OpenedDecoder(self.trunk, contexts, heads, opens=opens, trains=not self.shared, recompute=self.recompute)
+            return OpenedForeign(self.trunk, contexts, self.head, trains=not self.shared)
+        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute)
 
     # relations to other players
 
@@ -229,10 +260,27 @@ class LanguageModel:
                 part.requires_grad_(True)
         return replace(self, trunk=trunk, head=head, shared=False)
 
-    def with_value_head(self, key: Key, *, shared: bool) -> LanguageModel:
-        """This model with a value head (its own if it was loaded with one). `shared`: the trunk stays another player's and gets no gradient."""
-        head = self.head or ValueHead(_width(self.trunk), key, dtype=self.trunk.dtype, device=self.trunk.device)
-        return replace(self, head=head, shared=shared)
+    def beside(self) -> LanguageModel:
+        """A copy with its own head on the same trunk, if the trunk is another player's; else a whole copy."""
+        if not self.shared or self.head is None:
+            return self.clone()
+        return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
+
+    def with_value_head(
+        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0
+    ) -> LanguageModel:
+        """This model with heads of these names (its own if it was loaded with such heads). `shared`: the trunk stays another player's and
+        gets no gradient.
+        """
+        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden), self.head
+        if kept is None or (kept.outputs, kept.vocab, kept.layer) != form:
+            kept = Heads(_width(self.trunk), key, outputs, vocab=form[1], hidden=hidden, dtype=self.trunk.dtype, device=self.trunk.device)
+        return replace(self, head=kept, shared=shared)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that the output layer scores."""
+        return self.trunk.config.vocab_size if isinstance(self.trunk, Decoder) else self.trunk.inner.config.get_text_config().vocab_size
 
     def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
         """This model's weights, frozen and in the same memory (with `bits`: a quantised copy), with a new LoRA adapter on every linear layer."""

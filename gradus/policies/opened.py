@@ -6,7 +6,7 @@ layers, and the last one, also -1, is normed: the input of the output head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
@@ -18,14 +18,14 @@ from torch.utils.checkpoint import checkpoint
 
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
+from gradus.policies.heads import Heads
+from gradus.policies.inputs import replaced
 from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
 from gradus.policies.pack import Packed, forward, pack, residual
 from gradus.policies.rows import take_rows
+from gradus.policies.sighted import embedded_with_pictures, pictures
 from gradus.policies.transformers_model import Foreign
 from gradus.types import Context, UserError
-
-HeadOf = Callable[[Tensor], Tensor]
-"""From hidden states [U, hidden] to the output of a head [U, ...]."""
 
 
 class OpenedDecoder:
@@ -35,7 +35,7 @@ class OpenedDecoder:
         self,
         trunk: Decoder,
         contexts: Sequence[Context],
-        heads: Mapping[str, HeadOf],
+        heads: Heads | None,
         *,
         opens: frozenset[str],
         trains: bool = True,
@@ -64,7 +64,14 @@ class OpenedDecoder:
     def _last(self) -> Tensor:
         """Normed hidden states at the rows that predict actions, [U, hidden]."""
         with self._trunk():
-            return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun)
+            return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun or self._shown)
+
+    @cached_property
+    def _shown(self) -> tuple[int, Tensor] | None:
+        """(0, the input vectors of all rows) for contexts that show pictures; None for text."""
+        with self._trunk():
+            x = embedded_with_pictures(self.trunk, self.packed, self.contexts)
+        return None if x is None else (0, x)
 
     @cached_property
     def _before(self) -> Tensor:
@@ -98,15 +105,16 @@ class OpenedDecoder:
         if place == count:
             return self._before
         with self._trunk():
-            begun = self._begun if self._begun is not None and self._begun[0] <= place else None
+            further = self._begun is None or self._begun[0] <= place
+            begun = self._begun if self._begun is not None and further else self._shown
             x = residual(self.trunk, self.packed, place, recompute=self.recompute, begun=begun)
-            if begun is not None or self._begun is None:
+            if further:
                 self._begun = (place, x)
             return take_rows(x, self.packed.read.index_select(0, self.packed.source))
 
     def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
         every = [_every_token(c) for c in self.contexts]
-        whole = OpenedDecoder(self.trunk, every, {}, opens=frozenset(), trains=self.trains, recompute=self.recompute)
+        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute)
         return whole.hidden(layer), owners(self.contexts, self.trunk.device)
 
     def logits(self) -> Iterator[tuple[slice, Tensor]]:
@@ -139,7 +147,7 @@ class OpenedDecoder:
         chosen = [layer_index(layer, len(self.trunk.layers)) for layer in layers]
         for context in self.contexts:
             tokens = torch.from_numpy(context.sequence.astype(np.int64)).to(self.trunk.device)
-            rotation, x = self.trunk.rotation(torch.arange(len(tokens), device=self.trunk.device)), self.trunk.embed(tokens)
+            rotation, x = self.trunk.rotation(torch.arange(len(tokens), device=self.trunk.device)), self._vectors(context, tokens)
             found: dict[int, Tensor] = {}
             for index, layer in enumerate(self.trunk.layers[: max(chosen) + 1]):
                 q, k, v = layer.attn_inputs(x, rotation)
@@ -148,14 +156,26 @@ class OpenedDecoder:
                 x = layer.finish(x, causal(q[None], k[None], v[None], layer.rule)[0])
             yield torch.stack([found[index] for index in chosen])
 
+    def _vectors(self, context: Context, tokens: Tensor) -> Tensor:
+        given = pictures(self.trunk, context.sequence, context.shown)
+        x = self.trunk.embed(tokens)
+        return x if given is None else replaced(x, [(given.at, np.arange(len(given.at)), given.rows)])
+
     def head(self, name: str) -> Tensor:
-        return take_rows(self.heads[name](self._last), self.packed.source)
+        assert self.heads is not None
+        if self.heads.vocab is not None:
+            return self.heads.chosen(self._before, self.packed.targets, name)
+        return take_rows(self.heads(self._last, name), self.packed.source)
+
+    def head_row(self, name: str) -> Tensor:
+        assert self.heads is not None
+        return take_rows(self.heads(self._last, name), self.packed.source)
 
 
 class OpenedForeign:
     """A pass through transformers. The logits of all actions are in memory together; hidden states take a second pass."""
 
-    def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Mapping[str, HeadOf], *, trains: bool = True) -> None:
+    def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Heads | None, *, trains: bool = True) -> None:
         self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
 
     @property
@@ -214,7 +234,15 @@ class OpenedForeign:
             yield torch.stack([found[index] for index in chosen])
 
     def head(self, name: str) -> Tensor:
-        return self.heads[name](self.hidden())
+        assert self.heads is not None
+        if self.heads.vocab is None:
+            return self.heads(self.hidden(), name)
+        tokens = np.concatenate([c.sequence[c.action_positions] for c in self.contexts]).astype(np.int64)
+        return self.heads.chosen(self.hidden(), torch.from_numpy(tokens).to(self.trunk.device), name)
+
+    def head_row(self, name: str) -> Tensor:
+        assert self.heads is not None
+        return self.heads(self.hidden(), name)
 
 
 def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -239,4 +267,4 @@ def owners(contexts: Sequence[Context], device: torch.device) -> Tensor:
 def _every_token(context: Context) -> Context:
     """A context with an action after every token of the sequence, so that the states before its actions are those of all tokens."""
     tokens = np.append(context.sequence, np.int32(0)).astype(np.int32)
-    return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature)
+    return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature, seen=context.shown)

@@ -49,8 +49,9 @@ class Readings:
             given = {need: [found[need][i] for i in missing.values()] for need in signal.needs}
             seen = signal.seen_by(mine, given, self.key)
             check_seen(signal, mine, seen)
-            rows = await self.score(seen, signal.want, signal.player)
-            known |= {id(c): (c, row) for c, row in zip(mine, rows, strict=True)}
+            due = [s.actions > 0 or s is c for c, s in zip(mine, seen, strict=True)]  # a view may leave no action to read
+            rows = iter(await self.score([s for s, d in zip(seen, due, strict=True) if d], signal.want, signal.player) if any(due) else [])
+            known |= {id(c): (c, next(rows) if d else np.zeros(0, np.float32)) for c, d in zip(mine, due, strict=True)}
         return [sampled(c) if as_sampled(signal, t) else known[id(c)][1] for t, c in parts]
 
 
@@ -60,13 +61,9 @@ def joined(rows: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def check_seen(signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> None:
-    """Raises UserError unless `seen_by` gave one context with the same number of actions for each."""
-    counts, found = [c.actions for c in contexts], [c.actions for c in seen]
-    if counts != found:
-        raise UserError(
-            f"{type(signal).__name__}.seen_by gave contexts with {found[:4]} actions for contexts with {counts[:4]}; "
-            "it must give one context for each, in order, with the same actions"
-        )
+    """Raises UserError unless `seen_by` gave one context for each."""
+    if len(contexts) != len(seen):
+        raise UserError(f"{type(signal).__name__}.seen_by gave {len(seen)} contexts for {len(contexts)}; it must give one for each, in order")
 
 
 def as_sampled(signal: Signal, trajectory: Trajectory) -> bool:

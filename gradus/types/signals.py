@@ -63,7 +63,11 @@ class Opened(Protocol):
         ...
 
     def head(self, name: str) -> Tensor:
-        """The output of a named head at every action. [A], or [A, n] for several numbers."""
+        """The output of a named head at every action; over the vocabulary, its entry of the action taken. [A]"""
+        ...
+
+    def head_row(self, name: str) -> Tensor:
+        """All entries of a head over the vocabulary before every action. [A, V]"""
         ...
 
     def velocity(self) -> Tensor:
@@ -84,13 +88,15 @@ class View(Protocol):
 
 
 def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Context]:
-    """The contexts under a view. Each has a key of its own by what it holds, so that every reader of a step sees it alike.
+    """The contexts under a view. The key of each is that of its prompt (what stands before its first action), so that every reader of a step
+    sees it alike, and the answers to one prompt share their view of it.
 
     Raises UserError if the view changes the actions.
     """
     out = []
     for context in contexts:
-        digest = hashlib.blake2b(context.beginning(len(context.sequence)), digest_size=8).hexdigest()
+        prompt = int(context.action_positions[0]) if context.actions else len(context.sequence)
+        digest = hashlib.blake2b(context.beginning(prompt), digest_size=8).hexdigest()
         seen = view.of(context, key.fold("view", digest))
         given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
         if given != due:
@@ -151,6 +157,9 @@ class Signal:
 
 def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     """What to add for an ability that a policy lacks, as the end of a sentence."""
+    if lacking.startswith("row:"):
+        name, place = lacking.removeprefix("row:"), f"players.{player}.model=" if player else "model="
+        return f'give the player a head over the vocabulary: {place}Head(of=Copy("policy"), outputs=("{name}",), over="vocabulary")'
     if not lacking.startswith("head:"):
         return f"it offers only {', '.join(sorted(can))}: choose another policy or recipe"
     name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
@@ -204,7 +213,7 @@ class EntropyOf(Want):
 
 @dataclass(frozen=True)
 class Value(Want):
-    """The output of the head `name` before the action. [A]"""
+    """The output of the head `name` before the action; of a head over the vocabulary, its entry of the action taken. [A]"""
 
     name: str = "value"
 
@@ -214,6 +223,20 @@ class Value(Want):
 
     def rows(self, opened: Opened, key: Key) -> Tensor:
         return opened.head(self.name)
+
+
+@dataclass(frozen=True)
+class HeadRow(Want):
+    """All entries of the head `name` over the vocabulary, before the action. [A, V]"""
+
+    name: str = "value"
+
+    @property
+    def needed(self) -> frozenset[str]:
+        return frozenset({f"row:{self.name}"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.head_row(self.name)
 
 
 @dataclass(frozen=True)
