@@ -255,7 +255,7 @@ def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.
 def layer_index(layer: int, count: int) -> int:
     """The layer counted from 0. Raises UserError if there is none."""
     if not -count <= layer < count:
-        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1)")
+        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); take one of these")
     return layer % count
 
 

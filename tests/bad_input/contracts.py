@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.bad_input.readings import READINGS
 from tests.bad_input.row import Row
 
 CONTRACTS: list[Row] = [
@@ -10,4 +11,5 @@ CONTRACTS: list[Row] = [
         "train sec --task countdown --curriculum.arms countdown/9 --run run",
         'curriculum.arms names "countdown/9", which the task does not have; take some of countdown/1',
     ),
+    *READINGS,
 ]
