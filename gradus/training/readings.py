@@ -9,6 +9,7 @@ import numpy as np
 
 from gradus.types import Context, Group, Key, Trajectory, UserError, unknown
 from gradus.types.parts import Signals
+from gradus.types.returned import named
 from gradus.types.signals import LogProb, LogProbs, Signal, Want, needed_first
 
 Score = Callable[[Sequence[Context], Want, str], Awaitable[list[np.ndarray]]]
@@ -50,7 +51,10 @@ class Readings:
             seen = signal.seen_by(mine, given, self.key)
             check_seen(signal, mine, seen)
             due = [s.actions > 0 or s is c for c, s in zip(mine, seen, strict=True)]  # a view may leave no action to read
-            rows = iter(await self.score([s for s, d in zip(seen, due, strict=True) if d], signal.want, signal.player) if any(due) else [])
+            try:
+                rows = iter(await self.score([s for s, d in zip(seen, due, strict=True) if d], signal.want, signal.player) if any(due) else [])
+            except UserError as error:
+                raise UserError(f"player {signal.player} is read by {type(signal.want).__name__}: {error}") from error
             known |= {id(c): (c, next(rows) if d else np.zeros(0, np.float32)) for c, d in zip(mine, due, strict=True)}
         return [sampled(c) if as_sampled(signal, t) else known[id(c)][1] for t, c in parts]
 
@@ -63,7 +67,7 @@ def joined(rows: Sequence[np.ndarray]) -> np.ndarray:
 def check_seen(signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> None:
     """Raises UserError unless `seen_by` gave one context for each."""
     if len(contexts) != len(seen):
-        raise UserError(f"{type(signal).__name__}.seen_by gave {len(seen)} contexts for {len(contexts)}; it must give one for each, in order")
+        raise UserError(f"{named(signal, 'seen_by')} gave {len(seen)} contexts for {len(contexts)}; it must give one for each, in order")
 
 
 def as_sampled(signal: Signal, trajectory: Trajectory) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.bad_input.readings import READINGS
 from tests.bad_input.row import Row
 from tests.own_parts import part
 
@@ -28,4 +29,5 @@ CONTRACTS: list[Row] = [
         "objective.policy.trust is Mine (p.py, line|which has a state, but nothing gives a part at this place its state; take it out, or set it in",
         part("losses", "return surrogate(log_ratio, advantages), {}, state", fields="separable: ClassVar = True", start="return 0"),
     ),
+    *READINGS,
 ]
