@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradus.schedules.harvests import PassRates, RightAnswers, RightAndWrong
+from gradus.schedules.harvests import PassRates, RightAndWrong, RightAnswers
 from gradus.testing.methods import toy_group
 from gradus.types import Ended, Failed, Group, Problem
 
