@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus.checks.data import accounts_of, check_same_pictures, pictures_of
+from gradus.checks.data import accounts_of, check_same_pictures
 from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
@@ -51,6 +51,7 @@ from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command
 from gradus.types.parts import Task
+from gradus.types.reads import pictures_of
 
 
 def start(
@@ -381,6 +382,6 @@ def _of_run(
 
 
 def _of_model(path: Path | None, task: Task, overrides: Sequence[tuple[str, str]], device: str) -> Run:
-    recipe = Recipe(key="evaluation", policy=task.policy, rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
+    recipe = Recipe(key="evaluation", rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
     recipe = override_all(recipe, overrides)
     return Run(recipe, task, build_players(recipe, path, task, Key(0), device))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from torch import Tensor
@@ -42,6 +42,7 @@ class Sampled:
     tokens: np.ndarray
     logprobs: np.ndarray
     ended: Ended
+    inputs: np.ndarray | None = None  # float32 [n, hidden]: the latent part of every token's input, NaN for none
 
 
 Likely: TypeAlias = tuple[list[int], list[float]]
@@ -68,6 +69,15 @@ class Stepwise(Protocol):
 
     def advance(self, state: Any, token: int) -> tuple[Tensor, Any]:
         """Logits [vocab] after one more token, and the next state."""
+        ...
+
+
+@runtime_checkable
+class StepwiseShown(Protocol):
+    """A `Stepwise` network that can be shown pictures."""
+
+    def begin_shown(self, tokens: np.ndarray, shown: Sequence[Seen]) -> tuple[Tensor, Any]:
+        """`begin` for a prompt that shows these things."""
         ...
 
 

@@ -13,26 +13,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.config import Unsupported, end_tokens, read_json
+from gradus.policies.config import end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
-from gradus.policies.heads import Critic, ValueHead, load_head, save_head
-from gradus.policies.jobs import job_after
-from gradus.policies.loading import check_folder, load_decoder, save_weights
-from gradus.policies.logprobs import logits_logprobs, token_logprobs
+from gradus.policies.foreign_eyes import ForeignEyes
+from gradus.policies.heads import Critic, Heads, load_head, save_head
+from gradus.policies.jobs import Job, job_after
+from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
-from gradus.policies.pack import forward, pack
+from gradus.policies.opened import OpenedDecoder, OpenedForeign
 from gradus.policies.quantised import Bits
-from gradus.policies.rows import take_rows
+from gradus.policies.reading import check_offered, read
+from gradus.policies.showing import Eyes, followed, opened
+from gradus.policies.sighted import Sighted, pictures
+from gradus.policies.sighted_files import SightedFolder, sighted_weights
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
-from gradus.policies.transformers_model import Foreign, load_foreign
+from gradus.policies.transformers_model import Foreign
+from gradus.policies.trunks import load_trunk
 from gradus.runtime import hub
 from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
 from gradus.types.media import shown
 from gradus.types.policy import Asked
-from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
+from gradus.types.signals import Want
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 if TYPE_CHECKING:
@@ -48,6 +52,7 @@ class Folder:
     source: str | None = None  # the folder it was loaded from
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
+    eyes: SightedFolder | None = None  # of a model that reads pictures: names of tensors, unused ones, the processor's files
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +63,7 @@ class LanguageModel:
     tokenizer: Tokenizer | None
     end_tokens: tuple[int, ...]
     folder: Folder = Folder()
-    head: ValueHead | None = None
+    head: Heads | None = None
     shared: bool = False  # the trunk belongs to another player and gets no gradient from the head
     lora: LoRA | None = None
     note: str | None = None  # the reason if the model runs through transformers
@@ -76,19 +81,13 @@ class LanguageModel:
         if (base := base_of(path)) is not None:
             return _adapted(path, base, dtype, device)
         path = check_folder(path)
-        note = None
-        trunk: Decoder | Foreign
-        try:
-            trunk = load_decoder(path, dtype=dtype, device=device)
-        except Unsupported as reason:
-            note = f"{reason}; the model runs through transformers, more slowly"
-            trunk = load_foreign(path, dtype=dtype, device=device)
+        trunk, note, eyes = load_trunk(path, dtype=dtype, device=device)
         config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
         generation = path / "generation_config.json"
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw, eyes), head, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
@@ -99,10 +98,14 @@ class LanguageModel:
         path.mkdir(parents=True, exist_ok=True)
         if isinstance(self.trunk, Foreign):
             self.trunk.inner.save_pretrained(path)
+            if isinstance(self.trunk, ForeignEyes):
+                self.trunk.processor.save_pretrained(path)
         else:
-            weights = to_files(merged_weights(self.trunk), self.trunk.config)
+            weights = self._filed(merged_weights(self.trunk))
             save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
+        for name, content in ({} if self.folder.eyes is None else self.folder.eyes.files).items():
+            (path / name).write_bytes(content)
         if self.folder.generation is not None:
             (path / "generation_config.json").write_bytes(self.folder.generation)
         if self.tokenizer is not None:
@@ -111,6 +114,12 @@ class LanguageModel:
             save_head(self.head, path)
         if self.lora is not None:
             save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
+
+    def _filed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        assert isinstance(self.trunk, Decoder)
+        if isinstance(self.trunk, Sighted):
+            return sighted_weights(weights, self.trunk, self.folder.config["model_type"], self.folder.eyes)
+        return to_files(weights, self.trunk.config)
 
     def _config_json(self, decoder: Decoder) -> str:
         if not self.folder.config:
@@ -128,14 +137,21 @@ class LanguageModel:
 
     @property
     def can(self) -> frozenset[str]:
-        """The policy's abilities: logprobs, entropy, fork, text; pack and lora with the built-in decoder; value with a head."""
-        offers = {"logprobs", "entropy", "fork", "text"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
+        """The policy's abilities: what its pass opens, fork, text, served (by vLLM); pack and lora with the built-in decoder; value with a head."""
+        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served"}
+        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
+
+    def _heads(self) -> set[str]:
+        """The abilities of its heads: head:NAME, row:NAME over the vocabulary, and value for a head of that name."""
+        if self.head is None:
+            return set()
+        rows = set() if self.head.vocab is None else {f"row:{name}" for name in self.head.outputs}
+        return rows | {f"head:{name}" for name in self.head.outputs} | ({"value"} if "value" in self.head.outputs else set())
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it can be shown: text."""
-        return frozenset({"text"})
+        """What it can be shown: text, and pictures if it has eyes."""
+        return frozenset({"text", "image"} if isinstance(self.trunk, Eyes) else {"text"})
 
     def acts(self, space: Space) -> bool:
         """Whether it can act in the space: it writes text, and the names of choices."""
@@ -149,11 +165,15 @@ class LanguageModel:
     # text
 
     def opening(self, prompt: Observation) -> Context:
-        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn."""
+        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn; with what they show."""
+        if isinstance(self.trunk, Eyes) and not isinstance(prompt, (str, Mapping)):
+            return opened(self.trunk, self._tokenizer(), prompt)
         return prompt_context(self._tokenizer().tokens(_readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """The piece that ends the assistant's turn, gives the observation and starts the next turn; without an end token that `after` has."""
+        if isinstance(self.trunk, Eyes) and not isinstance(observation, (str, Mapping)):
+            return followed(self.trunk, self._tokenizer(), observation, after)
         return following(self._tokenizer().follow(_readable(observation)), after)
 
     def told(self, action: Action) -> Context:
@@ -180,10 +200,17 @@ class LanguageModel:
     # rollout
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """One sampled context per request, in order; its parent is the context that it continues."""
+        """One sampled context per request, in order; its parent is the context that it continues.
+
+        Raises UserError for a request with a `how`: token rules are drawn by the world, in lockstep with other players.
+        """
+        if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
+            raise UserError(
+                f"a language model cannot draw by {type(how).__name__}; give Request.how a token rule with `players` and `logits`, or leave it out"
+            )
         from gradus.policies.engine import generate
 
-        jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
+        jobs = [self._job(a) for a in asked]
         sampled = generate(
             self.trunk,
             jobs,
@@ -194,59 +221,32 @@ class LanguageModel:
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
+    def _job(self, asked: Asked) -> Job:
+        job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
+        return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
+
     # update
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
         """Indices of contexts to evaluate together, at most `max_tokens` tokens each (a longer context is alone)."""
         return micro_batches(contexts, max_tokens, shared=isinstance(self.trunk, Decoder))
 
-    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want | Signal], key: Key | None = None) -> dict[Any, Tensor]:
-        """The wanted rows of every action, [A] in order of the contexts, float32 (float64 for a float64 model); with gradient if it is enabled.
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
+        """The wanted rows of every action, [A, ...] in order of the contexts, float32 (float64 for a float64 model); with gradient if it is enabled.
 
-        Log-probability and entropy are at each context's own temperature. `key` is for policies with random evaluation; this one ignores it.
-        Raises: UserError for a row that this policy does not offer.
+        Log-probability, entropy and logits are at each context's own temperature. `key` draws what a want draws.
+        Raises: UserError for a want that this model does not offer.
         """
-        kinds = {want: _kind(want, self.head) for want in wants}
-        rows = self._rows(contexts, frozenset(kinds.values())) if any(c.actions for c in contexts) else {}
-        return {want: rows[kind] if rows else torch.zeros(0, device=self.trunk.device) for want, kind in kinds.items()}
+        check_offered(wants, self.can, "this language model")
+        if not any(c.actions for c in contexts):
+            return {want: torch.zeros(0, device=self.trunk.device) for want in wants}
+        return read(self.opened(contexts, frozenset().union(*(w.needed for w in wants))), wants, key or Key())
 
-    def _rows(self, contexts: Sequence[Context], kinds: frozenset[str]) -> dict[str, Tensor]:
-        temperature = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
-        rows = torch.float64 if self.trunk.dtype == torch.float64 else torch.float32
-        temperature = temperature.to(rows).to(self.trunk.device)  # in this order, because some devices have no float64
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
-            found = (self._packed_rows if isinstance(self.trunk, Decoder) else self._foreign_rows)(contexts, kinds, temperature)
-        if self.head is not None and "value" in kinds:
-            found["value"] = self.head(found.pop("hidden"))
-            if "source" in found:
-                found["value"] = take_rows(found["value"], found["source"])
-        return found
-
-    def _packed_rows(self, contexts: Sequence[Context], kinds: frozenset[str], temperature: Tensor) -> dict[str, Tensor]:
-        assert isinstance(self.trunk, Decoder)
-        trunk, with_entropy = self.trunk, "entropy" in kinds
-        packed = pack(contexts, trunk.device, trunk.dtype, trunk.config.window)
-        hidden = forward(trunk, packed, recompute=self.recompute)
-        found = {"hidden": hidden, "source": packed.source}
-        if kinds & {"logprob", "entropy"}:
-            before = take_rows(hidden, packed.source)
-            logprobs, entropy = token_logprobs(
-                before, trunk.head_weight, packed.targets, temperature, entropy=with_entropy, cap=trunk.config.logit_cap
-            )
-            found["logprob"] = logprobs
-            if entropy is not None:
-                found["entropy"] = entropy
-        return found
-
-    def _foreign_rows(self, contexts: Sequence[Context], kinds: frozenset[str], temperature: Tensor) -> dict[str, Tensor]:
-        assert isinstance(self.trunk, Foreign)
-        found = {}
-        if kinds & {"logprob", "entropy"}:
-            logits, targets = self.trunk.logits(contexts)
-            found["logprob"], found["entropy"] = logits_logprobs(logits, targets, temperature)
-        if "value" in kinds:
-            found["hidden"] = self.trunk.hidden(contexts)
-        return found
+    def opened(self, contexts: Sequence[Context], opens: frozenset[str]) -> OpenedDecoder | OpenedForeign:
+        """One pass over the contexts, of which the abilities `opens` will be read."""
+        if isinstance(self.trunk, Foreign):
+            return OpenedForeign(self.trunk, contexts, self.head, trains=not self.shared)
+        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute)
 
     # relations to other players
 
@@ -260,10 +260,27 @@ class LanguageModel:
                 part.requires_grad_(True)
         return replace(self, trunk=trunk, head=head, shared=False)
 
-    def with_value_head(self, key: Key, *, shared: bool) -> LanguageModel:
-        """This model with a value head (its own if it was loaded with one). `shared`: the trunk stays another player's and gets no gradient."""
-        head = self.head or ValueHead(_width(self.trunk), key, dtype=self.trunk.dtype, device=self.trunk.device)
-        return replace(self, head=head, shared=shared)
+    def beside(self) -> LanguageModel:
+        """A copy with its own head on the same trunk, if the trunk is another player's; else a whole copy."""
+        if not self.shared or self.head is None:
+            return self.clone()
+        return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
+
+    def with_value_head(
+        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0
+    ) -> LanguageModel:
+        """This model with heads of these names (its own if it was loaded with such heads). `shared`: the trunk stays another player's and
+        gets no gradient.
+        """
+        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden), self.head
+        if kept is None or (kept.outputs, kept.vocab, kept.layer) != form:
+            kept = Heads(_width(self.trunk), key, outputs, vocab=form[1], hidden=hidden, dtype=self.trunk.dtype, device=self.trunk.device)
+        return replace(self, head=kept, shared=shared)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that the output layer scores."""
+        return self.trunk.config.vocab_size if isinstance(self.trunk, Decoder) else self.trunk.inner.config.get_text_config().vocab_size
 
     def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
         """This model's weights, frozen and in the same memory (with `bits`: a quantised copy), with a new LoRA adapter on every linear layer."""
@@ -329,13 +346,3 @@ def _end_tokens(config: Mapping[str, Any], generation: Mapping[str, Any], tokeni
 
 def _width(trunk: Decoder | Foreign) -> int:
     return trunk.config.hidden_size if isinstance(trunk, Decoder) else trunk.inner.config.get_text_config().hidden_size
-
-
-def _kind(want: Want | Signal, head: ValueHead | None) -> str:
-    for kinds, name in (((LogProb, LogProbs), "logprob"), ((EntropyOf, Entropy), "entropy"), ((Value, Values), "value")):
-        if isinstance(want, kinds) and (name != "value" or head is not None):
-            return name
-    remedy = (
-        "give the player a value head (model=Head(...))" if isinstance(want, (Value, Values)) else "it offers LogProb, EntropyOf and Value"
-    )
-    raise UserError(f"a language model does not offer {type(want).__name__}; {remedy}")

@@ -97,7 +97,6 @@ def _in_turn(name: str) -> Any:
     return Recipe(
         key="_then_".join(stages),
         about=f"{', then '.join(f'{stage.until.count} steps of {stage.recipe.key}' for stage in stages.values())}.",
-        policy=first.policy,
         schedule=Stages(Frozen(stages)),
         study=first.study if all(stage.recipe.study == first.study for stage in stages.values()) else None,
     )

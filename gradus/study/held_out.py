@@ -39,8 +39,7 @@ class HeldOut:
         Raises UserError if no sampled answer has a reward, before greedy answers are sampled: an accuracy of zero would be false.
         """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
-        acting = recipe.search or getattr(recipe.rollout, "test", recipe.rollout)
-        groups = without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
+        groups = without_aside(await run.memory.answer(recipe, requests, world))
         if recipe.setting.max_failed < 1:
             _refuse_silence(groups, world.refused)
         out = {
@@ -49,9 +48,9 @@ class HeldOut:
             "held_out/reward": mean([t.value for g in groups for t in g.trajectories if t.failed is None]),
             "held_out/length": mean([t.actions for g in groups for t in g.trajectories]),
         }
-        if self.greedy and world.task.policy == "lm":
+        if self.greedy and "drawing" not in run.players["policy"].policy.can:
             asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
-            once = without_aside(await run.memory.peek("rollout", acting, "run", asked, world))
+            once = without_aside(await run.memory.answer(recipe, asked, world))
             out["held_out/greedy"] = accuracy(once)
             groups = [*groups, *once]
         answers = [t for g in groups for t in g.trajectories]

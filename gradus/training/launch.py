@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus.checks.data import sources_of
 from gradus.lab.folder import RunFolder
 from gradus.players.build import build_players
 from gradus.players.rates import with_rate
@@ -26,10 +25,10 @@ from gradus.training.loop import train
 from gradus.training.plan import load_task
 from gradus.training.run import OnStep, Run
 from gradus.training.stages import Course
-from gradus.types import Frozen, Key, UserError
+from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.parts import Task
-from gradus.types.reads import check_kinds, check_reads
+from gradus.types.reads import check_kinds, check_reads, pictures_of
 
 
 def prepare(
@@ -83,12 +82,13 @@ def _in_stages(recipe: Recipe, task: Task, model: str | Path | None, seed: int, 
 
 def check_pictures(task: Task, policy: Any) -> None:
     """Raises UserError if the data or the first problem of the task show media that the policy cannot read."""
-    for source in sources_of(task):
-        if getattr(source, "pictures", ""):
-            check_kinds(policy, {"image"}, f"the data of task {task.name}")
-    if task.source is not None and task.source.size != 0:
-        for problem in task.source.draw([0], task.level, Key()):
-            check_reads(policy, problem.messages, f"problem {problem.id} of task {task.name}")
+    if pictures_of(task):
+        check_kinds(policy, {"image"}, f"the data of task {task.name}")
+    first: list[Problem] = []
+    with suppress(Exception):  # the check of the problems names the fault
+        first = task.source.draw([0], task.level, Key())
+    for problem in first:
+        check_reads(policy, getattr(problem, "messages", ()), f"problem {problem.id} of task {task.name}")
 
 
 def without_engines(recipe: Recipe) -> Recipe:

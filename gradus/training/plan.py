@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gradus.lab.folder import RECIPE, RunFolder, is_run
 from gradus.lab.trackers import names_of
 from gradus.recipe import registry
+from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import PROFILES, Recipe, get, put
 from gradus.recipe.overrides import annotation, declared, read
 from gradus.recipe.serialise import from_json, to_json
@@ -81,7 +82,6 @@ def _in_folder(task: str, folder: RunFolder) -> str:
     return str(here.resolve()) if here.name in ROWS and not os.path.exists(task) and here.is_file() else task
 
 
-DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
 _FIELDS = {"source.path": "path", "held_out.path": "held_out"}
 
 
@@ -183,7 +183,7 @@ def plan(
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
     registry.check_key(made, "the recipe")
-    task = DEFAULT_TASKS[made.policy] if task is None else rows_or_name(task)
+    task = kind_of(made).task if task is None else rows_or_name(task)
     if profile is not None and profile not in PROFILES:
         raise unknown("profile", profile, PROFILES, "Give it with --profile")
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):

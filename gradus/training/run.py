@@ -150,6 +150,8 @@ class Run:
             steps=recipe.setting.steps,
             choose=partial(self._choose, recipe) if purpose == "train" else None,
             watchdog=self.watchdog,
+            memory=self.memory,
+            reward_place="reward" if reward is None else "study.reward",
             **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),
         )
 
@@ -167,7 +169,7 @@ class Run:
         self.stop.heed()
         self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
         score = measured.get("held_out/accuracy")
-        score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
+        score = measured.get("held_out/reward") if score is None or self.task.unmarked else score
         if score is not None and not self.numbers["streak"] and (not self.best or score > self.best["score"]):
             if self.folder is not None and self.step > self.began:
                 self.folder.point("best", self.save() / "model")  # before `best` changes: a run resumed from it measures again
@@ -183,10 +185,11 @@ class Run:
         return enough or over or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
-        """Updates the moving averages and lagged copies of other players."""
+        """Updates the moving averages and lagged copies of other players, after every round of a step."""
         from gradus.players.build import follow
 
         follow(self.players, self.moved, self.history)
+        self.moved = {name: player.updates for name, player in self.players.items()}
 
     def record(
         self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]

@@ -36,12 +36,16 @@ def made(acts=PUSH, dtype=torch.float64, key=Key(1), **fresh) -> Controller:
     return Controller.fresh(config_for(Fresh(**fresh), {"state": np.zeros(4)}, acts), key, dtype)
 
 
+def with_density(actions: np.ndarray) -> np.ndarray:
+    return np.concatenate([actions, np.zeros((*actions.shape[:2], 1), np.float32)], 2)
+
+
 def rows(n: int, acts=TORQUE, key: int = 7) -> Context:
     """A context of n transitions."""
     seen = Seen("state", "array", Key(3).normal(n, 4).astype(np.float32), np.arange(0, 2 * n, 2, np.int32), np.ones(n, np.int32))
     low, high = np.array(acts.low), np.array(acts.high)
     action = (low + (high - low) * Key(4).uniform(n, acts.size)).astype(np.float32)
-    streams = Frozen(action=action, key=np.full(n, key, np.uint64), candidates=np.stack([action, action * 0.5], 1))
+    streams = Frozen(action=action, key=np.full(n, key, np.uint64), candidates=with_density(np.stack([action, action * 0.5], 1)))
     return Context(np.zeros(2 * n, np.int32), np.tile([False, True], n), streams=streams, seen=(seen,))
 
 
@@ -245,7 +249,7 @@ def test_refusals(tmp_path):
         policy.opening("hello")
     with pytest.raises(UserError, match=r"reads state \[4\], but the observation has place \[3\]"):
         policy.opening({"place": np.zeros(3)})
-    with pytest.raises(UserError, match="gives no q; Q needs it"):
+    with pytest.raises(UserError, match="does not offer Q, which needs q"):
         policy.evaluate([rows(2)], (Q(),))
     with pytest.raises(UserError, match="shows text and takes text"):
         config_for(Fresh(), "a map", Text())

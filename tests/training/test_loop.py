@@ -15,7 +15,8 @@ from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
 from gradus.testing.methods import TOY, toy_group, toy_run, toy_trajectory, train_toy
 from gradus.training import loop
-from gradus.training.loop import credit, merged, refuse_failures, refuse_nothing, theirs, with_credit
+from gradus.training.lessons import credit, theirs, with_credit
+from gradus.training.loop import merged, refuse_failures, refuse_nothing
 from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.parts import Credited
 from gradus.types.players import Player
@@ -51,7 +52,8 @@ def test_credit_is_written_into_copies():
     (done,) = with_credit([made], [row])
     assert [t.advantages.tolist() for t in done.trajectories] == [[1, 1], [-1, -1]]
     assert made.trajectories[0].advantages is None
-    (done,) = with_credit([made], [[Credited(np.zeros(2), np.full(2, 7.0))] * 2])
+    (done,) = with_credit([made], [[Credited(np.zeros(2), np.full(2, 7.0), np.array([0.5, 0.0]))] * 2])
+    assert all(t.weights.tolist() == [0.5, 0.0] for t in done.trajectories)
     assert done.trajectories[1].returns.tolist() == [7, 7]
 
 
