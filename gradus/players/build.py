@@ -20,7 +20,7 @@ from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
 from gradus.types import Key, UserError, unknown
 from gradus.types.parts import Task
-from gradus.types.players import Adapter, Copy, Head, Lagged, MovingAverage
+from gradus.types.players import Adapter, Copy, Fresh, Head, Lagged, MovingAverage
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -42,6 +42,8 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
     def make(relation: Any, name: str, trail: tuple[str, ...]) -> Any:
         if relation is None or isinstance(relation, str):
             return load_policy(relation or model, task, recipe, device)
+        if isinstance(relation, Fresh):
+            return fresh_controller(relation, task, seed.fold("fresh", name), recipe, device)
         if isinstance(relation, Head):
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
@@ -78,6 +80,23 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
     keep_freed_memory()
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players
+
+
+def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str) -> Any:
+    """A small network for the task's world, with weights drawn by the key. Raises UserError for a world of text, or none."""
+    from gradus.policies.controller import Controller, config_for
+    from gradus.types.spaces import Text
+
+    environment = task.environment
+    if environment is None:
+        raise UserError(
+            f"a player's model is Fresh, whose sizes come from an environment, but task {task.name} has none; take a task for controllers, "
+            "such as cartpole"
+        )
+    (problem,) = task.source.draw([0], task.level, Key())
+    first = environment.start(problem, Key(), None).first  # type: ignore[arg-type]
+    config = config_for(fresh, first.observation, getattr(environment, "acts", Text()))
+    return Controller.fresh(config, key, DTYPES[recipe.setting.precision], device)
 
 
 def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:

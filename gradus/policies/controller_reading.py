@@ -119,7 +119,7 @@ class OpenedController:
 
     def number(self) -> Tensor:
         """The player's number, once per action. [A]"""
-        return self.network.number.expand(self.actions)
+        return self.network.number.repeat(self.actions)  # not a view: its gradient is switched by the caller alone
 
     def stream(self, name: str) -> Tensor:
         """A stream over all contexts, in the network's dtype; rows of several numbers are flat over a chunk. Raises UserError without it."""

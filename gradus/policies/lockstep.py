@@ -211,7 +211,9 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
     for name, policy in policies.items():
         if not isinstance(policy, LanguageModel):
             kind = type(policy).__name__
-            raise UserError(f"{type(rule).__name__} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model")
+            raise UserError(
+                f"{type(rule).__name__} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model"
+            )
         if policy.vocabulary != first.vocabulary:
             raise UserError(
                 f"{type(rule).__name__} joins players with {first.vocabulary} and {policy.vocabulary} tokens ({rule.players[0]} and {name}); "

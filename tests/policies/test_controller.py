@@ -201,7 +201,7 @@ def test_choices_have_values_of_all_of_them():
 
 
 def test_a_number():
-    policy = made(PUSH, outputs="number", start=-1.5)
+    policy = made(PUSH, outputs="number", number=-1.5)
     context = policy.opening({"state": np.ones(4)}).then(policy.told(0))
     assert policy.evaluate([context, context], (Number(),))[Number()].tolist() == [-1.5, -1.5]
     assert sum(p.numel() for p in policy.network.parameters()) == 1

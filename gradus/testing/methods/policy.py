@@ -171,7 +171,7 @@ class OpenedTable:
             yield chain.expand(len(layers), 1, -1, -1)
 
     def head(self, name: str) -> Tensor:
-        found = self.network.heads[name] if name in self.network.heads else self.network.values
+        found = self.network.heads[name] if name in self.network.heads else self.network.values  # noqa: SIM401 (a ModuleDict has no get)
         rows = found.index_select(0, self._before)
         return rows if rows.ndim == 1 else rows.gather(1, self._token[:, None])[:, 0]
 

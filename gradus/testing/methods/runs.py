@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradus.players.build import build_players
 from gradus.players.learner import Learner
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
+from gradus.testing.methods.control import controls, cut_down, toy_control
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.policy import BigramPolicy
 from gradus.testing.methods.tasks import toy_task
@@ -24,6 +26,7 @@ from gradus.updates.optimizers import AdamW
 
 SCALE = {"warmup": 0, "eval_every": 0, "save_every": 0}
 LANGUAGE = {**SCALE, "prompts": 4, "group": 4, "learning_rate": 0.05}
+CONTROL = {**SCALE, "prompts": 2, "group": 1, "learning_rate": 0.01, "precision": "float64"}
 FLOW = {**SCALE, "prompts": 3, "group": 5, "learning_rate": 0.01}
 
 
@@ -50,6 +53,8 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     >>> sorted(run.players), run.players["policy"].policy.network.logits.shape
     (['policy', 'reference'], torch.Size([8, 8]))
     """
+    if controls(recipe):
+        return _control_run(recipe, {**CONTROL, "steps": steps, **setting}, task, seed, micro)
     toy = TOYS[kind_of(recipe).name]
     scale = {**toy.scale, "steps": steps, **setting}
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
@@ -73,6 +78,15 @@ def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:
     while isinstance(relation, (Copy, Lagged, MovingAverage)):
         relation = specs[relation.of].model
     return relation if isinstance(relation, Head) and (relation.outputs, relation.over) != (("value",), "action") else None
+
+
+def _control_run(recipe: Recipe, scale: Mapping[str, Any], task: Task | None, seed: int, micro: int | None) -> Run:
+    """Controllers are as small as toys, so the players are the recipe's own, cut down."""
+    made = cut_down(replace(recipe, setting=replace(recipe.setting, **scale), study=None))
+    if micro is not None:
+        made = made.but(setting__micro_tokens=micro)
+    world = toy_control() if task is None else task
+    return Run(made, world, build_players(made, None, world, Key(7)), seed=seed)
 
 
 def train_toy(recipe: Recipe, *, watch: Callable[[Run, Mapping[str, Any], Sequence[Group]], None] | None = None, **options: Any) -> Run:
