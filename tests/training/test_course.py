@@ -45,7 +45,8 @@ def test_a_field_that_both_set_is_the_stage_s():
 
 
 def test_names_mean_the_newest_leg():
-    found = legs(several(2, a=Stage(sft), b=Stage(grpo, start="first", makes=RightAndWrong()), c=Stage(grpo, start="a", task="made:b"), d=Merge(Frozen(a=0.5, c=0.5))))
+    b, c = Stage(grpo, start="first", makes=RightAndWrong()), Stage(grpo, start="a", task="made:b")
+    found = legs(several(2, a=Stage(sft), b=b, c=c, d=Merge(Frozen(a=0.5, c=0.5))))
     assert [leg.name for leg in found] == ["a", "b", "c", "d", "a-2", "b-2", "c-2", "d-2"]
     assert [leg.start for leg in found] == [None, None, "a", "c", "d", None, "a-2", "c-2"]
     assert [leg.reads for leg in found] == [None, None, "b", None, None, None, "b-2", None]
