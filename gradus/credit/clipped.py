@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,4 +40,4 @@ class Clipped:
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         rows = self.rule.assign(groups, signals)
         check_credited(self.rule, rows, groups)
-        return [[Credited(bounded(c.advantages, limit=self.limit, scale=self.scale), c.returns) for c in row] for row in rows]
+        return [[replace(c, advantages=bounded(c.advantages, limit=self.limit, scale=self.scale)) for c in row] for row in rows]

@@ -46,6 +46,9 @@ def encode(step: int, groups: Sequence[Group]) -> pa.Table:
         columns["seen"] = pa.array([[plain_json(described(c)) if c.seen else None for c in contexts]], pa.list_(pa.string()))
     if any(t.extra for t in trajectories):
         columns["extra"] = pa.array([[plain_json(t.extra) for t in trajectories]], pa.list_(pa.string()))
+    if any(t.weights is not None for t in trajectories):
+        weights = _lists([t.weights for t in trajectories], np.float64)
+        columns["weights"] = pa.ListArray.from_arrays(pa.array([0, len(weights)], pa.int32()), weights)
     return pa.table(columns)
 
 
@@ -76,6 +79,9 @@ def decode(table: pa.Table, take: Take = _no_media) -> list[tuple[int, list[Grou
         extra = one.column("extra")[0].as_py() if "extra" in one.column_names else None
         if extra:
             trajectories = [dataclasses.replace(t, extra=Frozen(json.loads(e))) for t, e in zip(trajectories, extra, strict=True)]
+        if "weights" in one.column_names and one.column("weights")[0].is_valid:  # null in steps without weights, once steps are merged
+            weights = _arrays(one.column("weights").chunk(0).flatten())
+            trajectories = [dataclasses.replace(t, weights=w) for t, w in zip(trajectories, weights, strict=True)]
         aside = one.column("aside")[0].as_py() if "aside" in one.column_names else None
         groups = _read_groups(lists["groups"], trajectories)
         result.append((one.column("step")[0].as_py(), [dataclasses.replace(g, aside=a) for g, a in zip(groups, aside, strict=True)] if aside else groups))

@@ -32,6 +32,7 @@ def schema() -> pa.Schema:
             *[("logprobs", pa.list_(pa.float32())), ("versions", pa.list_(pa.int32()))],
             ("extra", pa.string()),  # JSON of the columns that a reward function logged
             *[("advantages", pa.list_(pa.float64())), ("returns", pa.list_(pa.float64()))],
+            ("weights", pa.list_(pa.float64())),  # of single actions; null: all 1
         ]
     )
 
@@ -73,7 +74,7 @@ def _row(step: int, group: Group, t: Trajectory) -> dict[str, Any]:
         "logprobs": _joined([c.logprobs for c in t.contexts]),
         "versions": _joined([c.versions for c in t.contexts]),
         "extra": plain_json(t.extra) if t.extra else None,
-        **{"advantages": t.advantages, "returns": t.returns},
+        **{"advantages": t.advantages, "returns": t.returns, "weights": t.weights},
     }
 
 

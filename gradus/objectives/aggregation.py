@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
@@ -26,11 +26,33 @@ def averaged(average: Average, losses: Tensor, batch: Batch, source: str) -> Ten
     return (coefficients * losses).sum()
 
 
+def pulling(rows: Tensor, weight: Tensor) -> Tensor:
+    """The rows [A, ...] with unchanged values, whose gradient is multiplied by the actions' weights [A]. For terms that are no sum over actions."""
+    if bool((weight == 1).all()):
+        return rows
+    each = weight.reshape(-1, *([1] * (rows.ndim - 1)))
+    return rows.detach() + each * (rows - rows.detach())
+
+
+def weight_sums(batch: Batch, source: str) -> Tensor:
+    """[N] by trajectory id: the sum of the weights of the trajectory's actions, in the whole mini-batch; 0 for another source."""
+    each = [t.weight * (t.actions if t.weights is None else float(t.weights.sum())) if t.source == source else 0.0 for t in batch.trajectories]
+    return torch.tensor(each, dtype=torch.float64).to(batch.weight)
+
+
+Counted: TypeAlias = Literal["all", "weighted"]
+"""The denominators of an average: "all" counts every action as 1; "weighted" counts it as its weight, so masked actions do not count."""
+
+
 @dataclass(frozen=True)
 class TokenMean:
     """Equal weight per action: 1 / (actions of the mini-batch). DAPO, arXiv:2503.14476, eq. 8."""
 
+    counted: Counted = "all"
+
     def coefficients(self, batch: Batch, source: str) -> Tensor:
+        if self.counted == "weighted":
+            return torch.ones_like(batch.weight) * _inverse(weight_sums(batch, source).sum())
         return torch.full_like(batch.weight, 1.0 / max(batch.counts[source].actions, 1))
 
 
@@ -38,8 +60,18 @@ class TokenMean:
 class SequenceMean:
     """Equal weight per trajectory: 1 / (N * actions of the trajectory). GRPO, arXiv:2402.03300, eq. 3."""
 
+    counted: Counted = "all"  # "weighted": N counts the trajectories whose weights are not all 0
+
     def coefficients(self, batch: Batch, source: str) -> Tensor:
+        if self.counted == "weighted":
+            sums = weight_sums(batch, source)
+            return _inverse(sums).index_select(0, batch.trajectory) * _inverse((sums > 0).sum().to(sums))
         return 1.0 / (batch.in_trajectory * max(batch.counts[source].trajectories, 1))
+
+
+def _inverse(sums: Tensor) -> Tensor:
+    """1 / sum; 0 for a sum of 0, where nothing counts."""
+    return torch.where(sums > 0, 1.0 / sums, torch.zeros_like(sums))
 
 
 @dataclass(frozen=True)
@@ -92,6 +124,8 @@ class Joint:
             raise UserError(
                 f"Joint cannot share the denominator of {name}, which differs from source to source; set TokenMean or SequenceMean"
             )
+        if getattr(self.average, "counted", "all") != "all":
+            raise UserError('Joint counts all actions of all sources; set counted="all" in its average')
 
     def coefficients(self, batch: Batch, source: str) -> Tensor:
         whole = Counts(*(sum(getattr(c, f.name) for c in batch.counts.values()) for f in fields(Counts)))

@@ -42,4 +42,4 @@ class TransitionKL:
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         reference = batch.signals[Prediction(player=self.player)]
         values = transition_kl(outputs[Velocity()], reference, batch.stream("gain"), batch.stream("spread"))
-        return self.coefficient * averaged(self.average, values, batch, self.source), {"kl": tally(values)}
+        return self.coefficient * averaged(self.average, values * batch.weight, batch, self.source), {"kl": tally(values)}

@@ -111,4 +111,4 @@ class VelocityGap:
         velocity, theirs = outputs[MatchingVelocity(self.draws)], batch.signals[MatchedVelocity(player=self.player, draws=self.draws)]
         check_same_shape(velocity=velocity, theirs=theirs)
         values = (velocity - theirs).square().mean((1, 2))
-        return self.coefficient * averaged(self.average, values, batch, self.source), {f"gap/{self.player}": tally(values)}
+        return self.coefficient * averaged(self.average, values * batch.weight, batch, self.source), {f"gap/{self.player}": tally(values)}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.terms import Weight, factored
 from gradus.types.batch import Batch
 from gradus.types.signals import LogProb, LogProbs, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
@@ -43,6 +44,7 @@ class KL:
     player: str = "reference"
     average: Average = SequenceMean()
     source: str = "policy"
+    weight: Weight | None = None
     separable: ClassVar[bool] = True
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
 
@@ -52,5 +54,6 @@ class KL:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         values = kl_estimate(outputs[LogProb()], batch.signals[LogProbs(player=self.player)], estimator=self.estimator)
-        loss = averaged(self.average, values, batch, self.source)
+        losses = factored(self.weight, values * batch.weight, outputs[LogProb()], batch)
+        loss = averaged(self.average, losses, batch, self.source)
         return self.coefficient * loss, {"kl": tally(values)}

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradus.objectives.aggregation import pulling
 from gradus.objectives.returned import check_rows
 from gradus.objectives.scores import LogRatio, Score, scored
 from gradus.types import UserError
@@ -113,7 +114,7 @@ class Preference:
         return self.score.needs
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        scores = scored(self.score, outputs[LogProb()], batch)
+        scores = scored(self.score, pulling(outputs[LogProb()], batch.weight), batch)
         better, worse = (scores.index_select(0, ids) for ids in pairs_of(batch))
         losses = self.link.losses(better, worse, self.beta)
         check_rows(self.link, "losses", losses, better.shape, "pair", of=better)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from gradus.objectives.aggregation import Average, SequenceMean, averaged
+from gradus.objectives.aggregation import Average, SequenceMean, averaged, pulling
 from gradus.objectives.preference import members, preference_losses
 from gradus.objectives.scores import MeanLogProb, Score, scored
 from gradus.types.batch import Batch, Counts, segment_sum
@@ -53,7 +53,7 @@ class Ranking:
         return self.score.needs
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        scores = scored(self.score, outputs[LogProb()], batch)
+        scores = scored(self.score, pulling(outputs[LogProb()], batch.weight), batch)
         ids = ordered_pairs(batch)[:2]
         better, worse = (scores.index_select(0, i) for i in ids)
         loss = ranking_losses(better, worse).sum() / batch.counts[self.source].groups
@@ -115,7 +115,7 @@ class BradleyTerry:
         check_ranges(self, margin="[0, inf)")
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        scores = last_values(outputs[Value()], batch)
+        scores = last_values(pulling(outputs[Value()], batch.weight), batch)
         better, worse, alike = ordered_pairs(batch)
         rewards = scores.new_tensor([t.value for t in batch.trajectories])
         wanted = self.margin * (rewards.index_select(0, better) - rewards.index_select(0, worse))

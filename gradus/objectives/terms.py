@@ -73,6 +73,15 @@ class TruncatedImportance:
         return (old - batch.behaviour_logprobs).exp().clamp(max=self.cap)
 
 
+def factored(weight: Weight | None, losses: Tensor, logprobs: Tensor, batch: Batch) -> Tensor:
+    """The losses [A] times the weight's factors, which read the log-probabilities at the start of the update; unchanged without a weight."""
+    if weight is None:
+        return losses
+    factors = weight.factors(logprobs.detach() if batch.old_logprobs is None else batch.old_logprobs, batch)
+    check_rows(weight, "factors", factors, batch.weight.shape, "action")
+    return losses * factors
+
+
 @dataclass(frozen=True)
 class PolicyGradient:
     """The policy-gradient term. Four choices: the ratio, the trust region, a weight, the average over actions."""
@@ -96,11 +105,7 @@ class PolicyGradient:
         log_ratio = self.ratio.log_ratio(logprobs, old, batch)
         check_rows(self.ratio, "log_ratio", log_ratio, batch.weight.shape, "action", of=logprobs)
         losses, metrics = check_losses(self.trust, self.trust.losses(log_ratio, batch.advantages, batch), log_ratio)
-        losses = losses * batch.weight
-        if self.weight is not None:
-            factors = self.weight.factors(old, batch)
-            check_rows(self.weight, "factors", factors, batch.weight.shape, "action")
-            losses = losses * factors
+        losses = factored(self.weight, losses * batch.weight, logprobs, batch)
         loss = averaged(self.average, losses, batch, self.source)
         return self.coefficient * loss, {**metrics, "ratio": tally(log_ratio.detach().exp())}
 
@@ -112,13 +117,20 @@ class EntropyBonus:
     coefficient: float = 0.01
     average: Average = TokenMean()
     source: str = "policy"
+    weight: Weight | None = None
     separable: ClassVar[bool] = True
-    wants: ClassVar[tuple[Want, ...]] = (EntropyOf(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        return (EntropyOf(),) if self.weight is None else (EntropyOf(), LogProb())
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         entropy = outputs[EntropyOf()]
-        return -self.coefficient * averaged(self.average, entropy, batch, self.source), {"entropy": tally(entropy)}
+        weighted = entropy * batch.weight
+        if self.weight is not None:
+            weighted = factored(self.weight, weighted, outputs[LogProb()], batch)
+        return -self.coefficient * averaged(self.average, weighted, batch, self.source), {"entropy": tally(entropy)}
 
 
 def value_losses(values: Tensor, old_values: Tensor, returns: Tensor, *, clip: float | None) -> Tensor:
@@ -159,7 +171,7 @@ class ValueLoss:
         if bool(batch.returns.isnan().any()):
             raise UserError(f"{self.player} learns values, but its credit rule gives no returns; set one that does, such as GAE")
         losses = value_losses(values, batch.signals[Values(player=self.player)], batch.returns, clip=self.clip)
-        loss = averaged(self.average, losses, batch, self.source)
+        loss = averaged(self.average, losses * batch.weight, batch, self.source)
         return self.coefficient * loss, {"value_error": tally((values.detach() - batch.returns).square())}
 
 
@@ -170,12 +182,13 @@ class Imitation:
     average: Average = TokenMean()
     coefficient: float = 1.0
     source: str = "expert"
+    weight: Weight | None = None
     separable: ClassVar[bool] = True
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
     needs: ClassVar[tuple[Signal, ...]] = ()
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        losses = -outputs[LogProb()] * batch.weight
+        losses = factored(self.weight, -outputs[LogProb()] * batch.weight, outputs[LogProb()], batch)
         return self.coefficient * averaged(self.average, losses, batch, self.source), {"imitation": tally(losses)}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ import torch
 from torch import Tensor
 
 from gradus.players.learner import Learner
+from gradus.policies import registry
+from gradus.policies.tiny import beyond
 from gradus.recipe.core import Recipe, specs_of
 from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
@@ -53,9 +54,12 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         return base.clone()
 
     def able(base: Any, relation: Any, name: str) -> Any:
-        if not hasattr(base, "with_value_head" if isinstance(relation, Head) else "with_adapter"):
-            kind = type(relation).__name__
-            raise UserError(f"players.{name}.model is {kind}, which a policy of kind {recipe.policy} does not take; choose another recipe")
+        method = "with_value_head" if isinstance(relation, Head) else "with_adapter"
+        if method not in dir(base):
+            raise UserError(
+                f"players.{name}.model is {type(relation).__name__}, which its base does not take (it offers only "
+                f"{', '.join(sorted(base.can))}); take a base that does, such as a language model, or another recipe"
+            )
         return base
 
     players = {}
@@ -92,31 +96,17 @@ def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device:
 
 
 def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
-    """The policy of a model folder, or the built-in policy of the task if no folder is named."""
+    """The policy of a model folder, loaded by the folder's own kind; the built-in policy of the task if no folder is named."""
     check_device(device)
     dtype = DTYPES.get(recipe.setting.precision)
     if dtype is None:
         raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
     setting = recipe.setting
-    asked = [name for name, wanted in (("recompute", setting.recompute), ("graphs", setting.graphs)) if wanted]
     if setting.graphs and torch.device(device).type != "cuda":
         raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave it off, or name one with --device cuda")
-    if task.policy == "flow":
-        if asked:
-            raise UserError(f"setting.{asked[0]} is for language models in the built-in decoder; leave it off for a flow")
-        from gradus.policies.flow import FlowModel
-
-        return FlowModel.load(model, dtype=dtype, device=device)
-    from gradus.policies.lm import LanguageModel
-    from gradus.policies.tiny import beyond, folder_for
-
-    own = model in (None, "tiny")
-    if own and (note := beyond(task.name, task.level)) is not None:
+    if model in (None, "tiny") and (note := beyond(task.name, task.level)) is not None:
         _tell(note)
-    found = LanguageModel.load(folder_for(task.name) if own else str(model), dtype=dtype, device=device)
-    if asked and found.note is not None:
-        raise UserError(f"setting.{asked[0]} needs the built-in decoder, but {found.note}; leave it off")
-    return replace(found, recompute=setting.recompute, graphs=setting.graphs)
+    return registry.load(model, task.policy, task.name, registry.Loading(dtype, device, setting.recompute, setting.graphs))
 
 
 @cache

@@ -34,6 +34,21 @@ def attention(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None =
     return out.transpose(1, 2)
 
 
+def weights(q: Tensor, k: Tensor, rule: Rule) -> Tensor:
+    """The causal attention weights of one sequence, q [T, heads, d] and k [T, kv_heads, d], with all scores in memory: [heads, T, T].
+
+    float32 (float64 for float64 inputs); the weights of a position sum to 1.
+    """
+    (length, heads, _), kv_heads = q.shape, k.shape[1]
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    keys = k.to(wide).repeat_interleave(heads // kv_heads, 1)
+    scores = torch.einsum("qhd,khd->hqk", q.to(wide), keys) * rule.scale
+    if rule.cap is not None:
+        scores = rule.cap * torch.tanh(scores / rule.cap)
+    at = torch.arange(length, device=q.device)
+    return (scores + seen(at, at, rule.window).to(wide)).softmax(-1)
+
+
 def seen(queries: Tensor, keys: Tensor, window: int | None) -> Tensor:
     """0 if a query at a position sees a key at a position, else -inf, float32 [..., queries, keys]. Later keys and those out of the window are hidden."""
     back = queries.unsqueeze(-1) - keys.unsqueeze(-2)

@@ -28,6 +28,7 @@ from gradus.policies.controller_reading import (
     newest_row,
     squashed_logprob,
 )
+from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Ended, Frozen, Key, UserError
 from gradus.types.contexts import Seen
 from gradus.types.players import Fresh
@@ -208,11 +209,8 @@ class Controller:
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
         """The wanted rows of every action. Raises UserError for a want that its outputs do not open."""
-        for want in wants:
-            if lacking := sorted(want.needed - self.can):
-                raise UserError(f"a controller with outputs {self.config.fresh.outputs} gives no {', '.join(lacking)}; {type(want).__name__} needs it")
-        opened = OpenedController(self.network, contexts)
-        return {want: want.rows(opened, key or Key()) for want in wants}
+        check_offered(wants, self.can, f"a controller with outputs {self.config.fresh.outputs}")
+        return read(OpenedController(self.network, contexts), wants, key or Key())
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
         """Contexts in order, cut into parts of at most `max_tokens` actions (a context with more is its own part)."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,8 +16,8 @@ from torch import Tensor
 
 from gradus.policies.flow_network import FlowConfig, Velocity
 from gradus.policies.flow_steps import draw, matching_pairs, transition_logprob
+from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Frozen, Key, UserError, prompt_context, unknown
-from gradus.types import signals as s
 from gradus.types.samplers import Drawing
 from gradus.types.signals import Want
 from gradus.types.spaces import Action, Box, Observation, Space
@@ -35,6 +36,7 @@ class FlowModel:
 
     can = frozenset({"logprobs", "velocity", "matching", "drawing"})
     reads = frozenset({"condition"})
+    asks: ClassVar[Mapping[str, str]] = Frozen(drawing="set --rollout FlowSampling, or take a recipe for flow generators, such as flow_grpo")
     context_length = 1 << 30  # a sample has no tokens
 
     def __init__(self, config: FlowConfig, network: Velocity) -> None:
@@ -138,46 +140,19 @@ class FlowModel:
             )
         return [float(c) for c in given]
 
-    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], *, key: Key = Key()) -> dict[Want, Tensor]:
-        """The wanted rows. `key` is not used: the random pairs of flow matching come from the samples' keys."""
-        out: dict[Want, Tensor] = {}
-        stepwise = [w for w in wants if isinstance(w, (s.LogProb, s.Velocity))]
-        if stepwise:
-            v, logprobs = self._transitions(contexts)
-            out |= {w: v if isinstance(w, s.Velocity) else logprobs for w in stepwise}
-        for draws in dict.fromkeys(w.draws for w in wants if isinstance(w, _MATCHING)):
-            rows = self._matched(contexts, draws)
-            out |= {kind(draws): row for kind, row in zip(_MATCHING, rows, strict=True)}
-        left = [type(w).__name__ for w in wants if w not in out]
-        if left:
-            raise UserError(f"a flow generator gives no {', '.join(left)}; choose another recipe")
-        return {w: out[w] for w in wants}
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
+        """The wanted rows. The random pairs of flow matching come from the samples' keys; `key` draws what a want draws itself."""
+        check_offered(wants, self.can, "a flow generator")
+        return read(OpenedFlow(self, contexts), wants, key or Key())
 
-    def _stream(self, contexts: Sequence[Context], name: str) -> Tensor:
+    def stream(self, contexts: Sequence[Context], name: str) -> Tensor:
+        """A stream of all contexts, [A, ...]. Raises UserError if a sample was kept without it."""
         if not all(name in c.streams for c in contexts):
             raise UserError(
                 "these samples were kept without the steps that led to them; set --rollout.keep steps, with a sampler with noise"
             )
         rows = torch.from_numpy(np.concatenate([c.streams[name] for c in contexts]))
         return rows.to(self.network.weights[0].device, self.rows)
-
-    def _transitions(self, contexts: Sequence[Context]) -> tuple[Tensor, Tensor]:
-        """Velocity [A, d] and log-probability [A] of every kept step under the current weights."""
-        names = ("latent", "next", "time", "pull", "gain", "spread", "condition")
-        latent, after, time, pull, gain, spread, condition = (self._stream(contexts, n) for n in names)
-        v = self.network(latent, time, condition).to(latent)
-        return v, transition_logprob(after, pull[:, None] * latent + gain[:, None] * v, spread)
-
-    def _matched(self, contexts: Sequence[Context], draws: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Flow-matching error [A, draws], velocity [A, draws, d] and time [A, draws]: x_t = (1 - t) x_0 + t e, target e - x_0."""
-        sample, condition = self._stream(contexts, "sample"), self._stream(contexts, "condition")
-        keys = np.concatenate([c.streams["key"] for c in contexts])
-        times, noise = (torch.from_numpy(a).to(sample) for a in matching_pairs(keys, draws, self.config.dimension))
-        clean = sample[:, None, :]
-        mixed = (1 - times[..., None]) * clean + times[..., None] * noise
-        told = condition[:, None, :].expand(-1, draws, -1)
-        v = self.network(mixed.flatten(0, 1), times.flatten(), told.flatten(0, 1)).to(sample).unflatten(0, times.shape)
-        return (v - (noise - clean)).square().mean(-1), v, times
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
         """Contexts in order, cut into parts of at most `max_tokens` actions (a context with more is its own part)."""
@@ -205,7 +180,42 @@ def kept(ask: Any, streams: dict[str, np.ndarray], logprobs: np.ndarray | None) 
     )
 
 
-_MATCHING = (s.MatchingError, s.MatchingVelocity, s.MatchingTime)
+class OpenedFlow:
+    """One pass of a flow generator over the kept steps of its samples, or over the pairs of flow matching."""
+
+    def __init__(self, model: FlowModel, contexts: Sequence[Context]) -> None:
+        self.model, self.contexts = model, contexts
+        self._matched: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+
+    def _stream(self, name: str) -> Tensor:
+        return self.model.stream(self.contexts, name)
+
+    @cached_property
+    def _transitions(self) -> tuple[Tensor, Tensor]:
+        """Velocity [A, d] and log-probability [A] of every kept step under the current weights."""
+        names = ("latent", "next", "time", "pull", "gain", "spread", "condition")
+        latent, after, time, pull, gain, spread, condition = (self._stream(n) for n in names)
+        v = self.model.network(latent, time, condition).to(latent)
+        return v, transition_logprob(after, pull[:, None] * latent + gain[:, None] * v, spread)
+
+    def velocity(self) -> Tensor:
+        return self._transitions[0]
+
+    def logprobs(self) -> Tensor:
+        return self._transitions[1]
+
+    def matching(self, draws: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Flow-matching error [A, draws], velocity [A, draws, d] and time [A, draws]: x_t = (1 - t) x_0 + t e, target e - x_0."""
+        if draws not in self._matched:
+            sample, condition = self._stream("sample"), self._stream("condition")
+            keys = np.concatenate([c.streams["key"] for c in self.contexts])
+            times, noise = (torch.from_numpy(a).to(sample) for a in matching_pairs(keys, draws, self.model.config.dimension))
+            clean = sample[:, None, :]
+            mixed = (1 - times[..., None]) * clean + times[..., None] * noise
+            told = condition[:, None, :].expand(-1, draws, -1)
+            v = self.model.network(mixed.flatten(0, 1), times.flatten(), told.flatten(0, 1)).to(sample).unflatten(0, times.shape)
+            self._matched[draws] = (v - (noise - clean)).square().mean(-1), v, times
+        return self._matched[draws]
 
 
 def read_config(path: Path) -> FlowConfig:

@@ -20,19 +20,18 @@ from gradus.policies.expert_files import to_files
 from gradus.policies.heads import Critic, ValueHead, load_head, save_head
 from gradus.policies.jobs import job_after
 from gradus.policies.loading import check_folder, load_decoder, save_weights
-from gradus.policies.logprobs import logits_logprobs, token_logprobs
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
-from gradus.policies.pack import forward, pack
+from gradus.policies.opened import OpenedDecoder, OpenedForeign
 from gradus.policies.quantised import Bits
-from gradus.policies.rows import take_rows
+from gradus.policies.reading import check_offered, read
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign, load_foreign
 from gradus.runtime import hub
 from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
 from gradus.types.media import shown
 from gradus.types.policy import Asked
-from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Signal, Value, Values, Want
+from gradus.types.signals import Want
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 if TYPE_CHECKING:
@@ -128,8 +127,8 @@ class LanguageModel:
 
     @property
     def can(self) -> frozenset[str]:
-        """The policy's abilities: logprobs, entropy, fork, text; pack and lora with the built-in decoder; value with a head."""
-        offers = {"logprobs", "entropy", "fork", "text"}
+        """The policy's abilities: what its pass opens, fork, text, served (by vLLM); pack and lora with the built-in decoder; value with a head."""
+        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served"}
         return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
 
     @property
@@ -200,53 +199,23 @@ class LanguageModel:
         """Indices of contexts to evaluate together, at most `max_tokens` tokens each (a longer context is alone)."""
         return micro_batches(contexts, max_tokens, shared=isinstance(self.trunk, Decoder))
 
-    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want | Signal], key: Key | None = None) -> dict[Any, Tensor]:
-        """The wanted rows of every action, [A] in order of the contexts, float32 (float64 for a float64 model); with gradient if it is enabled.
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
+        """The wanted rows of every action, [A, ...] in order of the contexts, float32 (float64 for a float64 model); with gradient if it is enabled.
 
-        Log-probability and entropy are at each context's own temperature. `key` is for policies with random evaluation; this one ignores it.
-        Raises: UserError for a row that this policy does not offer.
+        Log-probability, entropy and logits are at each context's own temperature. `key` draws what a want draws.
+        Raises: UserError for a want that this model does not offer.
         """
-        kinds = {want: _kind(want, self.head) for want in wants}
-        rows = self._rows(contexts, frozenset(kinds.values())) if any(c.actions for c in contexts) else {}
-        return {want: rows[kind] if rows else torch.zeros(0, device=self.trunk.device) for want, kind in kinds.items()}
+        check_offered(wants, self.can, "this language model")
+        if not any(c.actions for c in contexts):
+            return {want: torch.zeros(0, device=self.trunk.device) for want in wants}
+        return read(self.opened(contexts, frozenset().union(*(w.needed for w in wants))), wants, key or Key())
 
-    def _rows(self, contexts: Sequence[Context], kinds: frozenset[str]) -> dict[str, Tensor]:
-        temperature = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
-        rows = torch.float64 if self.trunk.dtype == torch.float64 else torch.float32
-        temperature = temperature.to(rows).to(self.trunk.device)  # in this order, because some devices have no float64
-        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
-            found = (self._packed_rows if isinstance(self.trunk, Decoder) else self._foreign_rows)(contexts, kinds, temperature)
-        if self.head is not None and "value" in kinds:
-            found["value"] = self.head(found.pop("hidden"))
-            if "source" in found:
-                found["value"] = take_rows(found["value"], found["source"])
-        return found
-
-    def _packed_rows(self, contexts: Sequence[Context], kinds: frozenset[str], temperature: Tensor) -> dict[str, Tensor]:
-        assert isinstance(self.trunk, Decoder)
-        trunk, with_entropy = self.trunk, "entropy" in kinds
-        packed = pack(contexts, trunk.device, trunk.dtype, trunk.config.window)
-        hidden = forward(trunk, packed, recompute=self.recompute)
-        found = {"hidden": hidden, "source": packed.source}
-        if kinds & {"logprob", "entropy"}:
-            before = take_rows(hidden, packed.source)
-            logprobs, entropy = token_logprobs(
-                before, trunk.head_weight, packed.targets, temperature, entropy=with_entropy, cap=trunk.config.logit_cap
-            )
-            found["logprob"] = logprobs
-            if entropy is not None:
-                found["entropy"] = entropy
-        return found
-
-    def _foreign_rows(self, contexts: Sequence[Context], kinds: frozenset[str], temperature: Tensor) -> dict[str, Tensor]:
-        assert isinstance(self.trunk, Foreign)
-        found = {}
-        if kinds & {"logprob", "entropy"}:
-            logits, targets = self.trunk.logits(contexts)
-            found["logprob"], found["entropy"] = logits_logprobs(logits, targets, temperature)
-        if "value" in kinds:
-            found["hidden"] = self.trunk.hidden(contexts)
-        return found
+    def opened(self, contexts: Sequence[Context], opens: frozenset[str]) -> OpenedDecoder | OpenedForeign:
+        """One pass over the contexts, of which the abilities `opens` will be read."""
+        heads = {} if self.head is None else {"value": self.head}
+        if isinstance(self.trunk, Foreign):
+            return OpenedForeign(self.trunk, contexts, heads, trains=not self.shared)
+        return OpenedDecoder(self.trunk, contexts, heads, opens=opens, trains=not self.shared, recompute=self.recompute)
 
     # relations to other players
 
@@ -329,13 +298,3 @@ def _end_tokens(config: Mapping[str, Any], generation: Mapping[str, Any], tokeni
 
 def _width(trunk: Decoder | Foreign) -> int:
     return trunk.config.hidden_size if isinstance(trunk, Decoder) else trunk.inner.config.get_text_config().hidden_size
-
-
-def _kind(want: Want | Signal, head: ValueHead | None) -> str:
-    for kinds, name in (((LogProb, LogProbs), "logprob"), ((EntropyOf, Entropy), "entropy"), ((Value, Values), "value")):
-        if isinstance(want, kinds) and (name != "value" or head is not None):
-            return name
-    remedy = (
-        "give the player a value head (model=Head(...))" if isinstance(want, (Value, Values)) else "it offers LogProb, EntropyOf and Value"
-    )
-    raise UserError(f"a language model does not offer {type(want).__name__}; {remedy}")

@@ -29,9 +29,22 @@ def token_logprobs(
     Returns: two tensors [A] (the second None without entropy), float32 (float64 for float64 hidden states), with gradient to hidden and
     weight.
     """
-    chunk = max(1, cells // len(weight)) if cells else max(_ROWS, _CELLS // len(weight))
+    chunk = max(1, cells // len(weight)) if cells else chunk_rows(len(weight))
     logprobs, found = _TokenLogProbs.apply(hidden, weight, targets, temperature, entropy, chunk, cap)
     return logprobs, found if entropy else None
+
+
+def chunk_rows(vocabulary: int) -> int:
+    """The number of actions whose logits are in memory together."""
+    return max(_ROWS, _CELLS // vocabulary)
+
+
+def logits_of(hidden: Tensor, weight: Tensor, temperature: Tensor, cap: float | None) -> Tensor:
+    """The logits [a, V] of hidden states [a, d] at temperature [a], float32 at least, with gradient."""
+    logits = hidden @ weight.T
+    wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
+    soft = wide if cap is None else torch.tanh(wide / cap) * cap
+    return soft / temperature.to(soft.dtype).unsqueeze(1)
 
 
 def logits_logprobs(logits: Tensor, targets: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:

@@ -175,27 +175,43 @@ def embedded(decoder: Decoder, packed: Packed, given: Sequence[Inputs | None]) -
     return replaced(decoder.embed(packed.tokens), pairs)
 
 
-def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False, inputs: Tensor | None = None) -> Tensor:
+def forward(decoder: Decoder, packed: Packed, *, recompute: bool = False, begun: tuple[int, Tensor] | None = None) -> Tensor:
     """Normed hidden states of the rows that predict actions, [U, hidden], in the order of `packed.read`.
 
-    `inputs`: the input vectors of all rows [N, hidden], as made by `embedded`; None: the token embeddings.
+    `begun`: (i, x) with x the output of the first i layers at all rows [N, hidden], from which to go on; i is less than the number of layers.
+    (0, `embedded(...)`) gives other input vectors than the token embeddings.
     `recompute`: only each layer's input is kept for the backward pass, which recomputes the rest.
     Raises: ValueError if the rows were packed for another window than the decoder's.
     """
+    rotations = _rotations(decoder, packed)
+    *inner, last = decoder.layers
+    start, x = begun if begun is not None else (0, decoder.embed(packed.tokens))
+    for layer in inner[start:]:
+        x = _run(layer, x, rotations, packed, None, recompute)
+    return decoder.model.norm(_run(last, x, rotations, packed, packed.read, recompute))
+
+
+def residual(
+    decoder: Decoder, packed: Packed, layers: int, *, recompute: bool = False, begun: tuple[int, Tensor] | None = None
+) -> Tensor:
+    """The output of the first `layers` layers at all rows [N, hidden], not normed; 0 layers: the embeddings. `begun`: as in `forward`."""
+    rotations = _rotations(decoder, packed)
+    start, x = begun if begun is not None else (0, decoder.embed(packed.tokens))
+    for layer in decoder.layers[start:layers]:
+        x = _run(layer, x, rotations, packed, None, recompute)
+    return x
+
+
+def _rotations(decoder: Decoder, packed: Packed) -> list[Rotation]:
     if packed.window != decoder.config.window:
         raise ValueError(f"contexts packed for a window of {packed.window}, the decoder has {decoder.config.window}")
-    rotations = decoder.rotation(packed.positions)
+    return decoder.rotation(packed.positions)
 
-    def run(layer: Layer, x: Tensor, read: Tensor | None) -> Tensor:
-        if recompute and torch.is_grad_enabled():
-            return checkpoint(_layer, layer, x, rotations, packed, read, use_reentrant=False, preserve_rng_state=False)
-        return _layer(layer, x, rotations, packed, read)
 
-    x = decoder.embed(packed.tokens) if inputs is None else inputs
-    *inner, last = decoder.layers
-    for layer in inner:
-        x = run(layer, x, None)
-    return decoder.model.norm(run(last, x, packed.read))
+def _run(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None, recompute: bool) -> Tensor:
+    if recompute and torch.is_grad_enabled():
+        return checkpoint(_layer, layer, x, rotations, packed, read, use_reentrant=False, preserve_rng_state=False)
+    return _layer(layer, x, rotations, packed, read)
 
 
 def _layer(layer: Layer, x: Tensor, rotations: Sequence[Rotation], packed: Packed, read: Tensor | None) -> Tensor:

@@ -43,13 +43,13 @@ class Foreign(nn.Module):
 
     def logits(self, contexts: Sequence[Context]) -> tuple[Tensor, Tensor]:
         """Logits before every action [A, vocab], and its targets int64 [A], in order of the contexts."""
-        return self._rows(contexts, "logits")
+        return self._rows(contexts, None)
 
-    def hidden(self, contexts: Sequence[Context]) -> Tensor:
-        """Last hidden states before every action [A, hidden]."""
-        return self._rows(contexts, "hidden")[0]
+    def hidden(self, contexts: Sequence[Context], layer: int = -1) -> Tensor:
+        """Hidden states before every action [A, hidden]: 0 the embedding, i the output of layer i, -1 the last. Raises UserError for another layer."""
+        return self._rows(contexts, layer)[0]
 
-    def _rows(self, contexts: Sequence[Context], what: str) -> tuple[Tensor, Tensor]:
+    def _rows(self, contexts: Sequence[Context], layer: int | None) -> tuple[Tensor, Tensor]:
         acting = [c for c in contexts if c.actions]
         length = max(len(c.sequence) for c in acting)
         tokens = torch.zeros(len(acting), length, dtype=torch.long)
@@ -64,11 +64,29 @@ class Foreign(nn.Module):
         out = self.inner(
             input_ids=tokens.to(self.device),
             attention_mask=mask.to(self.device),
-            output_hidden_states=what == "hidden",
+            output_hidden_states=layer is not None,
             use_cache=False,
         )
-        found = out.hidden_states[-1] if what == "hidden" else out.logits
+        found = out.logits
+        if layer is not None:
+            count = len(out.hidden_states)
+            if not -count <= layer < count:
+                raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1)")
+            found = out.hidden_states[layer]
         return take_rows(found.flatten(0, 1), torch.cat(rows).to(self.device)), torch.cat(targets).to(self.device)
+
+    def attention(self, context: Context) -> Sequence[Tensor]:
+        """The attention weights of every layer, [heads, T, T]. Raises UserError for a model without them."""
+        tokens = torch.from_numpy(context.sequence.astype(np.int64)).unsqueeze(0).to(self.device)
+        before = self.inner.config._attn_implementation
+        self.inner.set_attn_implementation("eager")
+        try:
+            found = self.inner(input_ids=tokens, use_cache=False, output_attentions=True).attentions
+        finally:
+            self.inner.set_attn_implementation(before)
+        if not found or any(layer is None for layer in found):
+            raise UserError(f"{type(self.inner).__name__} has no attention weights; take a model with softmax attention")
+        return [layer[0] for layer in found]
 
     def begin(self, tokens: np.ndarray) -> tuple[Tensor, Any]:
         """Logits [vocab] of the token after these, and the cache to continue from."""

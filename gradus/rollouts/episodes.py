@@ -14,7 +14,7 @@ from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.ranges import check_ranges
-from gradus.types.spaces import Action, Space, Text, in_words
+from gradus.types.spaces import Action, Space, in_words
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Seat:
     @property
     def acts(self) -> Space:
         """The space of the player's actions."""
-        return getattr(self.world.task.environment, "acts", Text())
+        return self.world.task.acting
 
 
 @dataclass(frozen=True)

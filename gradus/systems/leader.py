@@ -28,11 +28,11 @@ from torch import Tensor
 from gradus.recipe.serialise import to_json
 from gradus.runtime.memory import SHARE, free_memory, limited, status
 from gradus.systems.channel import Channel, Closed, join, leave
-from gradus.systems.messages import contexts_message, sampled_from, samples_asked, wants_json
+from gradus.systems.messages import contexts_message, plain, sampled_from, samples_asked, wants_json
 from gradus.types import Context, Key, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.signals import Want
-from gradus.updates.forward_backward import Rows, Slopes, backward, detached
+from gradus.updates.forward_backward import Rows, Slopes, backward, detached, evaluated
 
 if TYPE_CHECKING:
     from gradus.training.run import Run
@@ -170,7 +170,7 @@ class Led:
             with self._crew.round() as crew:
                 self._ask(crew, "rows", contexts, pieces, wants, key)
                 with torch.no_grad():
-                    rows = [self._policy.evaluate([contexts[i] for i in pieces[0]], wants, key=key)]
+                    rows = [evaluated(self._policy, [contexts[i] for i in pieces[0]], wants, key)]
                 rows += [self._rows(crew.answer(rank)[1], wants) for rank in range(1, len(pieces))]
             yield from zip(pieces, rows, strict=True)
 
@@ -180,7 +180,7 @@ class Led:
         for pieces in _rounds(self._policy.micro_batches(contexts, micro_tokens), self._crew.size):
             with self._crew.round() as crew:
                 self._ask(crew, "open", contexts, pieces, wants, key)
-                own = self._policy.evaluate([contexts[i] for i in pieces[0]], wants, key=key)
+                own = evaluated(self._policy, [contexts[i] for i in pieces[0]], wants, key)
                 first = slopes(pieces[0], detached(own))
                 moving = []
                 for rank, chosen in list(enumerate(pieces))[1:]:
@@ -196,7 +196,9 @@ class Led:
     def _ask(self, crew: Crew, what: str, contexts: Sequence[Context], pieces: list[list[int]], wants: Sequence[Want], key: Key) -> None:
         told = {"player": self._name, "wants": wants_json(wants), "key": key.value}
         for rank, chosen in list(enumerate(pieces))[1:]:
-            document, arrays = contexts_message([contexts[i] for i in chosen], streams=not hasattr(self._policy, "tokens"))
+            mine = [contexts[i] for i in chosen]
+            streams = not plain(wants) or "text" not in self._policy.can or any("inputs" in c.streams for c in mine)
+            document, arrays = contexts_message(mine, streams=streams)
             crew.ask(rank, what, {**told, **document}, arrays)
 
     def _rows(self, arrays: Mapping[str, Tensor], wants: Sequence[Want]) -> dict[Want, Tensor]:
@@ -253,7 +255,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
         torch.set_num_threads(max(1, torch.get_num_threads() // crew.size))
     told = {
         "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
-        "kind": recipe.policy,
+        "kind": task.policy,
         "task": task.name,
         "level": task.level,
         "model": None if model in (None, "tiny") else str(Path(str(model)).resolve()),

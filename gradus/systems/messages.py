@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradus.recipe.serialise import from_json, to_json
 from gradus.types import Context, Ended, Frozen, Key, Sampling, UserError, prompt_context
-from gradus.types import signals as known
 from gradus.types.pictures import Take, arrays_of, described, seen_from
-from gradus.types.signals import Signal, Want
+from gradus.types.signals import EntropyOf, LogProb, Value, Want
 
 Message = tuple[dict[str, Any], dict[str, Tensor]]
 
@@ -29,18 +29,36 @@ class Errand:
     version: int = 0
 
 
-def wants_json(wants: Sequence[Want | Signal]) -> list[Any]:
-    """Wants as class names and fields. Raises UserError for a class outside the library, because another process does not know it."""
-    for want in wants:
-        if getattr(known, type(want).__name__, None) is not type(want):
+def wants_json(wants: Sequence[Want]) -> list[Any]:
+    """Wants as class paths and fields. Raises UserError for a class that another process cannot import."""
+    documents = [to_json(want) for want in wants]
+    for want, document in zip(wants, documents, strict=True):
+        if any(not isinstance(path, dict) and not path.startswith("gradus.") for path in _classes(document)):
             raise UserError(
-                f"{type(want).__name__} is a class of your own, which other processes do not know; leave --processes out"
+                f"{type(want).__name__} is a class of your own, which other processes do not know; put it in a file of its own "
+                "(a recipe takes it as FILE.py:NAME), or leave --processes out"
             )
-    return [[type(want).__name__, asdict(want)] for want in wants]
+    return documents
 
 
 def wants_from(document: Sequence[Any]) -> list[Any]:
-    return [getattr(known, name)(**fields) for name, fields in document]
+    return [from_json(want) for want in document]
+
+
+def _classes(document: Any) -> Iterator[Any]:
+    """The paths of all classes and functions in the JSON of a part."""
+    if isinstance(document, dict):
+        yield from (document[name] for name in ("part", "function") if name in document)
+        for value in document.values():
+            yield from _classes(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _classes(value)
+
+
+def plain(wants: Sequence[Want]) -> bool:
+    """Whether no want reads a stream of the contexts."""
+    return all(type(want) in (LogProb, EntropyOf, Value) for want in wants)
 
 
 def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:

@@ -24,7 +24,7 @@ from gradus.systems.messages import contexts_from, samples_message, samples_want
 from gradus.types import Frozen, Key, UserError
 from gradus.types.parts import Task
 from gradus.types.players import Player
-from gradus.updates.forward_backward import backward
+from gradus.updates.forward_backward import backward, evaluated
 from gradus.updates.optimizers import AdamW
 
 Reply = tuple[dict[str, Any], dict[str, Tensor]]
@@ -48,7 +48,7 @@ class Worker:
         }
         setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
         learns = players["policy"].objective
-        recipe = Recipe("shared", policy=document["kind"], players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
+        recipe = Recipe("shared", players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
         nothing: Any = None  # the leading process has the problems
         task = Task(document["task"], nothing, nothing, policy=document["kind"], level=document["level"])
         built = build_players(recipe, document["model"], task, Key(document["seed"]), document["device"])
@@ -81,7 +81,7 @@ class Worker:
 
     def _evaluated(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:
         wants = wants_from(document["wants"])
-        self.held = self.policies[document["player"]].evaluate(contexts_from(document, arrays), tuple(wants), key=Key(document["key"]))
+        self.held = dict(evaluated(self.policies[document["player"]], contexts_from(document, arrays), wants, Key(document["key"])))
         return {}, {str(i): self.held[want].detach() for i, want in enumerate(wants)}
 
     def carry(self, document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> Reply:

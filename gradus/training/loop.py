@@ -78,9 +78,9 @@ def theirs(groups: Sequence[Group], player: str) -> list[Group]:
 
 
 def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) -> list[Group]:
-    """The groups with advantages and returns in their trajectories."""
+    """The groups with advantages, returns and weights of actions in their trajectories."""
     return [
-        g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns) for t, c in zip(g.trajectories, row, strict=True)))
+        g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns, weights=c.weights) for t, c in zip(g.trajectories, row, strict=True)))
         for g, row in zip(groups, credits, strict=True)
     ]
 

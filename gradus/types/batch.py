@@ -37,7 +37,7 @@ class Batch:
     group: Tensor  # [A]
     position: Tensor  # [A] index of the action within its trajectory
     trajectories: tuple[Trajectory, ...]  # of the whole mini-batch, by id
-    weight: Tensor  # [A] factor on the loss; it does not change the counts
+    weight: Tensor  # [A] factor on the loss: the trajectory's weight times the action's; it does not change the counts
     advantages: Tensor  # [A]
     returns: Tensor  # [A]; NaN if no return was assigned
     behaviour_logprobs: Tensor  # [A] nats, as sampled; NaN if the policy has none
@@ -141,7 +141,7 @@ def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype
         group=torch.from_numpy(np.repeat(owners, lengths)),
         position=torch.from_numpy(np.concatenate([np.arange(n) for n in lengths] or [np.zeros(0, np.int64)])),
         trajectories=trajectories,
-        weight=torch.from_numpy(np.repeat(np.array([t.weight for t in trajectories]), lengths)).to(dtype),
+        weight=floats([_weight(t) for t in trajectories]),
         advantages=floats([_assigned(t) for t in trajectories]),
         returns=floats([t.returns if t.returns is not None else np.full(t.actions, np.nan) for t in trajectories]),
         behaviour_logprobs=floats([_behaviour(c) for c in contexts]),
@@ -158,6 +158,15 @@ def _assigned(trajectory: Trajectory) -> np.ndarray:
     if len(trajectory.advantages) != trajectory.actions:
         raise ValueError(f"trajectory {trajectory.id} has {trajectory.actions} actions but {len(trajectory.advantages)} advantages")
     return trajectory.advantages
+
+
+def _weight(trajectory: Trajectory) -> np.ndarray:
+    """The factor on the loss of every action, [A]."""
+    if trajectory.weights is None:
+        return np.full(trajectory.actions, trajectory.weight)
+    if len(trajectory.weights) != trajectory.actions:
+        raise ValueError(f"trajectory {trajectory.id} has {trajectory.actions} actions but {len(trajectory.weights)} weights")
+    return trajectory.weight * trajectory.weights
 
 
 def _behaviour(context: Context) -> np.ndarray:

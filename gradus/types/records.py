@@ -173,7 +173,8 @@ class Trajectory:
     returns: np.ndarray | None = None  # float64 [A]
     source: str = "policy"  # one of SOURCES
     trained: bool = True
-    weight: float = 1.0
+    weight: float = 1.0  # factor on the loss of all its actions
+    weights: np.ndarray | None = None  # float64 [A], at least 0: factor on the loss of each action; None: all 1
     links: Mapping[str, Any] = field(default_factory=Frozen)  # episode; parent trajectory; role
     extra: Mapping[str, Any] = field(default_factory=Frozen)  # columns that a reward function logged; for people only
 

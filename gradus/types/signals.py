@@ -1,16 +1,18 @@
 """Signals name model outputs that a part `needs` (no gradient); wants name those that an objective reads with gradient. Both are hashable.
 
 A reader gives one row per action, in the order of the actions of the given contexts. A new reader is a `Want` with `rows`, which reduces
-what one forward pass opens; `Read(want)` makes a signal of it.
+what one forward pass opens; `Read(reads=want)` makes a signal of it. `types.readers` has more of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from gradus.types.contexts import Context
+from gradus.types.errors import UserError
 from gradus.types.keys import Key
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Opened(Protocol):
-    """What one forward pass shows of the A actions of its contexts. Each method is computed at its first call and kept."""
+    """What one forward pass shows of the A actions of its contexts. Each method is computed at its first call and kept.
+
+    A policy has the methods of its abilities (`Policy.can`): language models logprobs to head, flow generators logprobs, velocity and matching.
+    """
 
     @property
     def contexts(self) -> Sequence[Context]: ...
@@ -33,7 +38,7 @@ class Opened(Protocol):
         ...
 
     def hidden(self, layer: int = -1) -> Tensor:
-        """The hidden state from which every action was chosen; layer -1 is the input of the output head. [A, d]"""
+        """The hidden state from which every action was chosen: 0 the embedding, i the output of layer i, -1 the input of the output head. [A, d]"""
         ...
 
     def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
@@ -41,7 +46,11 @@ class Opened(Protocol):
         ...
 
     def logits(self) -> Iterator[tuple[slice, Tensor]]:
-        """(actions, logits [a, V] at temperature) in chunks; the whole is never held."""
+        """(actions, logits [a, V] at temperature) in chunks; the whole is never held without gradient. With gradient use `reduced`."""
+        ...
+
+    def reduced(self, reduce: Callable[[slice, Tensor], Tensor]) -> Tensor:
+        """The rows [A, ...] that `reduce` makes of each chunk (actions, logits [a, V]). The backward pass computes each chunk again."""
         ...
 
     def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:
@@ -52,20 +61,47 @@ class Opened(Protocol):
         """The output of a named head at every action. [A], or [A, n] for several numbers."""
         ...
 
+    def velocity(self) -> Tensor:
+        """The network's output at every kept step of a flow generator. [A, d]"""
+        ...
+
+    def matching(self, draws: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Flow-matching error [A, draws], velocity [A, draws, d] and time [A, draws] at the pairs of each sample's key."""
+        ...
+
 
 class View(Protocol):
-    """Another way to see the same actions: other media, masked patches, a privileged prompt."""
+    """Another way to see the same actions: other media, masked patches, a privileged prompt. A frozen dataclass: equal views see alike."""
 
     def of(self, context: Context, key: Key) -> Context:
-        """A context with the same actions in the same order."""
+        """A context with the same actions in the same order. The key draws what is random; it differs from context to context."""
         ...
+
+
+def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Context]:
+    """The contexts under a view. Each has a key of its own by what it holds, so that every reader of a step sees it alike.
+
+    Raises UserError if the view changes the actions.
+    """
+    out = []
+    for context in contexts:
+        digest = hashlib.blake2b(context.beginning(len(context.sequence)), digest_size=8).hexdigest()
+        seen = view.of(context, key.fold("view", digest))
+        given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
+        if given != due:
+            raise UserError(
+                f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions, {len(given)} after it); "
+                "a view may change what stands before and between them, never the actions themselves"
+            )
+        out.append(seen)
+    return out
 
 
 @dataclass(frozen=True)
 class Want:
     """One row per action, with gradient. `compared`: an update of several optimiser steps keeps the rows of its start in `Batch.old`."""
 
-    compared: ClassVar[bool] = False
+    compared: ClassVar[bool] = False  # a property in wants whose fields decide
     opens: ClassVar[frozenset[str]] = frozenset()  # abilities that the policy needs (`Policy.can`)
 
     @property
@@ -87,9 +123,11 @@ class Want:
 class Signal:
     """An output of `player`, read in a forward pass without gradient.
 
-    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories.
+    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories. `aligned`: one row per
+    action; else `seen_by` decides how many rows a context has.
     """
 
+    aligned: ClassVar[bool] = True
     player: str = "policy"
     fresh: bool = False
 
@@ -104,9 +142,37 @@ class Signal:
         return ()
 
     def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
-        """The contexts as the player reads them, given the rows of `needs` per context."""
-        view = self.want.view
-        return contexts if view is None else [view.of(context, key) for context in contexts]
+        """The contexts as the player reads them, with the same actions, given the rows of `needs` per context. The want's view comes on top."""
+        return contexts
+
+
+def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
+    """What to add for an ability that a policy lacks, as the end of a sentence."""
+    if not lacking.startswith("head:"):
+        return f"it offers only {', '.join(sorted(can))}: choose another policy or recipe"
+    name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
+    seen = f"its heads are {', '.join(there)}; " if there else ""
+    outputs = "" if name == "value" else f', outputs=("{name}",)'
+    place = f"players.{player}.model=" if player else "model="
+    return f'{seen}give the player a {"value head" if name == "value" else "head of this name"}: {place}Head(of=Copy("policy"){outputs})'
+
+
+def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
+    """The signals, and those that they need, each once and after all that it needs. Raises UserError for a circle."""
+    out: dict[Signal, None] = {}
+
+    def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
+        if signal in path:
+            names = " needs ".join(type(s).__name__ for s in (*path[path.index(signal) :], signal))
+            raise UserError(f"signals need each other in a circle: {names}; leave one of these needs out")
+        if signal not in out:
+            for need in signal.needs:
+                visit(need, (*path, signal))
+            out[signal] = None
+
+    for signal in signals:
+        visit(signal, ())
+    return tuple(out)
 
 
 # readers of language models
@@ -148,10 +214,36 @@ class Value(Want):
 
 
 @dataclass(frozen=True)
+class Viewed(Want):
+    """The rows of `reads` with the contexts seen through `through`: LogProb() and Viewed(LogProb(), Masked(0.6)) in one objective."""
+
+    reads: Want
+    through: View
+
+    @property
+    def compared(self) -> bool:  # type: ignore[override]
+        return self.reads.compared
+
+    @property
+    def needed(self) -> frozenset[str]:
+        return self.reads.needed
+
+    @property
+    def view(self) -> View:
+        return self.through
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return self.reads.rows(opened, key)
+
+
+@dataclass(frozen=True)
 class Velocity(Want):
     """The network's output at the action of a flow generator. [A, d]"""
 
     opens: ClassVar[frozenset[str]] = frozenset({"velocity"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.velocity()
 
 
 @dataclass(frozen=True)
@@ -165,6 +257,9 @@ class MatchingError(Want):
     compared: ClassVar[bool] = True
     opens: ClassVar[frozenset[str]] = frozenset({"matching"})
 
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.matching(self.draws)[0]
+
 
 @dataclass(frozen=True)
 class MatchingVelocity(Want):
@@ -173,6 +268,9 @@ class MatchingVelocity(Want):
     draws: int = 1
     opens: ClassVar[frozenset[str]] = frozenset({"matching"})
 
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.matching(self.draws)[1]
+
 
 @dataclass(frozen=True)
 class MatchingTime(Want):
@@ -180,6 +278,9 @@ class MatchingTime(Want):
 
     draws: int = 1
     opens: ClassVar[frozenset[str]] = frozenset({"matching"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.matching(self.draws)[2]
 
 
 # signals

@@ -18,7 +18,7 @@ from gradus.types import Context, Frozen, Group, Key, Trajectory
 from gradus.types.batch import Batch
 from gradus.types.signals import Want
 from gradus.types.tally import Tally
-from gradus.updates.forward_backward import backward, passes
+from gradus.updates.forward_backward import backward, evaluated, passes
 
 AROUND = 3  # actions shown on either side
 LOGPROBS = "log-probabilities as sampled"
@@ -185,7 +185,7 @@ def _of_gradient(player: str, policy: Any, batch: Batch, slopes: Mapping[Want, T
     def spoilt(contexts: Sequence[Context], index: Tensor) -> list[tuple[str, Tensor]]:
         """The parameters' gradients that are not finite after a backward pass through only these contexts."""
         policy.network.zero_grad(set_to_none=True)
-        rows = policy.evaluate(contexts, tuple(slopes), key=key)
+        rows = evaluated(policy, contexts, tuple(slopes), key)
         backward(rows, {w: s[index].to(rows[w]) for w, s in slopes.items()})
         grads = [(n, p.grad) for n, p in policy.network.named_parameters() if p.grad is not None]
         bad = [(n, g.detach().clone()) for n, g in grads if not bool(g.isfinite().all())]

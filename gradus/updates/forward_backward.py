@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gradus.types import Context, Key
-from gradus.types.signals import Want
+from gradus.types.signals import Want, seen_through
 
 Rows = Mapping[Want, Tensor]
 Slopes = Callable[[list[int], Rows], "Rows | None"]
@@ -29,7 +29,7 @@ def passes(
         return
     for chosen in policy.micro_batches(contexts, micro_tokens):
         with torch.no_grad():
-            rows = policy.evaluate([contexts[i] for i in chosen], tuple(wants), key=key)
+            rows = evaluated(policy, [contexts[i] for i in chosen], wants, key)
         yield chosen, rows
 
 
@@ -40,8 +40,18 @@ def carry(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], micro
         own(contexts, wants, micro_tokens, key, slopes)
         return
     for chosen in policy.micro_batches(contexts, micro_tokens):
-        rows = policy.evaluate([contexts[i] for i in chosen], tuple(wants), key=key)
+        rows = evaluated(policy, [contexts[i] for i in chosen], wants, key)
         backward(rows, slopes(chosen, detached(rows)))
+
+
+def evaluated(policy: Any, contexts: Sequence[Context], wants: Sequence[Want], key: Key) -> Rows:
+    """The wanted rows of every action: one pass per view, over the contexts as they are seen through it."""
+    views = dict.fromkeys(want.view for want in wants)
+    out: dict[Want, Tensor] = {}
+    for view in views:
+        seen = contexts if view is None else seen_through(view, contexts, key)
+        out |= policy.evaluate(seen, tuple(w for w in wants if w.view == view), key=key)
+    return {want: out[want] for want in wants}
 
 
 def detached(rows: Rows) -> Rows:

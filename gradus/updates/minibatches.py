@@ -44,22 +44,23 @@ class Minibatches:
             player = players[name]
             if not batch.actions or step % player.spec.every:
                 continue
-            seen = self.update(player, batch, step, key.fold("update", name))
+            seen = self.update(player, batch, step, key.fold("update", name), key)
             out |= {metric if name == "policy" else f"{name}/{metric}": value for metric, value in seen.items()}
         return out
 
-    def update(self, player: Any, batch: Batch, step: int, key: Key) -> dict[str, float]:
-        terms = player.spec.objective
-        check_separable(player, batch, key)
+    def update(self, player: Any, batch: Batch, step: int, key: Key, reading: Key | None = None) -> dict[str, float]:
+        """The update of one player. `key` orders the mini-batches; `reading` (None: the same) draws for views and wants, as for signals."""
+        terms, reading = player.spec.objective, reading or key
+        check_separable(player, batch, reading)
         compared = tuple(w for w in wants_of(terms) if w.compared)
         if self.epochs * self.count > 1 and compared:
-            old = player.fitting(batch.contexts, lambda tokens: forward(player.policy, batch, compared, tokens, key))
+            old = player.fitting(batch.contexts, lambda tokens: forward(player.policy, batch, compared, tokens, reading))
             batch = replace(batch, old=old)
         tallies: dict[str, Tally] = {}
         moves: list[dict[str, float]] = []
         for epoch in range(self.epochs):
             for piece in minibatches(batch, self.count, unit_of(terms), key.fold("order", epoch)):
-                counted, moved = self._move(player, piece, step, key)
+                counted, moved = self._move(player, piece, step, reading)
                 tallies = merge(tallies, counted)
                 moves.append(moved)
         means = {name: float(np.mean(seen)) for name in _MOVED if (seen := [m[name] for m in moves if name in m])}

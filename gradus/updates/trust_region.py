@@ -66,12 +66,13 @@ class Surface:
     start: Tensor  # the parameters
     key: Key
     micro: int  # tokens per micro-batch
+    reading: Key = Key()  # draws for views and wants
 
     def at(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Objective and mean KL(start || new) over the sampled actions, in nats: the mean of r - 1 - log r, r = pi / pi_start."""
         place(self.player.parameters, values)
         wanted = tuple(dict.fromkeys((*wants_of(self.terms), LogProb())))
-        rows = forward(self.player.policy, self.batch, wanted, self.micro, self.key)
+        rows = forward(self.player.policy, self.batch, wanted, self.micro, self.reading)
         moved = rows[LogProb()] - self.batch.old[LogProb()]
         kl = (self.sampled * (torch.expm1(moved) - moved)).sum() / self.sampled.sum()
         return evaluate(self.terms, rows, self.batch)[0], kl
@@ -97,7 +98,7 @@ class Surface:
         def of_piece(chosen: list[int], rows: Mapping[Want, Tensor]) -> dict[Want, Tensor]:
             return {LogProb(): slopes[self.batch.slice(chosen)[1]]}
 
-        carry(self.player.policy, self.batch.contexts, (LogProb(),), self.micro, self.key, of_piece)
+        carry(self.player.policy, self.batch.contexts, (LogProb(),), self.micro, self.reading, of_piece)
         return self.taken_gradient()
 
     def _size(self, vector: Tensor) -> float:
@@ -119,7 +120,7 @@ class Surface:
 
     def _logprobs(self, values: Tensor) -> Tensor:
         place(self.player.parameters, values)
-        return forward(self.player.policy, self.batch, (LogProb(),), self.micro, self.key)[LogProb()]
+        return forward(self.player.policy, self.batch, (LogProb(),), self.micro, self.reading)[LogProb()]
 
     @property
     def terms(self) -> Mapping[str, Term]:
@@ -159,26 +160,27 @@ class TrustRegion:
         batch, player = batches.get(self.player), players[self.player]
         if batch is None or "policy" not in batch.counts or step % player.spec.every:
             return out
-        seen = self.update(player, batch, key.fold("update", self.player))
+        seen = self.update(player, batch, key.fold("update", self.player), key)
         return out | {metric if self.player == "policy" else f"{self.player}/{metric}": value for metric, value in seen.items()}
 
-    def update(self, player: Any, batch: Batch, key: Key) -> dict[str, float]:
+    def update(self, player: Any, batch: Batch, key: Key, reading: Key | None = None) -> dict[str, float]:
         """One step of a player. Metrics: update_kl and gain of the step taken, update_length (its share of the longest step), skipped."""
         if any(torch.finfo(p.dtype).bits < 32 for p in player.parameters):
             raise UserError(f"TrustRegion needs the weights of {player.name} in float32 or float64; set --precision float32")
-        check_separable(player, batch, key)
+        reading = reading or key
+        check_separable(player, batch, reading)
         start = flat(player.parameters)
 
         def tried(tokens: int) -> tuple[dict[str, Tally], float, dict[str, float] | None]:
             place(player.parameters, start)
-            return self._tried(player, batch, start, tokens, key)
+            return self._tried(player, batch, start, tokens, key, reading)
 
         seen, norm, moved = player.fitting(batch.contexts, tried)
         metrics = {name: t.mean for name, t in seen.items()}
         lost = broken_losses(seen)
         if lost or not math.isfinite(norm):
             place(player.parameters, start)
-            player.bad.append(of_update(player.name, player.policy, batch, player.spec.objective, player.micro_tokens, key, lost))
+            player.bad.append(of_update(player.name, player.policy, batch, player.spec.objective, player.micro_tokens, reading, lost))
         if moved is None:
             place(player.parameters, start)
             return {**metrics, "grad_norm": norm, "skipped": 1.0}
@@ -186,13 +188,13 @@ class TrustRegion:
         return {**metrics, "grad_norm": norm, "skipped": 0.0, **moved}
 
     def _tried(
-        self, player: Any, batch: Batch, start: Tensor, tokens: int, key: Key
+        self, player: Any, batch: Batch, start: Tensor, tokens: int, key: Key, reading: Key
     ) -> tuple[dict[str, Tally], float, dict[str, float] | None]:
         """The tallies, the norm of the gradient, and the step taken (None: none), with `tokens` tokens per micro-batch."""
-        batch = replace(batch, old=forward(player.policy, batch, (LogProb(),), tokens, key))
+        batch = replace(batch, old=forward(player.policy, batch, (LogProb(),), tokens, reading))
         own = torch.tensor([t.source == "policy" for t in batch.trajectories], dtype=batch.weight.dtype)
-        surface = Surface(player, batch, own.index_select(0, batch.trajectory), start, key, tokens)
-        seen = gradient(player.policy, batch, surface.terms, tokens, key)
+        surface = Surface(player, batch, own.index_select(0, batch.trajectory), start, key, tokens, reading)
+        seen = gradient(player.policy, batch, surface.terms, tokens, reading)
         down = -surface.taken_gradient()
         norm = float(down.norm())
         sound = norm > 0 and math.isfinite(norm) and not broken_losses(seen)

@@ -36,6 +36,7 @@ def same_trajectory(a: Trajectory, b: Trajectory) -> None:
         assert getattr(a, name) == getattr(b, name), name
     same_array(a.advantages, b.advantages)
     same_array(a.returns, b.returns)
+    same_array(a.weights, b.weights)
     for one, other in zip(a.contexts, b.contexts, strict=True):
         same_context(one, other)
 
@@ -85,7 +86,7 @@ def test_outcomes_keep_their_three_kinds(strange: Callable) -> None:
     assert mixed.components == {"correct": Failed("timed out"), "style": NOT_APPLICABLE, "length": -0.5}
 
 
-BESIDE = {Group: {"aside"}, Trajectory: {"extra"}, Context: {"seen"}}  # columns of their own, in steps that have them
+BESIDE = {Group: {"aside"}, Trajectory: {"extra", "weights"}, Context: {"seen"}}  # columns of their own, in steps that have them
 
 
 def test_every_field_of_a_record_is_stored() -> None:
@@ -94,6 +95,17 @@ def test_every_field_of_a_record_is_stored() -> None:
         stored = {f.name for f in schema.field(name).type.value_type} | BESIDE.get(record, set())
         assert {f.name for f in fields(record)} <= stored, name
     assert encode(0, [Group("g", (), aside=True)]).column("aside").to_pylist() == [[True]]
+
+
+def test_weights_of_actions_are_a_column_of_the_steps_that_have_them(group: Callable) -> None:
+    plain = group("a", size=2)
+    first, second = plain.trajectories
+    weighted = plain.but(trajectories=(first, second.but(weights=np.linspace(0, 1, second.actions))))
+    assert "weights" not in encode(0, [plain]).column_names
+    assert encode(0, [plain]).equals(encode(0, [plain.but(trajectories=(first, second))]))
+    [(_, [back])] = decode(encode(0, [weighted]))
+    assert back.trajectories[0].weights is None
+    same_array(weighted.trajectories[1].weights, back.trajectories[1].weights)
 
 
 def test_a_step_without_rollouts() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
+from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean, pulling
 from gradus.testing.methods import toy_batch, toy_group, toy_trajectory
 from gradus.types import Group, UserError
 
@@ -79,3 +80,44 @@ def test_sources_together_have_one_denominator():
 def test_a_joint_average_refuses_counts_of_one_source(average):
     with pytest.raises(UserError, match=f"Joint cannot share the denominator of {type(average).__name__}"):
         Joint(average)
+
+
+def test_weighted_counts_by_hand():
+    """Weights 1, 0 of the first and 2, 2, 0 of the second answer: the sums are 1 and 4."""
+    group = toy_group(1, 0, lengths=[2, 3])
+    first, second = group.trajectories
+    weighted = group.but(trajectories=(first.but(weights=np.array([1.0, 0.0])), second.but(weight=2.0, weights=np.array([1.0, 1.0, 0.0]))))
+    made = toy_batch(weighted, advantages=[1.0, 1.0])
+    losses = made.weight * torch.tensor([10.0, 99.0, 1.0, 3.0, 99.0], dtype=torch.float64)
+    token, sequence = (mean(counted="weighted").coefficients(made, "policy") for mean in (TokenMean, SequenceMean))
+    assert float((token * losses).sum()) == pytest.approx((10 + 2 * 1 + 2 * 3) / 5)
+    assert float((sequence * losses).sum()) == pytest.approx((10 / 1 + (2 * 1 + 2 * 3) / 4) / 2)
+    piece, _ = made.slice([1])
+    assert torch.equal(TokenMean("weighted").coefficients(piece, "policy"), token[2:])  # of the whole mini-batch
+    assert torch.equal(SequenceMean("weighted").coefficients(piece, "policy"), sequence[2:])
+
+
+def test_weighted_counts_equal_the_plain_ones_at_weight_1_and_leave_out_what_has_none():
+    made = toy_batch(toy_group(1, 0, lengths=[2, 3]), advantages=[1.0, 1.0])
+    for mean in (TokenMean, SequenceMean):
+        assert_close(mean("weighted").coefficients(made, "policy"), mean().coefficients(made, "policy"))
+    group = toy_group(1, 0, lengths=[2, 3])
+    silent = group.but(trajectories=(group.trajectories[0].but(weight=0.0), group.trajectories[1]))
+    made = toy_batch(silent, advantages=[1.0, 1.0])
+    assert SequenceMean("weighted").coefficients(made, "policy").tolist() == pytest.approx([0, 0, 1 / 3, 1 / 3, 1 / 3])
+    assert TokenMean("weighted").coefficients(made, "policy").tolist() == pytest.approx([1 / 3] * 5)
+
+
+def test_a_joint_average_counts_everything():
+    with pytest.raises(UserError, match='set counted="all"'):
+        Joint(TokenMean(counted="weighted"))
+
+
+def test_pulling_scales_the_gradient_and_nothing_else():
+    rows = torch.tensor([[1.5, -2.0], [0.25, 4.0]], dtype=torch.float64, requires_grad=True)
+    weight = torch.tensor([0.0, 3.0], dtype=torch.float64)
+    out = pulling(rows, weight)
+    assert torch.equal(out, rows)
+    out.square().sum().backward()
+    assert rows.grad.tolist() == [[0.0, 0.0], [3 * 2 * 0.25, 3 * 2 * 4.0]]
+    assert pulling(rows, torch.ones(2)) is rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch.testing import assert_close
 
 from gradus.objectives.aggregation import SequenceMean, TokenMean
 from gradus.objectives.kl import KL, kl_estimate
+from gradus.objectives.terms import TruncatedImportance
 from gradus.recipe.overrides import override_all
 from gradus.recipe.registry import recipe
 from gradus.testing.methods import toy_batch, toy_group, toy_run, train_toy
@@ -120,3 +122,13 @@ def test_every_place_estimator_and_reference_is_said_by_fields(estimator, place,
 
 def copied(run):
     return {name: p.policy.network.logits.detach().clone() for name, p in run.players.items()}
+
+
+def test_weights_of_actions_and_factors_multiply_the_estimate():
+    made = toy_batch(toy_group(1, lengths=[2]), advantages=[0.0], signals={LogProbs(player="reference"): {"g/0": np.array([-1.0, -1.0])}})
+    made = replace(made, weight=torch.tensor([0.0, 3.0], dtype=torch.float64), behaviour_logprobs=torch.tensor([-2.0, -2 - math.log(0.5)]).double())
+    logprobs = torch.tensor([-2.0, -2.0], dtype=torch.float64)
+    plain = KL(2.0, "k1", average=TokenMean())  # d = 1 at both actions, so k1 is -1
+    assert plain.loss({LogProb(): logprobs}, made)[0].item() == pytest.approx(2 * -3 / 2)
+    corrected = replace(plain, weight=TruncatedImportance(cap=2.0))  # old / behaviour is 1/2 at the second
+    assert corrected.loss({LogProb(): logprobs}, made)[0].item() == pytest.approx(2 * -3 * 0.5 / 2)

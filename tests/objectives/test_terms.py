@@ -114,3 +114,16 @@ def test_what_is_read_is_the_union():
 @pytest.mark.parametrize(("ratio", "expected"), [(TokenRatio(), True), (SequenceRatio(), False)])
 def test_an_objective_is_separable_where_all_terms_are(ratio, expected):
     assert separable({"entropy": EntropyBonus(), "policy": PolicyGradient(ratio=ratio)}) is expected
+
+
+def test_entropy_value_and_imitation_heed_the_weights_of_actions():
+    made = toy_batch(toy_group(1, lengths=[2]), advantages=[1.0], signals={Values(player="critic"): {"g/0": np.zeros(2)}})
+    made = replace(made, weight=numbers(0, 3), returns=numbers(1, 2), behaviour_logprobs=numbers(-1, -1 - math.log(0.5)))
+    outputs = {EntropyOf(): numbers(5, 7), Value(): numbers(9, 4), LogProb(): numbers(-1, -1)}
+    weight = TruncatedImportance(cap=2.0)  # old / behaviour is 1/2 at the second action
+    assert EntropyBonus(0.1).loss(outputs, made)[0].item() == pytest.approx(-0.1 * 3 * 7 / 2)
+    assert EntropyBonus(0.1, weight=weight).loss(outputs, made)[0].item() == pytest.approx(-0.1 * 3 * 0.5 * 7 / 2)
+    assert EntropyBonus(weight=weight).wants == (EntropyOf(), LogProb())
+    assert ValueLoss(clip=None).loss(outputs, made)[0].item() == pytest.approx(3 * (4 - 2) ** 2 / 2 / 2)
+    assert Imitation(source="policy").loss(outputs, made)[0].item() == pytest.approx(3 * 1 / 2)
+    assert Imitation(source="policy", weight=weight).loss(outputs, made)[0].item() == pytest.approx(3 * 0.5 / 2)

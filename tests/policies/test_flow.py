@@ -167,7 +167,7 @@ def test_what_cannot_be_told_is_a_sentence():
     contexts = model.act([flow_ask(None)])
     with pytest.raises(UserError, match="were kept without the steps"):
         model.evaluate(contexts, (LogProb(),))
-    with pytest.raises(UserError, match="gives no EntropyOf"):
+    with pytest.raises(UserError, match="does not offer EntropyOf, which needs entropy"):
         model.evaluate(contexts, (EntropyOf(),))
     with pytest.raises(UserError, match="a condition of 3 numbers, the flow model takes 2"):
         model.act([flow_ask(None, condition=(1, 2, 3))])

@@ -51,7 +51,7 @@ def test_given_rows_stand_for_the_tokens_whose_embeddings_they_are(recompute):
     inputs = Inputs(positions, rows, b"seen")
     plain, other = ([*some, alone(lone)] for some in (group, hidden_away))
     packed = pack(other)
-    out = forward(network, packed, recompute=recompute, inputs=embedded(network, packed, [inputs, inputs, inputs, None]))
+    out = forward(network, packed, recompute=recompute, begun=(0, embedded(network, packed, [inputs, inputs, inputs, None])))
     due = forward(network, pack(plain), recompute=recompute)
     assert_close(out, due, atol=1e-12, rtol=0)
     out.sum().backward()

@@ -13,7 +13,8 @@ from torch.testing import assert_close
 
 from gradus.policies.lm import LanguageModel
 from gradus.types import Context, Ended, Key, Sampling, UserError, prompt_context
-from gradus.types.signals import Entropy, EntropyOf, LogProb, LogProbs, Value, Values, Velocity
+from gradus.types.readers import Hidden, MaxProb
+from gradus.types.signals import EntropyOf, LogProb, Value, Velocity
 from tests.policies.contexts import group, mixed
 
 WANTS = (LogProb(), EntropyOf(), Value())
@@ -86,13 +87,13 @@ def test_values_are_read_before_the_action(qwen3):
     assert_close(model.evaluate([context], (Value(),))[Value()], model.head(hidden[4:10]), atol=1e-12, rtol=0)
 
 
-def test_signals_and_wants_are_the_same_rows(qwen3):
+def test_a_row_does_not_depend_on_what_else_is_wanted(qwen3):
     model, contexts = qwen3.with_value_head(Key(2), shared=False), mixed(np.random.default_rng(3))
     with torch.no_grad():
-        rows = model.evaluate(contexts, (*WANTS, LogProbs("policy"), Entropy("other"), Values()))
-    assert not any(r.requires_grad for r in rows.values())
-    for signal, want in ((LogProbs("policy"), LogProb()), (Entropy("other"), EntropyOf()), (Values(), Value())):
-        assert torch.equal(rows[signal], rows[want])
+        rows = model.evaluate(contexts, (*WANTS, Hidden(), MaxProb()))
+        for want, found in rows.items():
+            assert not found.requires_grad
+            assert torch.equal(model.evaluate(contexts, (want,))[want], found)
 
 
 def test_what_is_not_offered_is_refused(qwen3):

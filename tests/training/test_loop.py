@@ -51,7 +51,8 @@ def test_credit_is_written_into_copies():
     (done,) = with_credit([made], [row])
     assert [t.advantages.tolist() for t in done.trajectories] == [[1, 1], [-1, -1]]
     assert made.trajectories[0].advantages is None
-    (done,) = with_credit([made], [[Credited(np.zeros(2), np.full(2, 7.0))] * 2])
+    (done,) = with_credit([made], [[Credited(np.zeros(2), np.full(2, 7.0), np.array([0.5, 0.0]))] * 2])
+    assert all(t.weights.tolist() == [0.5, 0.0] for t in done.trajectories)
     assert done.trajectories[1].returns.tolist() == [7, 7]
 
 

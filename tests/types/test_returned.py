@@ -218,6 +218,10 @@ def test_a_number_for_every_action() -> None:
     ]:
         assert said in refused(check_credited, Mine(), [[Credited(np.ones(2)), Credited(array)]], groups)
     assert "as returns of" in refused(check_credited, Mine(), [[Credited(np.ones(2), np.ones(1)), Credited(np.ones(3))]], groups)
+    assert "as weights of" in refused(check_credited, Mine(), [[Credited(np.ones(2), weights=np.ones(1)), Credited(np.ones(3))]], groups)
+    for weights in (np.array([1.0, -0.5]), np.array([np.nan, 1.0])):
+        said = refused(check_credited, Mine(), [[Credited(np.ones(2), weights=weights), Credited(np.ones(3))]], groups)
+        assert "weights that are finite and at least 0" in said
 
 
 def test_numbers_by_name() -> None:

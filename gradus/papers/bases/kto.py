@@ -27,6 +27,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from gradus.objectives.aggregation import pulling
 from gradus.objectives.scores import LogRatio, Score, scored, trajectory_sums
 from gradus.papers.bases.dpo import dpo
 from gradus.rollouts.demonstrations import DemonstratedPairs
@@ -74,7 +75,7 @@ class Prospect:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         ids = batch.trajectory.unique()
-        scores = scored(self.score, outputs[LogProb()], batch).index_select(0, ids)
+        scores = scored(self.score, pulling(outputs[LogProb()], batch.weight), batch).index_select(0, ids)
         if any(STREAM not in c.streams for c in batch.contexts):
             raise UserError(f'the drift is read from the stream "{STREAM}", which this rollout does not write; set --rollout MismatchedPrompts')
         drift = trajectory_sums(batch.stream(STREAM), batch).index_select(0, ids).mean().clamp(min=0)

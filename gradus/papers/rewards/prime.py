@@ -28,7 +28,7 @@ from torch import Tensor
 
 from gradus.credit.gae import discounted, whiten
 from gradus.credit.groups import leave_one_out
-from gradus.objectives.aggregation import TokenMean
+from gradus.objectives.aggregation import TokenMean, pulling
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.rloo import rloo
 from gradus.selection.filters import MeanReward
@@ -117,7 +117,7 @@ class Outcome:
         return (LogProbs(player=self.reference),)
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
-        ratios = outputs[LogProb()] - batch.signals[LogProbs(player=self.reference)]
+        ratios = pulling(outputs[LogProb()], batch.weight) - batch.signals[LogProbs(player=self.reference)]
         ids = batch.trajectory.unique()
         sums = segment_sum(ratios, batch.trajectory, len(batch.trajectories)).index_select(0, ids)
         outcomes = sums.new_tensor([outcome_of(batch.trajectories[int(i)].value) for i in ids])

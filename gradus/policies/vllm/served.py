@@ -173,7 +173,7 @@ class Served:
 
 def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Served:
     """The model sampled by vLLM as specified. Raises UserError if vLLM or its server is missing or does not fit."""
-    if not isinstance(model, LanguageModel):
+    if "served" not in model.can:
         raise UserError(
             f"players.{name}.engine is {type(spec).__name__}, which samples language models only; set --players.{name}.engine none"
         )

@@ -22,6 +22,7 @@ from gradus.types import Group, Key
 from gradus.types.batch import Batch
 from gradus.types.signals import LogProb, Want
 from gradus.types.tally import Tally, merge
+from gradus.updates.forward_backward import evaluated as evaluated_rows
 
 CUTS = (0, 1, 3, 6)  # contexts before each of the first pieces; one more piece holds the rest
 UNSETTLED = 0.05  # standard deviation of the noise that is added to the weights
@@ -76,7 +77,7 @@ async def _step(run: Run) -> Step:
     for name, batch in batches.items():
         player = run.players[name]
         with torch.no_grad():
-            found = player.policy.evaluate(batch.contexts, wants_of(player.spec.objective)) if batch.actions else {}
+            found = evaluated_rows(player.policy, batch.contexts, wants_of(player.spec.objective), world.key) if batch.actions else {}
         rows[name] = {want: row.to(batch.weight) for want, row in found.items()}
     return Step(groups, kept, credited, batches, rows)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Ended, Key, following, prompt_context, told_context, uniforms
 from gradus.types.media import words
-from gradus.types.signals import EntropyOf, LogProb, Value, Want
+from gradus.types.signals import Want
 from gradus.types.spaces import Choice, Space, Text
 
 VOCABULARY = 8  # tokens 0 to 7; token t reads as the letter "abcdefgh"[t]
@@ -40,7 +41,7 @@ class BigramPolicy:
     ([1], [1, 2, 0], 'bc')
     """
 
-    can = frozenset({"logprobs", "value", "entropy", "fork"})
+    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork"})
     reads = frozenset({"text"})
     context_length = 256
 
@@ -101,21 +102,58 @@ class BigramPolicy:
             ended=Ended.STOP if out[-1] == END else Ended.LENGTH,
         )
 
-    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], *, key: Key = Key(0)) -> dict[Want, Tensor]:
-        """Rows [A] with gradient, one for every action of the contexts in order: log-probability, entropy, value."""
-        before = torch.from_numpy(np.concatenate([c.sequence[c.action_positions - 1] for c in contexts]).astype(np.int64))
-        token = torch.from_numpy(np.concatenate([c.sequence[c.action_positions] for c in contexts]).astype(np.int64))
-        heat = torch.from_numpy(np.repeat([c.temperature for c in contexts], [c.actions for c in contexts]))[:, None]
-        logp = torch.log_softmax(self.network.logits.index_select(0, before) / heat.to(self.network.logits), -1)
-        rows = {
-            LogProb(): lambda: logp.gather(1, token[:, None])[:, 0],
-            EntropyOf(): lambda: -(logp.exp() * logp).sum(-1),
-            Value(): lambda: self.network.values.index_select(0, before),
-        }
-        return {w: rows[w]() for w in wants}
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
+        """Rows [A, ...] with gradient, one for every action of the contexts in order, of any want that the table can answer."""
+        check_offered(wants, self.can, "the toy policy")
+        return read(OpenedTable(self.network, contexts), wants, key or Key())
 
     def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
         """Indices of the contexts of every micro-batch, in order; `micro` counts, `max_tokens` does not."""
         size = self.micro or max(len(contexts), 1)
         order = list(range(len(contexts)))
         return [order[i : i + size] for i in range(0, len(order), size)]
+
+
+class OpenedTable:
+    """What the table shows. The hidden state before an action is its row of logits; every token attends to the one before it."""
+
+    def __init__(self, network: Bigram, contexts: Sequence[Context]) -> None:
+        self.network, self.contexts = network, contexts
+        self._before, self._token = (self._tokens(shift) for shift in (-1, 0))
+
+    def _tokens(self, shift: int) -> Tensor:
+        return torch.from_numpy(np.concatenate([c.sequence[c.action_positions + shift] for c in self.contexts]).astype(np.int64))
+
+    def _tempered(self) -> Tensor:
+        heat = torch.from_numpy(np.repeat([c.temperature for c in self.contexts], [c.actions for c in self.contexts]))[:, None]
+        return self.network.logits.index_select(0, self._before) / heat.to(self.network.logits)
+
+    def logprobs(self) -> Tensor:
+        return torch.log_softmax(self._tempered(), -1).gather(1, self._token[:, None])[:, 0]
+
+    def entropy(self) -> Tensor:
+        logp = torch.log_softmax(self._tempered(), -1)
+        return -(logp.exp() * logp).sum(-1)
+
+    def hidden(self, layer: int = -1) -> Tensor:
+        return self.network.logits.index_select(0, self._before)
+
+    def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
+        tokens = torch.from_numpy(np.concatenate([c.sequence for c in self.contexts]).astype(np.int64))
+        owner = np.repeat(np.arange(len(self.contexts)), [len(c.sequence) for c in self.contexts])
+        return self.network.logits.index_select(0, tokens), torch.from_numpy(owner)
+
+    def logits(self) -> Iterator[tuple[slice, Tensor]]:
+        yield slice(0, len(self._token)), self._tempered()
+
+    def reduced(self, reduce: Callable[[slice, Tensor], Tensor]) -> Tensor:
+        return torch.cat([reduce(part, logits) for part, logits in self.logits()])
+
+    def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:
+        for context in self.contexts:
+            at = torch.arange(len(context.sequence))
+            chain = torch.zeros(len(at), len(at)).index_put((at, (at - 1).clamp(min=0)), torch.ones(()))
+            yield chain.expand(len(layers), 1, -1, -1)
+
+    def head(self, name: str) -> Tensor:
+        return self.network.values.index_select(0, self._before)

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from gradus.players.build import build_players
 from gradus.players.learner import Learner
+from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
-from gradus.testing.methods.control import controls, cut_down, toy_control
+from gradus.testing.methods.control import cut_down, toy_control
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.policy import BigramPolicy
 from gradus.testing.methods.tasks import toy_task
@@ -29,6 +30,18 @@ CONTROL = {**SCALE, "prompts": 2, "group": 1, "learning_rate": 0.01, "precision"
 FLOW = {**SCALE, "prompts": 3, "group": 5, "learning_rate": 0.01}
 
 
+@dataclass(frozen=True)
+class Toy:
+    """A toy policy and the scale of its runs."""
+
+    make: Callable[[], Any]
+    scale: Mapping[str, Any]
+
+
+TOYS = {"lm": Toy(lambda: BigramPolicy(Key(7)), LANGUAGE), "flow": Toy(toy_flow, FLOW)}
+"""The toy by the kind of policy that a recipe trains (`gradus.policies.registry`)."""
+
+
 def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: int = 0, micro: int | None = None, **setting: Any) -> Run:
     """A run of the recipe over toy players in float64, not yet trained. It has no folder and no study.
 
@@ -40,12 +53,13 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     >>> sorted(run.players), run.players["policy"].policy.network.logits.shape
     (['policy', 'reference'], torch.Size([8, 8]))
     """
-    if controls(recipe):
+    kind = kind_of(recipe).name
+    if kind == "controller":
         return _control_run(recipe, {**CONTROL, "steps": steps, **setting}, task, seed, micro)
-    flow = recipe.policy == "flow"
-    scale = {**(FLOW if flow else LANGUAGE), "steps": steps, **setting}
+    toy = TOYS[kind]
+    scale = {**toy.scale, "steps": steps, **setting}
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
-    policy: Any = toy_flow() if flow else BigramPolicy(Key(7))
+    policy = toy.make()
     policy.micro = micro
     players = {}
     for name, spec in specs_of(recipe).items():

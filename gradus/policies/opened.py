@@ -1,0 +1,234 @@
+"""What one forward pass of a language model opens to readers (`types.signals.Opened`): for the built-in decoder, and through transformers.
+
+Each thing is computed when it is first asked for. Layers are counted as in `transformers`: 0 is the embedding, i the output of the first i
+layers, and the last one, also -1, is normed: the input of the output head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from gradus.policies.attention import causal, weights
+from gradus.policies.decoder import Decoder
+from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
+from gradus.policies.pack import Packed, forward, pack, residual
+from gradus.policies.rows import take_rows
+from gradus.policies.transformers_model import Foreign
+from gradus.types import Context, UserError
+
+HeadOf = Callable[[Tensor], Tensor]
+"""From hidden states [U, hidden] to the output of a head [U, ...]."""
+
+
+class OpenedDecoder:
+    """A packed pass of the built-in decoder. `opens`: the abilities that will be read; `trains`: whether the trunk gets gradients."""
+
+    def __init__(
+        self,
+        trunk: Decoder,
+        contexts: Sequence[Context],
+        heads: Mapping[str, HeadOf],
+        *,
+        opens: frozenset[str],
+        trains: bool = True,
+        recompute: bool = False,
+    ) -> None:
+        self.trunk, self.contexts, self.heads = trunk, contexts, heads
+        self.opens, self.trains, self.recompute = opens, trains, recompute
+        self._begun: tuple[int, Tensor] | None = None
+
+    def _trunk(self) -> AbstractContextManager[Any]:
+        return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
+
+    @cached_property
+    def packed(self) -> Packed:
+        return pack(self.contexts, self.trunk.device, self.trunk.dtype, self.trunk.config.window)
+
+    @cached_property
+    def temperature(self) -> Tensor:
+        return temperatures(self.contexts, self.trunk.dtype, self.trunk.device)
+
+    @cached_property
+    def _last(self) -> Tensor:
+        """Normed hidden states at the rows that predict actions, [U, hidden]."""
+        with self._trunk():
+            return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun)
+
+    @cached_property
+    def _before(self) -> Tensor:
+        """Normed hidden states before every action, [A, hidden]."""
+        with self._trunk():
+            return take_rows(self._last, self.packed.source)
+
+    @cached_property
+    def _fused(self) -> tuple[Tensor, Tensor | None]:
+        with self._trunk():
+            return self._token_logprobs("entropy" in self.opens)
+
+    def _token_logprobs(self, entropy: bool) -> tuple[Tensor, Tensor | None]:
+        cap, targets = self.trunk.config.logit_cap, self.packed.targets
+        return token_logprobs(self._before, self.trunk.head_weight, targets, self.temperature, entropy=entropy, cap=cap)
+
+    def logprobs(self) -> Tensor:
+        return self._fused[0]
+
+    def entropy(self) -> Tensor:
+        if self._fused[1] is None:
+            with self._trunk():
+                self._fused = self._token_logprobs(True)
+        entropy = self._fused[1]
+        assert entropy is not None
+        return entropy
+
+    def hidden(self, layer: int = -1) -> Tensor:
+        count = len(self.trunk.layers)
+        place = layer_index(layer, count + 1)
+        if place == count:
+            return self._before
+        with self._trunk():
+            begun = self._begun if self._begun is not None and self._begun[0] <= place else None
+            x = residual(self.trunk, self.packed, place, recompute=self.recompute, begun=begun)
+            if begun is not None or self._begun is None:
+                self._begun = (place, x)
+            return take_rows(x, self.packed.read.index_select(0, self.packed.source))
+
+    def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
+        every = [_every_token(c) for c in self.contexts]
+        whole = OpenedDecoder(self.trunk, every, {}, opens=frozenset(), trains=self.trains, recompute=self.recompute)
+        return whole.hidden(layer), owners(self.contexts, self.trunk.device)
+
+    def logits(self) -> Iterator[tuple[slice, Tensor]]:
+        size = chunk_rows(len(self.trunk.head_weight))
+        for start in range(0, len(self._before), size):
+            part = slice(start, min(start + size, len(self._before)))
+            with self._trunk():
+                found = logits_of(self._before[part], self.trunk.head_weight, self.temperature[part], self.trunk.config.logit_cap)
+            yield part, found
+
+    def reduced(self, reduce: Callable[[slice, Tensor], Tensor]) -> Tensor:
+        def piece(part: slice, before: Tensor, head: Tensor) -> Tensor:
+            return reduce(part, logits_of(before, head, self.temperature[part], self.trunk.config.logit_cap))
+
+        size, head, out = chunk_rows(len(self.trunk.head_weight)), self.trunk.head_weight, []
+        before = self._before
+        with self._trunk():
+            for start in range(0, len(before), size):
+                part = slice(start, min(start + size, len(before)))
+                again = torch.is_grad_enabled() and len(before) > size
+                out.append(
+                    checkpoint(piece, part, before[part], head, use_reentrant=False, preserve_rng_state=False)
+                    if again
+                    else piece(part, before[part], head)
+                )
+        return torch.cat(out)
+
+    @torch.no_grad()
+    def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:
+        chosen = [layer_index(layer, len(self.trunk.layers)) for layer in layers]
+        for context in self.contexts:
+            tokens = torch.from_numpy(context.sequence.astype(np.int64)).to(self.trunk.device)
+            rotation, x = self.trunk.rotation(torch.arange(len(tokens), device=self.trunk.device)), self.trunk.embed(tokens)
+            found: dict[int, Tensor] = {}
+            for index, layer in enumerate(self.trunk.layers[: max(chosen) + 1]):
+                q, k, v = layer.attn_inputs(x, rotation)
+                if index in chosen:
+                    found[index] = weights(q, k, layer.rule)
+                x = layer.finish(x, causal(q[None], k[None], v[None], layer.rule)[0])
+            yield torch.stack([found[index] for index in chosen])
+
+    def head(self, name: str) -> Tensor:
+        return take_rows(self.heads[name](self._last), self.packed.source)
+
+
+class OpenedForeign:
+    """A pass through transformers. The logits of all actions are in memory together; hidden states take a second pass."""
+
+    def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Mapping[str, HeadOf], *, trains: bool = True) -> None:
+        self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
+
+    def _trunk(self) -> AbstractContextManager[Any]:
+        return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
+
+    @cached_property
+    def temperature(self) -> Tensor:
+        return temperatures(self.contexts, self.trunk.dtype, self.trunk.device)
+
+    @cached_property
+    def _logits(self) -> tuple[Tensor, Tensor]:
+        with self._trunk():
+            return self.trunk.logits(self.contexts)
+
+    @cached_property
+    def _found(self) -> tuple[Tensor, Tensor]:
+        with self._trunk():
+            return logits_logprobs(*self._logits, self.temperature)
+
+    def logprobs(self) -> Tensor:
+        return self._found[0]
+
+    def entropy(self) -> Tensor:
+        return self._found[1]
+
+    def hidden(self, layer: int = -1) -> Tensor:
+        with self._trunk():
+            return self.trunk.hidden(self.contexts, layer)
+
+    def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
+        with self._trunk():
+            return self.trunk.hidden([_every_token(c) for c in self.contexts], layer), owners(self.contexts, self.trunk.device)
+
+    def logits(self) -> Iterator[tuple[slice, Tensor]]:
+        logits = self._logits[0]
+        size = chunk_rows(logits.shape[1])
+        for start in range(0, len(logits), size):
+            part = slice(start, min(start + size, len(logits)))
+            with self._trunk():
+                wide = logits[part] if logits.dtype == torch.float64 else logits[part].float()
+                rows = wide / self.temperature[part].unsqueeze(1)
+            yield part, rows
+
+    def reduced(self, reduce: Callable[[slice, Tensor], Tensor]) -> Tensor:
+        return torch.cat([reduce(part, logits) for part, logits in self.logits()])
+
+    @torch.no_grad()
+    def attention(self, layers: Sequence[int]) -> Iterator[Tensor]:
+        for context in self.contexts:
+            found = self.trunk.attention(context)
+            chosen = [layer_index(layer, len(found)) for layer in layers]
+            yield torch.stack([found[index] for index in chosen])
+
+    def head(self, name: str) -> Tensor:
+        return self.heads[name](self.hidden())
+
+
+def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The temperature of every action, [A]; 1 for greedy ones."""
+    each = torch.from_numpy(np.repeat([c.temperature or 1.0 for c in contexts], [c.actions for c in contexts]))
+    rows = torch.float64 if dtype == torch.float64 else torch.float32
+    return each.to(rows).to(device)  # in this order, because some devices have no float64
+
+
+def layer_index(layer: int, count: int) -> int:
+    """The layer counted from 0. Raises UserError if there is none."""
+    if not -count <= layer < count:
+        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1)")
+    return layer % count
+
+
+def owners(contexts: Sequence[Context], device: torch.device) -> Tensor:
+    """The index of the context of every token of every sequence, int64 [T]."""
+    return torch.from_numpy(np.repeat(np.arange(len(contexts)), [len(c.sequence) for c in contexts])).to(device)
+
+
+def _every_token(context: Context) -> Context:
+    """A context with an action after every token of the sequence, so that the states before its actions are those of all tokens."""
+    tokens = np.append(context.sequence, np.int32(0)).astype(np.int32)
+    return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature)

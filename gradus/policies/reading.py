@@ -1,0 +1,37 @@
+"""The rows of wants from what a pass opens, for policies of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradus.types import Key, UserError
+from gradus.types.signals import Want, remedy
+
+
+def read(opened: Any, wants: Sequence[Want], key: Key) -> dict[Want, Tensor]:
+    """The rows of every want, float32 at least, from what a policy opens (`types.signals.Opened`, as far as the policy can).
+
+    Readers of hidden states come first, so that the pass to the last layer goes on from theirs. Raises UserError unless a want gives a row per action.
+    """
+    order = sorted(range(len(wants)), key=lambda i: not wants[i].needed & {"hidden"})
+    found: dict[Want, Tensor] = {}
+    for i in order:
+        want = wants[i]
+        rows = want.rows(opened, key)
+        actions = sum(c.actions for c in opened.contexts)
+        if not isinstance(rows, Tensor) or rows.ndim == 0 or len(rows) != actions:
+            shape = f"a tensor of shape {list(rows.shape)}" if isinstance(rows, Tensor) else repr(rows)[:60]
+            raise UserError(f"{type(want).__name__}.rows returned {shape} for {actions} actions; it must return one row per action, [{actions}, ...]")
+        found[want] = rows if rows.dtype in (torch.float32, torch.float64) or not rows.is_floating_point() else rows.float()
+    return {want: found[want] for want in wants}
+
+
+def check_offered(wants: Sequence[Want], can: frozenset[str], policy: str) -> None:
+    """Raises UserError for a want that needs an ability which the policy lacks."""
+    for want in wants:
+        if lacking := sorted(want.needed - can):
+            raise UserError(f"{policy} does not offer {type(want).__name__}, which needs {lacking[0]}; {remedy(lacking[0], can)}")

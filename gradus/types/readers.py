@@ -1,0 +1,161 @@
+"""More readers: wants that reduce logits, hidden states and attention to one row per action. Each is read as a signal by `Read(reads=...)`.
+
+All are at the temperature of the context. "Before" an action is the position from which it is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from gradus.types.contexts import Context
+from gradus.types.errors import UserError
+from gradus.types.keys import Key
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Opened, Want
+
+
+@dataclass(frozen=True)
+class MaxProb(Want):
+    """The probability of the most likely token. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.reduced(lambda part, logits: (logits.amax(-1) - logits.logsumexp(-1)).exp())
+
+
+@dataclass(frozen=True)
+class LogSumExp(Want):
+    """log sum over the vocabulary of exp(logit / temperature): the soft value of the logits read as action values. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.reduced(lambda part, logits: logits.logsumexp(-1))
+
+
+@dataclass(frozen=True)
+class MeanOverVocabulary(Want):
+    """The mean of log p over all V tokens, nats. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.reduced(lambda part, logits: logits.mean(-1) - logits.logsumexp(-1))
+
+
+@dataclass(frozen=True)
+class SelfCertainty(Want):
+    """KL(uniform || p) = -mean over all V tokens of log(V p), nats: 0 for a uniform distribution. Kang et al., arXiv:2502.18581, eq. 5. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        def certainty(part: slice, logits: Tensor) -> Tensor:
+            return logits.logsumexp(-1) - logits.mean(-1) - torch.log(logits.new_tensor(logits.shape[-1]))
+
+        return opened.reduced(certainty)
+
+
+@dataclass(frozen=True)
+class LogProbsOf(Want):
+    """Log-probabilities of the candidate tokens in a stream [A, n] of token numbers, nats. [A, n]"""
+
+    stream: str = "candidates"
+    compared: ClassVar[bool] = True
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        candidates = torch.cat([self._of(context) for context in opened.contexts if context.actions])
+
+        def picked(part: slice, logits: Tensor) -> Tensor:
+            return logits.gather(-1, candidates[part].to(logits.device)) - logits.logsumexp(-1, keepdim=True)
+
+        return opened.reduced(picked)
+
+    def _of(self, context: Context) -> Tensor:
+        rows = context.streams.get(self.stream)
+        if rows is None or rows.ndim != 2 or rows.dtype.kind not in "iu":
+            there = "none" if rows is None else f"{rows.dtype} of shape {list(rows.shape)}"
+            raise UserError(f"LogProbsOf reads the stream {self.stream}, whole numbers of shape [A, n]; a context has {there}; let the rollout write it")
+        return torch.from_numpy(rows.astype("int64"))
+
+
+@dataclass(frozen=True)
+class Hidden(Want):
+    """Hidden states before the actions, [A, d]. `pool` "mean": their mean over the context's actions, the same in every row; "last": the last one."""
+
+    layer: int = -1  # 0: the embedding; i: the output of layer i; -1: the input of the output head
+    pool: Literal["none", "mean", "last"] = "none"
+    opens: ClassVar[frozenset[str]] = frozenset({"hidden"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        rows = opened.hidden(self.layer)
+        if self.pool == "none":
+            return rows
+        counts = [context.actions for context in opened.contexts if context.actions]
+        one = [piece.mean(0) if self.pool == "mean" else piece[-1] for piece in rows.split(counts)]
+        return torch.cat([row.expand(count, -1) for row, count in zip(one, counts, strict=True)])
+
+
+class OfAttention(Protocol):
+    """Reduces the attention weights of one context to a row per action."""
+
+    def of(self, attention: Tensor, context: Context) -> Tensor:
+        """[A] or [A, ...] from weights [layers, heads, T, T]: row t holds those of position t on positions 0 to t."""
+        ...
+
+
+@dataclass(frozen=True)
+class LookBack:
+    """How far the token of an action looks back, in tokens: the mean over layers and heads of sum_s a[t, s] min(t - s, window). [A]"""
+
+    window: int = 10
+
+    def __post_init__(self) -> None:
+        check_ranges(self, window="[1, inf)")
+
+    def of(self, attention: Tensor, context: Context) -> Tensor:
+        at = torch.arange(attention.shape[-1], device=attention.device)
+        back = (at.unsqueeze(1) - at).clamp(0, self.window).to(attention.dtype)
+        far = (attention.mean((0, 1)) * back).sum(-1)
+        return far[torch.from_numpy(context.action_positions).to(far.device)]
+
+
+@dataclass(frozen=True)
+class AttentionStat(Want):
+    """A statistic of attention weights, without gradient. One context at a time: memory is layers x heads x T x T numbers. [A, ...]"""
+
+    layers: tuple[int, ...] = (-1,)  # counted from 0; -1: the last
+    reduce: OfAttention = LookBack()
+    opens: ClassVar[frozenset[str]] = frozenset({"attention"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        pairs = zip(opened.attention(self.layers), opened.contexts, strict=True)
+        return torch.cat([self.reduce.of(attention, context) for attention, context in pairs if context.actions])
+
+
+@dataclass(frozen=True)
+class LastLayer(Want):
+    """The input of the output head, then the `top` largest probabilities, then their tokens: gradients of log p by the logits are made of these.
+
+    [A, d + 2 top]; gradient through states and probabilities.
+    """
+
+    top: int = 10
+    opens: ClassVar[frozenset[str]] = frozenset({"hidden", "logits"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, top="[1, inf)")
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        def largest(part: slice, logits: Tensor) -> Tensor:
+            found = (logits - logits.logsumexp(-1, keepdim=True)).topk(min(self.top, logits.shape[-1]), -1)
+            return torch.cat([found.values.exp(), found.indices.to(logits.dtype)], -1)
+
+        probabilities = opened.reduced(largest)
+        return torch.cat([opened.hidden().to(probabilities.dtype), probabilities], -1)
