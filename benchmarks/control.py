@@ -80,6 +80,10 @@ class Returns:
         return float(np.mean(self.done[-LAST:])) if self.done else float("nan")
 
 
+class Reached(Exception):
+    """The bar is reached, so the run may end."""
+
+
 def learns(task: str, made: Any, steps: int, seed: int, enough: Callable[[Returns], bool]) -> None:
     """Trains and prints turns, the mean return of the last episodes, and processor and wall time; ends early when it is enough."""
     seen, began, wall = Returns(), time.process_time(), time.time()
@@ -89,8 +93,12 @@ def learns(task: str, made: Any, steps: int, seed: int, enough: Callable[[Return
         seen(run, row, groups)
         if not reached and enough(seen):
             reached.append((seen.turns, time.process_time() - began))
+            raise Reached
 
-    gradus.train(made.but(setting__steps=steps), task=task, seed=seed, on_step=after)
+    try:
+        gradus.train(made.but(setting__steps=steps), task=task, seed=seed, on_step=after)
+    except Reached:
+        pass
     first = f"bar after {reached[0][0]:,} turns, {reached[0][1]:.0f} s of processor" if reached else "bar not reached"
     print(
         f"{task} {made.key} seed {seed}: mean return of the last {LAST} episodes {seen.last:.0f} after {seen.turns:,} turns; {first}; "
