@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tests.bad_input.readings import READINGS
-from tests.bad_input.row import Row
-from tests.own_parts import part
 from tests.bad_input.row import TRAIN, Row
+from tests.own_parts import part
 
 STAGED = TRAIN.replace("grpo", "p.py:mine").replace(" --steps 1", "").replace(" --study.problems 2", "")
 HEAD = """from gradus import Recipe, load_recipe
