@@ -28,7 +28,7 @@ from gradus.recipe.core import Recipe
 from gradus.study.held_out import held_out_requests
 from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.training.launch import go, prepare
-from gradus.training.loop import credit
+from gradus.training.lessons import credit
 from gradus.training.run import Run
 from gradus.types import Key
 from gradus.types.samplers import Sde

@@ -29,7 +29,7 @@ from gradus.lab.folder import RunFolder
 from gradus.rewards.functions import Function
 from gradus.runtime.cores import usable_cores
 from gradus.selection.filters import without_failures
-from gradus.training.loop import with_credit
+from gradus.training.lessons import with_credit
 from gradus.training.world import RunWorld
 from gradus.types import Context, Failed, Group, Key, Outcome, Problem, Sampling, Trajectory
 from gradus.types.batch import make_batch

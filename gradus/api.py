@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus.checks.data import accounts_of, check_same_pictures, pictures_of
+from gradus.checks.data import accounts_of, check_same_pictures
 from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
@@ -38,6 +38,7 @@ from gradus.runtime import hub
 from gradus.study.evaluate import Exam, examine, verdict_of
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.split_rule import RULE
+from gradus.training.course import refuse_processes, tasks_of, with_rates
 from gradus.training.export import export as export
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
@@ -46,6 +47,7 @@ from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command
 from gradus.types.parts import Task
+from gradus.types.reads import pictures_of
 
 
 def start(
@@ -60,7 +62,7 @@ def start(
         rows = planned.task if isinstance(planned.task, InMemory) else None
         if rows is not None:
             planned = replace(planned, task=str(Path(folder).resolve() / rows.file))
-        data = [Path(p) for p in (str(planned.task), *(v for _, v in planned.task_options)) if os.path.isfile(p)]
+        data = [Path(p) for p in (str(planned.task), *tasks_of(planned.recipe), *(v for _, v in planned.task_options)) if os.path.isfile(p)]
         code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
         named = [Path(getattr(part, "path", "").rpartition(":")[0]) for part in _rewards(planned.recipe.reward)]
         code = [file for file in (*code, *named) if file.is_file()]
@@ -92,6 +94,7 @@ def launch(
 
     made = task or task_of(planned)
     check_problems(made)
+    refuse_processes(planned.recipe, planned.processes)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
     try:
@@ -112,6 +115,8 @@ def launch(
 
 def with_its_rate(planned: Plan, run: Run) -> Plan:
     """The plan with the learning rate of its run: a stored plan holds the number, so that a resumed run asks no rule."""
+    if run.stages is not None:
+        return replace(planned, recipe=with_rates(planned.recipe, run.stages.legs))
     return replace(planned, recipe=planned.recipe.but(setting__learning_rate=run.recipe.setting.learning_rate))
 
 
@@ -231,6 +236,7 @@ def resume(
     planned = before = plan_of(opened, trust=trust)
     planned = replace(planned, recipe=replanned(planned.recipe, more, changes), device=device or planned.device)
     planned = replace(planned, log=names_of(planned.log if log is None else log))
+    refuse_processes(planned.recipe, processes)
     run = start(planned, on_step=on_step, view=view)
     run.stop = stop
     say = say_of(run)
@@ -319,15 +325,17 @@ def _of_run(
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
     planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)
     run = start(planned, task=task if isinstance(task, Task) else None)
+    mine = run.task
     model = folder.model("final") or folder.model("best")
     found = checkpoints.at(model.parent) if model is not None else folder.latest()[0]
     if found is None:
         raise UserError(f"run {path} has no whole checkpoint, so it holds no model; go on with it: {command('resume', path)}")
     run.restore(found)
+    run.task = run.task if own else mine
     return run, own
 
 
 def _of_model(path: Path | None, task: Task, overrides: Sequence[tuple[str, str]], device: str) -> Run:
-    recipe = Recipe(key="evaluation", policy=task.policy, rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
+    recipe = Recipe(key="evaluation", rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
     recipe = override_all(recipe, overrides)
     return Run(recipe, task, build_players(recipe, path, task, Key(0), device))

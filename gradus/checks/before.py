@@ -56,7 +56,7 @@ def check(
     if drawn is not None:
         collected("data", found, data.of_held_out(task, plan.recipe.study))
     problems = drawn or []
-    if task.policy == "lm" and drawn is not None:
+    if task.of_text and drawn is not None:
         many = ROWS if task.source.size is not None else DRAWN
         tried = guarded("verifier", found, lambda: data.some_problems(task, many)) or []
         collected("verifier", found, judging.of_verifier(task, tried))
@@ -180,7 +180,7 @@ def model_line(players: Any) -> str:
     """The players with their sizes; the policy's context, and, if it runs through transformers, the reason."""
     sizes = [f"{name} {sum(p.numel() for p in player.policy.network.parameters()):,} parameters" for name, player in players.items()]
     policy = players["policy"].policy
-    context = [f"context {policy.context_length} tokens"] if hasattr(policy, "context_length") else []
+    context = [f"context {policy.context_length} tokens"] if "text" in policy.can else []
     return "; ".join([*sizes, *context, *filter(None, [getattr(policy, "note", None)])])
 
 

@@ -99,7 +99,7 @@ def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed
     split = min(p.micro_tokens for p in run.players.values())
     found = Prediction(
         longest_prompt=prompts,
-        longest_answer=sampling.limit if task.policy == "lm" else 0,
+        longest_answer=sampling.limit if task.of_text else 0,
         answers=recipe.setting.prompts * recipe.setting.group,
         weights=_bytes(p for player in run.players.values() for p in player.policy.network.parameters()),
         optimizer=sum(_optimizer(player) for player in run.players.values() if player.learns),
@@ -115,7 +115,7 @@ def predict(recipe: Recipe, task: Task, model: str | Path | None = None, *, seed
 
 def lengthen(run: Run) -> int:
     """Gives every answer its greatest length and puts the longest prompts first. Returns the longest prompt's tokens, 0 for a generator."""
-    if run.task.policy != "lm":
+    if not run.task.of_text:
         return 0
     for player in run.players.values():
         policy = player.policy

@@ -149,6 +149,7 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.lab.folder import RunFolder
     from gradus.lab.live import Live, title_of
     from gradus.lab.provenance import changed, versions
+    from gradus.training.course import staged
     from gradus.training.resume import read_fields
     from gradus.types import UserError, command
 
@@ -163,7 +164,7 @@ def resume(options: argparse.Namespace) -> int:
         view.message(news)
     given = {name: getattr(options, name) for name in ("log", "processes", "device", "trust")}
     given |= read_fields(planned.recipe, options.fields, options.beside)
-    if options.steps is None and done >= planned.recipe.setting.steps:
+    if options.steps is None and not staged(planned.recipe) and done >= planned.recipe.setting.steps:
         view.message(f"all {done} steps are done already; for more: {command('resume', options.folder, '--steps', 2 * done)}")
     return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, until=stop, **given), options.folder)
 

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from gradus.types import Group, Trajectory
+from gradus.types import Ended, Group, Trajectory
+from gradus.types.control import EndValues, shows_more
 from gradus.types.parts import Credited, Signals
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal, Values
@@ -58,9 +59,24 @@ def whiten(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [(r - everything.mean()) / everything.std() for r in rows]
 
 
+def last_value(trajectory: Trajectory, signals: Signals, critic: str) -> float:
+    """The value after the last action: that of the state which follows if the episode was cut there, 0 if it ended.
+
+    A trajectory was cut if it ended by TRUNCATED or LENGTH and its last context shows arrays after the last action. An answer of text that
+    reached its limit shows nothing more, so it counts as ended.
+    """
+    if trajectory.ended not in (Ended.TRUNCATED, Ended.LENGTH):
+        return 0.0
+    rows = signals.get(EndValues(player=critic), {}).get(trajectory.id, np.zeros(0))
+    return float(rows[-1]) if len(rows) and shows_more(trajectory.contexts[-1]) else 0.0
+
+
 @dataclass(frozen=True)
 class GAE:
-    """PPO's advantages from a critic's values. `KLPenalty(GAE())` adds a KL penalty to the reward."""
+    """PPO's advantages from a critic's values. `KLPenalty(GAE())` adds a KL penalty to the reward.
+
+    Where an episode was cut, the value of the state that follows stands for the rest of its reward (see `last_value`).
+    """
 
     gamma: float = 1.0
     lam: float = 0.95
@@ -73,13 +89,13 @@ class GAE:
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return (Values(player=self.critic),)
+        return (Values(player=self.critic), EndValues(player=self.critic))
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         rows, returns = [], []
         for trajectory in (t for g in groups for t in g.trajectories):
             rewards, values = action_rewards(trajectory), signals[Values(player=self.critic)][trajectory.id].astype(np.float64)
-            advantages = gae(rewards, values, gamma=self.gamma, lam=self.lam)
+            advantages = gae(rewards, values, gamma=self.gamma, lam=self.lam, last_value=last_value(trajectory, signals, self.critic))
             rows.append(advantages)
             returns.append(advantages + values)
         flat = iter(zip(whiten(rows) if self.whitened else rows, returns, strict=True))
@@ -104,7 +120,7 @@ class LengthAdaptiveGAE:
 
     @property
     def needs(self) -> tuple[Signal, ...]:
-        return (Values(player=self.critic),)
+        return (Values(player=self.critic), EndValues(player=self.critic))
 
     def lam(self, actions: int) -> float:
         """lam for an answer with this number of actions."""
@@ -114,7 +130,8 @@ class LengthAdaptiveGAE:
         trajectories = [t for g in groups for t in g.trajectories]
         values = [signals[Values(player=self.critic)][t.id].astype(np.float64) for t in trajectories]
         rows = [
-            gae(action_rewards(t), v, gamma=self.gamma, lam=self.lam(max(t.actions, 1))) for t, v in zip(trajectories, values, strict=True)
+            gae(action_rewards(t), v, gamma=self.gamma, lam=self.lam(max(t.actions, 1)), last_value=last_value(t, signals, self.critic))
+            for t, v in zip(trajectories, values, strict=True)
         ]
         returns = [a + v for a, v in zip(rows, values, strict=True)]
         flat = iter(zip(whiten(rows) if self.whitened else rows, returns, strict=True))

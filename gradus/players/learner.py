@@ -13,6 +13,7 @@ from torch import Tensor
 from gradus.objectives.corrections import corrected
 from gradus.objectives.terms import Weight
 from gradus.players.rates import BUILT_IN
+from gradus.players.subset import factors, restrict
 from gradus.recipe.core import Setting
 from gradus.runtime.memory import Record, fitting
 from gradus.runtime.user_code import asked
@@ -47,10 +48,26 @@ class Learner:
         self.parameters: list[torch.nn.Parameter] = []
         self.masters: list[torch.nn.Parameter] = []
         if self.learns:
-            self.parameters = [p for p in policy.network.parameters() if p.requires_grad]
+            restrict(name, policy.network, spec)
+            learning = {n: p for n, p in policy.network.named_parameters() if p.requires_grad}
+            self.parameters, self.factors = list(learning.values()), factors(name, learning, spec.rates)
             narrow = any(p.dtype in (torch.bfloat16, torch.float16) for p in self.parameters)
             self.masters = [torch.nn.Parameter(p.detach().float().clone()) for p in self.parameters] if narrow else self.parameters
-            self.optimizer = _built(optimizer, self.masters)
+            self.optimizer = self._built(optimizer)
+
+    def _built(self, rule: Any) -> torch.optim.Optimizer:
+        """The optimizer of a rule, with one group of parameters per factor on the rate."""
+        by = {factor: [p for p, f in zip(self.masters, self.factors, strict=True) if f == factor] for factor in self.factors}
+        made = _built(rule, self.masters, [{"params": mine} for mine in by.values()] if len(by) > 1 else self.masters)
+        factor_of = {id(p): f for p, f in zip(self.masters, self.factors, strict=True)}
+        self.group_factors = []
+        for group in made.param_groups:
+            found = {factor_of[id(p)] for p in group["params"]}
+            if len(found) > 1:
+                due = "an optimizer that keeps the groups of parameters that it is given, which have rates of their own"
+                raise wrong(rule, "build", f"{shown(made)} with one group for several of them", due)
+            self.group_factors.append(found.pop())
+        return made
 
     @property
     def learns(self) -> bool:
@@ -87,7 +104,7 @@ class Learner:
 
     def _take(self, spec: Player, rule: Any, setting: Setting) -> None:
         if self.learns and rule != self.rule:
-            for group, new in zip(self.optimizer.param_groups, _built(rule, self.masters).param_groups, strict=True):
+            for group, new in zip(self.optimizer.param_groups, self._built(rule).param_groups, strict=True):
                 group.update({name: value for name, value in new.items() if name != "params"})
         self.written, self.rule, self.setting = spec, rule, setting
         self.correct(self.weight)
@@ -145,8 +162,8 @@ class Learner:
             decay=self.rule.decay,
             final=self.rule.final,
         )
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
+        for group, factor in zip(self.optimizer.param_groups, self.group_factors, strict=True):
+            group["lr"] = lr * factor
         self.optimizer.step()
         if self.masters is not self.parameters:
             with torch.no_grad():
@@ -211,10 +228,13 @@ class Learner:
                     p.copy_(tensors[f"masters.{index}"])
 
 
-def _built(rule: Any, parameters: Sequence[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """What a recipe's optimizer makes for these parameters. Raises UserError unless it is PyTorch's, of these parameters and no other."""
+def _built(rule: Any, parameters: Sequence[torch.nn.Parameter], groups: Sequence[Any]) -> torch.optim.Optimizer:
+    """What a recipe's optimizer makes for these parameters, given alone or in groups.
+
+    Raises UserError unless it is PyTorch's, of these parameters and no other.
+    """
     with asked(rule, "build"):
-        made = rule.build(parameters)
+        made = rule.build(groups)
     due = "a torch.optim.Optimizer of the parameters that it was given"
     if not isinstance(made, torch.optim.Optimizer):
         raise wrong(rule, "build", shown(made), due)

@@ -95,11 +95,14 @@ class CompiledCache:
         self.own[:, :, :used, :, :filled] = other.own[:, :, :used]
         self.prompts[:used], self.prefixes[:used], self.arranged = other.prompts[:used], other.prefixes[:used], None
 
-    def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
-        """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows."""
+    def step(self, tokens: np.ndarray, positions: np.ndarray, used: int, inputs: Tensor | None = None) -> Tensor:
+        """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows.
+
+        `inputs`: as in `Fused.step`.
+        """
         f, rows, call = self.fused, len(tokens), self.library
         order, starts = self._arrange(used)
-        x = f.embed(torch.from_numpy(tokens))
+        x = f.embed(torch.from_numpy(tokens)) if inputs is None else f.given(torch.from_numpy(tokens), inputs).contiguous()
         hidden, blocks = x.shape[1], cut(rows, f.sizes)
         threads = max(1, min(self.threads, rows * hidden // _GRAIN))
         joint, attended, normed = self.joint[:rows], self.attended[:rows], self.normed[:rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -76,8 +76,17 @@ class OpenedController:
         return self.network(self._encoded).transpose(0, 1)
 
     def q_of_candidates(self, name: str) -> Tensor:
-        """The value of the actions of a stream [A, n, d] by every head. [A, heads, n]"""
-        candidates = self.stream(name)
+        """The value of the actions of a stream [A, n, d + 1] (the last number is not read) by every head. [A, heads, n]"""
+        return self._q_of(self.stream(name)[..., :-1])
+
+    def q_of_uniform(self, count: int) -> Tensor:
+        """The value of `count` uniform actions by every head, and their log-density in a last row. [A, heads + 1, count]"""
+        values = self._q_of(self._middle + self._half * (2 * self._draws("uniform", Key.uniform, count) - 1))
+        density = -(2 * self._half).log().sum()
+        return torch.cat([values, density.expand(len(values), 1, count)], 1)
+
+    def _q_of(self, candidates: Tensor) -> Tensor:
+        """[A, n, d] to [A, heads, n]."""
         count, several = candidates.shape[:2]
         encoded = self._encoded[:, None].expand(-1, several, -1).flatten(0, 1)
         values = self.network(encoded, self._unit(candidates.flatten(0, 1)))
@@ -110,7 +119,7 @@ class OpenedController:
 
     def number(self) -> Tensor:
         """The player's number, once per action. [A]"""
-        return self.network.number.expand(self.actions)
+        return self.network.number.repeat(self.actions)  # not a view: its gradient is switched by the caller alone
 
     def stream(self, name: str) -> Tensor:
         """A stream over all contexts, in the network's dtype; rows of several numbers are flat over a chunk. Raises UserError without it."""
@@ -189,10 +198,14 @@ class OpenedController:
 
     def _noise(self, name: str, *several: int) -> Tensor:
         """Standard normal numbers by the stream `key` of every context. [A, *several, d]"""
+        return self._draws(name, Key.normal, *several)
+
+    def _draws(self, name: str, draw: Callable[..., np.ndarray], *several: int) -> Tensor:
+        """Numbers by the stream `key` of every context. [A, *several, d]"""
         if not all("key" in c.streams for c in self.contexts if c.actions):
             raise UserError("a drawn action needs a key for its rows; learn from the rows of a TransitionReplay, which have one")
-        d = self.config.actions
-        pieces = [Key(int(c.streams["key"][0])).fold(name).normal(c.actions, *several, d) for c in self.contexts if c.actions]
+        shape = (*several, self.config.actions)
+        pieces = [draw(Key(int(c.streams["key"][0])).fold(name), c.actions, *shape) for c in self.contexts if c.actions]
         return torch.tensor(_joined(pieces), dtype=self.like.dtype, device=self.like.device)
 
 

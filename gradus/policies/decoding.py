@@ -101,9 +101,14 @@ class Fused:
         """An empty cache."""
         return Slots(len(self.layers), count, self.kv_heads, capacity, self.head_dim, self.embedding, self.window)
 
-    def step(self, slots: Slots, tokens: Tensor, positions: Tensor, segments: Sequence[Segment]) -> Tensor:
-        """Logits [rows, vocab] after one more token per slot, int64 tokens [rows] at int64 positions [rows]; rows is an agreed block size."""
-        x = self.embed(tokens)
+    def step(
+        self, slots: Slots, tokens: Tensor, positions: Tensor, segments: Sequence[Segment], inputs: Tensor | None = None
+    ) -> Tensor:
+        """Logits [rows, vocab] after one more token per slot, int64 tokens [rows] at int64 positions [rows]; rows is an agreed block size.
+
+        `inputs`: vectors [rows, hidden] in place of the embeddings; a row of NaN is left to the embedding.
+        """
+        x = self.embed(tokens) if inputs is None else self.given(tokens, inputs)
         turns = [table[positions].unbind(1) for table in self.turns]
         places = slots.places(positions)
         for index, w in enumerate(self.layers):
@@ -180,19 +185,24 @@ class Fused:
             self._finish(w, x, attended)
         return x
 
+    def given(self, tokens: Tensor, inputs: Tensor) -> Tensor:
+        """Vectors [rows, hidden]: the given inputs, and the embeddings of tokens where a row is NaN."""
+        return torch.where(inputs.isnan().any(-1, keepdim=True), self.embed(tokens), inputs.to(self.embedding))
+
     def embed(self, tokens: Tensor) -> Tensor:
         """Vectors [rows, hidden] of tokens [rows], in new memory."""
         x = F.embedding(tokens, self.embedding)
         return x if self.embedding_scale is None else x.mul_(self.embedding_scale)
 
-    def _product(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """x @ weight + bias in blocks of agreed sizes: a row's bits do not depend on the other rows."""
         rows = x.shape[0]
         blocks = self.blocks.get(rows) or self.blocks.setdefault(rows, cut(rows, self.sizes))
         y = x @ weight if len(blocks) == 1 else torch.cat([piece @ weight for piece in x.split(blocks)])
         return y if bias is None else y.add_(bias)
 
     def _inputs(self, w: _Weights, x: Tensor, turns: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        joint = self._product(self._normed(x, w.norms[0]), w.qkv, w.qkv_bias).unflatten(-1, (-1, self.head_dim))
+        joint = self.product(self._normed(x, w.norms[0]), w.qkv, w.qkv_bias).unflatten(-1, (-1, self.head_dim))
         both = self.heads + self.kv_heads
         qk, v = joint[:, :both], joint[:, both:]
         if w.qk_norms is not None:
@@ -206,14 +216,14 @@ class Fused:
 
     def _finish(self, w: _Weights, x: Tensor, attended: Tensor) -> None:
         """Adds the layer's output to x, in place."""
-        x.add_(self._normed(self._product(attended.flatten(1), w.output, w.output_bias), w.norms[1]))
+        x.add_(self._normed(self.product(attended.flatten(1), w.output, w.output_bias), w.norms[1]))
         x.add_(self._normed(self._mlp(w, self._normed(x, w.norms[2])), w.norms[3]))
 
     def _mlp(self, w: _Weights, x: Tensor) -> Tensor:
         if w.mixture is None:
-            gate, up = self._product(x, w.gate_up, w.gate_up_bias).chunk(2, -1)
-            return self._product(by_rows(w.activation, gate).mul_(up), w.down, w.down_bias)
-        shares, indices = choose(self._product(x, w.mixture.router)[:, : w.mixture.experts.count], w.mixture.experts)
+            gate, up = self.product(x, w.gate_up, w.gate_up_bias).chunk(2, -1)
+            return self.product(by_rows(w.activation, gate).mul_(up), w.down, w.down_bias)
+        shares, indices = choose(self.product(x, w.mixture.router)[:, : w.mixture.experts.count], w.mixture.experts)
         rows, places, counts = assign(indices, w.mixture.experts.count)
         found = [self._expert(w, e, x.index_select(0, mine)) for e, mine in enumerate(rows.split(counts)) if len(mine)]
         each = torch.cat(found).index_select(0, places).unflatten(0, shares.shape).unbind(1)
@@ -226,8 +236,8 @@ class Fused:
         """The output of one expert for rows [n, hidden], in blocks of agreed sizes: a row's bits do not depend on the expert's other rows."""
         count = len(x)
         padded_x = F.pad(x, (0, 0, 0, sum(cut(count, self.sizes)) - count))
-        gate, up = self._product(padded_x, w.gate_up[index]).chunk(2, -1)
-        return self._product(by_rows(w.activation, gate).mul_(up), w.down[index])[:count]
+        gate, up = self.product(padded_x, w.gate_up[index]).chunk(2, -1)
+        return self.product(by_rows(w.activation, gate).mul_(up), w.down[index])[:count]
 
     def _normed(self, x: Tensor, factor: Tensor | None) -> Tensor:
         return x if factor is None else normed(x, factor, self.eps)
@@ -237,7 +247,7 @@ class Fused:
 
     def head_logits(self, x: Tensor) -> Tensor:
         """Logits [rows, vocab] from normed vectors [rows, hidden]."""
-        logits = self._product(x, self.head)[:, : self.vocab].contiguous()
+        logits = self.product(x, self.head)[:, : self.vocab].contiguous()
         if self.logit_cap is None:
             return logits
         wide = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
@@ -287,15 +297,18 @@ class PlainCache:
         """Copies the sequences in the first `used` slots of a cache with less room."""
         self.slots.take_over(other.slots, used)
 
-    def step(self, tokens: np.ndarray, positions: np.ndarray, used: int) -> Tensor:
-        """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows."""
+    def step(self, tokens: np.ndarray, positions: np.ndarray, used: int, inputs: Tensor | None = None) -> Tensor:
+        """Logits [rows, vocab] after one more token in each of the first `used` slots; tokens and positions have an agreed block size of rows.
+
+        `inputs`: as in `Fused.step`.
+        """
         attending = -(-used // self.fused.least) * self.fused.least
         step, device = self.fused.place_step or self.capacity, self.fused.embedding.device
-        if self.replayed is not None:
+        if self.replayed is not None and inputs is None:
             whole = (0, attending, bucket(int(positions[:attending].max()) + 1, step, self.capacity))
             return self.replayed(torch.from_numpy(tokens), torch.from_numpy(positions), (whole,))
         read = segments((positions[:attending] + 1).tolist(), step)
-        return self.fused.step(self.slots, torch.from_numpy(tokens).to(device), torch.from_numpy(positions).to(device), read)
+        return self.fused.step(self.slots, torch.from_numpy(tokens).to(device), torch.from_numpy(positions).to(device), read, inputs)
 
 
 def padded(length: int) -> int:

@@ -1,56 +1,123 @@
-"""The scalar value head: the expected return, from the hidden state before each action."""
+"""Named heads on a trunk: numbers from the hidden state before each action, one per action or one per token of the vocabulary."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gradus.types import Key, UserError
 
-FILE = "value_head.safetensors"
+FILE = "value_head.safetensors"  # of one linear head `value` over actions
+SEVERAL = "heads.safetensors"  # of all others, with their names in the file's metadata
 
 
-class ValueHead(nn.Module):
-    """value = weight . hidden + bias, in float32 at least. Initial values are small: standard deviation 0.01 for hidden states of unit scale."""
+class Heads(nn.Module):
+    """Output i of a head = weight . h + bias; h is the hidden state, or relu(inner_weight hidden + inner_bias) of the head's own hidden layer.
 
-    def __init__(self, width: int, key: Key, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu") -> None:
+    In float32 at least. `vocab`: entries of a head over the vocabulary; None: heads of one number. Initial values are small: standard
+    deviation 0.01 for hidden states of unit scale.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        key: Key,
+        outputs: tuple[str, ...] = ("value",),
+        *,
+        vocab: int | None = None,
+        hidden: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> None:
         super().__init__()
-        draws = torch.from_numpy(key.normal(1, width)) * (0.01 / width**0.5)
-        self.weight = nn.Parameter(draws.to(device, dtype))
-        self.bias = nn.Parameter(torch.zeros(1, dtype=dtype, device=device))
+        self.outputs, self.vocab, self.layer = tuple(outputs), vocab, hidden
+        self.size = 1 if vocab is None else vocab
+        read, rows = hidden or width, len(outputs) * self.size
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        """[U, hidden] to [U]."""
-        wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
-        return (hidden.to(wide) @ self.weight.to(wide).T).squeeze(-1) + self.bias.to(wide)
+        def parameter(values: Tensor) -> nn.Parameter:
+            return nn.Parameter(values.to(device, dtype))
+
+        if hidden:
+            self.inner_weight = parameter(torch.from_numpy(key.fold("inner").normal(len(outputs), hidden, width)) / width**0.5)
+            self.inner_bias = parameter(torch.zeros(len(outputs), hidden))
+        self.weight = parameter(torch.from_numpy(key.normal(rows, read)) * (0.01 / read**0.5))
+        self.bias = parameter(torch.zeros(rows))
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is one linear head `value` over actions."""
+        return self.outputs == ("value",) and self.vocab is None and not self.layer
+
+    def forward(self, hidden: Tensor, name: str | None = None) -> Tensor:
+        """[U, width] to the output of a head (None: the first), [U], or [U, vocab] over the vocabulary."""
+        index = self._index(name)
+        part = slice(index * self.size, (index + 1) * self.size)
+        weight, bias = _wide(self.weight[part], hidden), _wide(self.bias[part], hidden)
+        found = self._inner(hidden, index) @ weight.T + bias
+        return found.squeeze(-1) if self.vocab is None else found
+
+    def chosen(self, hidden: Tensor, tokens: Tensor, name: str | None = None) -> Tensor:
+        """The entries of these tokens int64 [A] of a head over the vocabulary, [A]; no other entry is computed."""
+        rows = tokens + self._index(name) * self.size
+        weight = F.embedding(rows, self.weight)  # its backward pass is deterministic
+        bias = F.embedding(rows, self.bias.unsqueeze(1)).squeeze(1)
+        return (self._inner(hidden, self._index(name)) * _wide(weight, hidden)).sum(-1) + _wide(bias, hidden)
+
+    def _index(self, name: str | None) -> int:
+        return 0 if name is None else self.outputs.index(name)
+
+    def _inner(self, hidden: Tensor, index: int) -> Tensor:
+        x = _wide(hidden, hidden)
+        if not self.layer:
+            return x
+        return torch.relu(x @ _wide(self.inner_weight[index], hidden).T + _wide(self.inner_bias[index], hidden))
+
+
+def _wide(tensor: Tensor, like: Tensor) -> Tensor:
+    return tensor.to(torch.float64 if like.dtype == torch.float64 else torch.float32)
 
 
 class Critic(nn.Module):
-    """A trunk and its value head as one network, so that both are trained and stored together."""
+    """A trunk and its heads as one network, so that both are trained and stored together."""
 
-    def __init__(self, trunk: nn.Module, head: ValueHead) -> None:
+    def __init__(self, trunk: nn.Module, head: Heads) -> None:
         super().__init__()
         self.trunk, self.head = trunk, head
 
 
-def save_head(head: ValueHead, folder: Path) -> None:
+def save_head(head: Heads, folder: Path) -> None:
+    """Writes the heads beside a model: one plain head `value` in the layout of reward models, others with their names."""
     from safetensors.torch import save_file
 
-    save_file({name: p.detach().cpu().contiguous() for name, p in head.named_parameters()}, folder / FILE)
+    tensors = {name: p.detach().cpu().contiguous() for name, p in head.named_parameters()}
+    about = {"outputs": head.outputs, "vocab": head.vocab, "hidden": head.layer}
+    if head.plain:
+        save_file(tensors, folder / FILE)
+    else:
+        save_file(tensors, folder / SEVERAL, metadata={"heads": json.dumps(about)})
 
 
-def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.device | str) -> ValueHead | None:
-    """The value head in a model's folder, or None. Raises UserError if the file does not fit the model."""
-    from safetensors import SafetensorError
+def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.device | str) -> Heads | None:
+    """The heads in a model's folder, or None. Raises UserError if the file does not fit the model."""
+    from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
-    if not (folder / FILE).is_file():
+    path = next((folder / name for name in (FILE, SEVERAL) if (folder / name).is_file()), None)
+    if path is None:
         return None
-    head = ValueHead(width, Key(), dtype=dtype, device=device)
     try:
-        head.load_state_dict(load_file(folder / FILE, device=str(device)))
-    except (SafetensorError, RuntimeError):
-        raise UserError(f"{folder / FILE} does not fit a model of width {width}; remove it to start without a value head") from None
+        about: dict[str, Any] = {}
+        if path.name == SEVERAL:
+            with safe_open(path, "pt") as opened:
+                about = json.loads((opened.metadata() or {})["heads"])
+        outputs = tuple(str(name) for name in about.get("outputs", ("value",)))
+        head = Heads(width, Key(), outputs, vocab=about.get("vocab"), hidden=about.get("hidden", 0), dtype=dtype, device=device)
+        head.load_state_dict(load_file(path, device=str(device)))
+    except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{path} does not fit a model of width {width}; remove it to start without a value head") from None
     return head

@@ -42,6 +42,7 @@ class Sampled:
     tokens: np.ndarray
     logprobs: np.ndarray
     ended: Ended
+    inputs: np.ndarray | None = None  # float32 [n, hidden]: the latent part of every token's input, NaN for none
 
 
 Likely: TypeAlias = tuple[list[int], list[float]]

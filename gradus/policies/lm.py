@@ -18,7 +18,7 @@ from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
 from gradus.policies.foreign_eyes import ForeignEyes
-from gradus.policies.heads import Critic, ValueHead, load_head, save_head
+from gradus.policies.heads import Critic, Heads, load_head, save_head
 from gradus.policies.jobs import Job, job_after
 from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
@@ -63,7 +63,7 @@ class LanguageModel:
     tokenizer: Tokenizer | None
     end_tokens: tuple[int, ...]
     folder: Folder = Folder()
-    head: ValueHead | None = None
+    head: Heads | None = None
     shared: bool = False  # the trunk belongs to another player and gets no gradient from the head
     lora: LoRA | None = None
     note: str | None = None  # the reason if the model runs through transformers
@@ -137,9 +137,16 @@ class LanguageModel:
 
     @property
     def can(self) -> frozenset[str]:
-        """The policy's abilities: what its pass opens, fork, text; pack and lora with the built-in decoder; value with a head."""
-        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text"}
-        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | ({"value", "head:value"} if self.head else set()))
+        """The policy's abilities: what its pass opens, fork, text, served (by vLLM); pack and lora with the built-in decoder; value with a head."""
+        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served"}
+        return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
+
+    def _heads(self) -> set[str]:
+        """The abilities of its heads: head:NAME, row:NAME over the vocabulary, and value for a head of that name."""
+        if self.head is None:
+            return set()
+        rows = set() if self.head.vocab is None else {f"row:{name}" for name in self.head.outputs}
+        return rows | {f"head:{name}" for name in self.head.outputs} | ({"value"} if "value" in self.head.outputs else set())
 
     @property
     def reads(self) -> frozenset[str]:
@@ -193,7 +200,14 @@ class LanguageModel:
     # rollout
 
     def act(self, asked: Sequence[Asked]) -> list[Context]:
-        """One sampled context per request, in order; its parent is the context that it continues."""
+        """One sampled context per request, in order; its parent is the context that it continues.
+
+        Raises UserError for a request with a `how`: token rules are drawn by the world, in lockstep with other players.
+        """
+        if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
+            raise UserError(
+                f"a language model cannot draw by {type(how).__name__}; give Request.how a token rule with `players` and `logits`, or leave it out"
+            )
         from gradus.policies.engine import generate
 
         jobs = [self._job(a) for a in asked]
@@ -230,10 +244,9 @@ class LanguageModel:
 
     def opened(self, contexts: Sequence[Context], opens: frozenset[str]) -> OpenedDecoder | OpenedForeign:
         """One pass over the contexts, of which the abilities `opens` will be read."""
-        heads = {} if self.head is None else {"value": self.head}
         if isinstance(self.trunk, Foreign):
-            return OpenedForeign(self.trunk, contexts, heads, trains=not self.shared)
-        return OpenedDecoder(self.trunk, contexts, heads, opens=opens, trains=not self.shared, recompute=self.recompute)
+            return OpenedForeign(self.trunk, contexts, self.head, trains=not self.shared)
+        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute)
 
     # relations to other players
 
@@ -247,10 +260,27 @@ class LanguageModel:
                 part.requires_grad_(True)
         return replace(self, trunk=trunk, head=head, shared=False)
 
-    def with_value_head(self, key: Key, *, shared: bool) -> LanguageModel:
-        """This model with a value head (its own if it was loaded with one). `shared`: the trunk stays another player's and gets no gradient."""
-        head = self.head or ValueHead(_width(self.trunk), key, dtype=self.trunk.dtype, device=self.trunk.device)
-        return replace(self, head=head, shared=shared)
+    def beside(self) -> LanguageModel:
+        """A copy with its own head on the same trunk, if the trunk is another player's; else a whole copy."""
+        if not self.shared or self.head is None:
+            return self.clone()
+        return replace(self, head=copy.deepcopy(self.head).requires_grad_(True))
+
+    def with_value_head(
+        self, key: Key, *, shared: bool, outputs: tuple[str, ...] = ("value",), over: str = "action", hidden: int = 0
+    ) -> LanguageModel:
+        """This model with heads of these names (its own if it was loaded with such heads). `shared`: the trunk stays another player's and
+        gets no gradient.
+        """
+        form, kept = (outputs, None if over == "action" else self.vocabulary, hidden), self.head
+        if kept is None or (kept.outputs, kept.vocab, kept.layer) != form:
+            kept = Heads(_width(self.trunk), key, outputs, vocab=form[1], hidden=hidden, dtype=self.trunk.dtype, device=self.trunk.device)
+        return replace(self, head=kept, shared=shared)
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of tokens that the output layer scores."""
+        return self.trunk.config.vocab_size if isinstance(self.trunk, Decoder) else self.trunk.inner.config.get_text_config().vocab_size
 
     def with_adapter(self, rank: int, alpha: float, key: Key, bits: Bits | None = None) -> LanguageModel:
         """This model's weights, frozen and in the same memory (with `bits`: a quantised copy), with a new LoRA adapter on every linear layer."""

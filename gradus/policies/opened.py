@@ -6,7 +6,7 @@ layers, and the last one, also -1, is normed: the input of the output head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
+from gradus.policies.heads import Heads
 from gradus.policies.inputs import replaced
 from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
 from gradus.policies.pack import Packed, forward, pack, residual
@@ -25,9 +26,6 @@ from gradus.policies.rows import take_rows
 from gradus.policies.sighted import embedded_with_pictures, pictures
 from gradus.policies.transformers_model import Foreign
 from gradus.types import Context, UserError
-
-HeadOf = Callable[[Tensor], Tensor]
-"""From hidden states [U, hidden] to the output of a head [U, ...]."""
 
 
 class OpenedDecoder:
@@ -37,7 +35,7 @@ class OpenedDecoder:
         self,
         trunk: Decoder,
         contexts: Sequence[Context],
-        heads: Mapping[str, HeadOf],
+        heads: Heads | None,
         *,
         opens: frozenset[str],
         trains: bool = True,
@@ -112,7 +110,7 @@ class OpenedDecoder:
 
     def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
         every = [_every_token(c) for c in self.contexts]
-        whole = OpenedDecoder(self.trunk, every, {}, opens=frozenset(), trains=self.trains, recompute=self.recompute)
+        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute)
         return whole.hidden(layer), owners(self.contexts, self.trunk.device)
 
     def logits(self) -> Iterator[tuple[slice, Tensor]]:
@@ -160,13 +158,20 @@ class OpenedDecoder:
         return x if given is None else replaced(x, [(given.at, np.arange(len(given.at)), given.rows)])
 
     def head(self, name: str) -> Tensor:
-        return take_rows(self.heads[name](self._last), self.packed.source)
+        assert self.heads is not None
+        if self.heads.vocab is not None:
+            return self.heads.chosen(self._before, self.packed.targets, name)
+        return take_rows(self.heads(self._last, name), self.packed.source)
+
+    def head_row(self, name: str) -> Tensor:
+        assert self.heads is not None
+        return take_rows(self.heads(self._last, name), self.packed.source)
 
 
 class OpenedForeign:
     """A pass through transformers. The logits of all actions are in memory together; hidden states take a second pass."""
 
-    def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Mapping[str, HeadOf], *, trains: bool = True) -> None:
+    def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Heads | None, *, trains: bool = True) -> None:
         self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
 
     def _trunk(self) -> AbstractContextManager[Any]:
@@ -221,7 +226,15 @@ class OpenedForeign:
             yield torch.stack([found[index] for index in chosen])
 
     def head(self, name: str) -> Tensor:
-        return self.heads[name](self.hidden())
+        assert self.heads is not None
+        if self.heads.vocab is None:
+            return self.heads(self.hidden(), name)
+        tokens = np.concatenate([c.sequence[c.action_positions] for c in self.contexts]).astype(np.int64)
+        return self.heads.chosen(self.hidden(), torch.from_numpy(tokens).to(self.trunk.device), name)
+
+    def head_row(self, name: str) -> Tensor:
+        assert self.heads is not None
+        return self.heads(self.hidden(), name)
 
 
 def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from gradus.runtime.time_limit import Interruptible, Late, interrupted
 from gradus.runtime.user_code import line_of, raised_in
 from gradus.types import Failed, FailureKind, Key, Media, Problem, UserError
 from gradus.types.parts import Environment, Episode, Turn, World
-from gradus.types.spaces import Action
 
 
 def started(environment: Environment, problem: Problem, key: Key, world: World, timeout: float) -> Episode | Failed:
@@ -39,15 +38,18 @@ def started(environment: Environment, problem: Problem, key: Key, world: World, 
     return Failed("the environment ended before the first action") if over else episode
 
 
-async def stepped(episode: Episode, action: Action, player: str, timeout: float) -> Turn | Failed:
-    """The environment's answer, or its failure. It may await for `timeout` seconds in all, and compute for `timeout` seconds without a break."""
+async def stepped(episode: Any, action: Any, seats: Collection[str], timeout: float, method: str = "step") -> Turn | Failed:
+    """The environment's answer, or its failure. It may await for `timeout` seconds in all, and compute for `timeout` seconds without a break.
+
+    `seats`: the names that the answer may ask to act next. `method`: "step", or "step_all" of an episode in which several seats act at once.
+    """
     answer: Any
     try:
         async with asyncio.timeout(timeout) as limit:
             with interrupted(timeout):
-                asked: Any = episode.step(action)
+                asked: Any = getattr(episode, method)(action)
             if not inspect.isawaitable(asked):
-                return Failed(f"the environment's step answered without being awaited; write it as async def step{line_of(episode)}")
+                return Failed(f"the environment's {method} answered without being awaited; write it as async def {method}{line_of(episode)}")
             answer = await Interruptible(asked, timeout)
     except (UserError, GeneratorExit):
         raise
@@ -62,8 +64,9 @@ async def stepped(episode: Episode, action: Action, player: str, timeout: float)
         return Failed(f"the environment raised {raised_in(answer, episode)}", FailureKind.RAISED)
     if wrong := misfit(answer):
         return Failed(f"the environment {wrong}{line_of(episode)}")
-    if answer.player not in ("policy", player):
-        raise UserError(f'the environment asks player "{answer.player}" to act, but these episodes are played by "{player}" alone')
+    if answer.player not in seats and not (answer.terminated or answer.truncated):
+        who = ", ".join(dict.fromkeys(seats))
+        raise UserError(f'the environment asks "{answer.player}" to act, but these episodes are played by {who} alone; set --rollout Seats')
     return answer
 
 

@@ -255,7 +255,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
         torch.set_num_threads(max(1, torch.get_num_threads() // crew.size))
     told = {
         "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
-        "kind": recipe.policy,
+        "kind": task.policy,
         "task": task.name,
         "level": task.level,
         "model": None if model in (None, "tiny") else str(Path(str(model)).resolve()),

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 from gradus.selection.filters import without_failures
 from gradus.training.boundaries import boundaries
+from gradus.training.lessons import begun, choices
 from gradus.training.recovery import updated, whole
 from gradus.training.rollout_mismatch import agree
+from gradus.training.rounds import averaged, rounds
 from gradus.types import Group, Request, UserError
-from gradus.types.parts import Credited
 from gradus.types.returned import named
 
 if TYPE_CHECKING:
     from gradus.recipe.core import Recipe
     from gradus.training.run import Run
-    from gradus.training.world import RunWorld
-    from gradus.types.batch import Batch
 
 
 async def train(run: Run) -> None:
@@ -34,50 +33,19 @@ async def train(run: Run) -> None:
         await agree(run, groups, world)
         rolled = time.perf_counter()
         kept, dropped = await run.memory.call("selection", recipe.selection, "keep", without_failures(groups), world.key)
-        credited, batches = await credit(run, kept, world)
-        run.must_finish()
-        metrics = updated(run, recipe, batches, groups, world)
-        run.follow()
-        await run.memory.learn(recipe, credited, dropped, world)
+        chosen, learned, metrics = await choices(run, without_failures(groups), world), list[Group](), list[dict[str, float]]()
+        for drawn, round_ in await rounds(run, recipe, kept, world):
+            lessons = await begun(run, drawn, chosen, round_)
+            for wave in lessons.waves:
+                batches = await lessons.batches(wave)
+                run.must_finish()
+                metrics.append(updated(run, recipe, batches, groups, round_))
+            run.follow()
+            learned += lessons.credited["policy"]
+        await run.memory.learn(recipe, learned, dropped, world)
+        await chosen.learn(run, world)
         timings = {"rollout": rolled - started, "update": time.perf_counter() - rolled}
-        run.record(step, merged(groups, credited), {**world.notes, **metrics}, world.spent, timings)
-
-
-async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list[Group], dict[str, Batch]]:
-    """The policy's groups with their advantages, and one batch per learning player."""
-    from gradus.objectives.terms import needs_of
-    from gradus.types.batch import make_batch
-
-    credited: dict[str, list[Group]] = {"policy": list(kept)}
-    batches: dict[str, Batch] = {}
-    for name, player in run.players.items():
-        spec = player.spec
-        if not player.learns or not kept:
-            continue
-        source = name if spec.learns_from == "own" else spec.learns_from
-        groups = theirs(kept if spec.credit is not None else credited[source], source)
-        needs = (*getattr(spec.credit, "needs", ()), *needs_of(spec.objective))
-        signals = await world.signals(groups, needs)
-        if spec.credit is not None:
-            rule = await run.memory.call("credit" if name == "policy" else f"players.{name}.credit", spec.credit, "assign", groups, signals)
-            groups = with_credit(groups, rule)
-        credited[name] = groups
-        batches[name] = make_batch(groups, {s: signals[s] for s in needs_of(spec.objective)}, dtype=player.dtype)
-    return credited["policy"], batches
-
-
-def theirs(groups: Sequence[Group], player: str) -> list[Group]:
-    """The groups without the trajectories of other players, and without groups that are then empty."""
-    mine = (g.but(trajectories=tuple(t for t in g.trajectories if t.player == player)) for g in groups)
-    return [g for g in mine if g.trajectories]
-
-
-def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) -> list[Group]:
-    """The groups with advantages, returns and weights of actions in their trajectories."""
-    return [
-        g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns, weights=c.weights) for t, c in zip(g.trajectories, row, strict=True)))
-        for g, row in zip(groups, credits, strict=True)
-    ]
+        run.record(step, merged(groups, learned), {**world.notes, **averaged(metrics)}, world.spent, timings)
 
 
 def merged(groups: Sequence[Group], credited: Sequence[Group]) -> list[Group]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from gradus.types.contexts import Context, Ended
+from gradus.types.contexts import Context
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
 from gradus.types.ranges import check_ranges
@@ -47,13 +47,30 @@ class QOfAll(Want):
 
 @dataclass(frozen=True)
 class QOfCandidates(Want):
-    """The value of the actions in the stream `name` [A, n, d] in the state of each row, by every head. [A, heads, n]"""
+    """The value of the actions in the stream `name` [A, n, d + 1] (action and log-probability) in the state of each row. [A, heads, n]"""
 
     name: str = "candidates"
     opens: ClassVar[frozenset[str]] = frozenset({"q_of_candidates"})
 
     def rows(self, opened: Any, key: Key) -> Tensor:
         return opened.q_of_candidates(self.name)
+
+
+@dataclass(frozen=True)
+class QOfUniform(Want):
+    """The value of `count` actions drawn uniformly from the Box by the stream `key`, by every head, and in a last row their log-density.
+
+    [A, heads + 1, count]
+    """
+
+    count: int = 4
+    opens: ClassVar[frozenset[str]] = frozenset({"q_of_candidates"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)")
+
+    def rows(self, opened: Any, key: Key) -> Tensor:
+        return opened.q_of_uniform(self.count)
 
 
 @dataclass(frozen=True)
@@ -234,14 +251,14 @@ class NumberOf(Signal):
         return Number()
 
 
-def is_cut(context: Context) -> bool:
-    """Whether the context goes on after its last action: it was cut, not ended, and it shows what follows that action."""
-    return context.ended in (Ended.TRUNCATED, Ended.LENGTH) and bool(context.seen) and len(context.chosen) > 0 and not context.chosen[-1]
+def shows_more(context: Context) -> bool:
+    """Whether the context shows something after its last action."""
+    return bool(context.seen) and len(context.chosen) > 0 and not context.chosen[-1]
 
 
 @dataclass(frozen=True)
 class EndValues(Signal):
-    """The value of the state after the last action, one row for every context that was cut. [contexts that were cut]"""
+    """The value of the state after the last action, one row for every context that shows it, none for others. Not one row per action."""
 
     name: str = "value"
 
@@ -250,7 +267,7 @@ class EndValues(Signal):
         return Value(self.name)
 
     def seen_by(self, contexts: Sequence[Context], found: Mapping[Signal, Sequence[np.ndarray]], key: Key) -> Sequence[Context]:
-        return [_at_the_end(c) if is_cut(c) else _nothing(c) for c in contexts]
+        return [_at_the_end(c) if shows_more(c) else _nothing(c) for c in contexts]
 
 
 def _at_the_end(context: Context) -> Context:

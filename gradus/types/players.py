@@ -29,7 +29,12 @@ class Head:
     of: str | Copy = "policy"
     outputs: tuple[str, ...] = ("value",)  # names of the heads
     over: Literal["action", "vocabulary"] = "action"
-    hidden: int = 0  # width of a hidden layer; 0: linear
+    hidden: int = 0  # width of a hidden layer of each head; 0: linear
+
+    def __post_init__(self) -> None:
+        check_ranges(self, hidden="[0, inf)")
+        if not self.outputs or len(set(self.outputs)) != len(self.outputs) or not all(self.outputs):
+            raise UserError(f"Head: outputs is {self.outputs}; it must hold one name or more, each once")
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class Fresh:
     outputs: Literal["actions", "q", "value", "number"] = "actions"  # number: one number that no observation changes
     heads: int = 1  # networks of an ensemble of "q", evaluated together
     layer_norm: bool = False  # after every hidden layer, before the ReLU
-    start: float = 0.0  # the first value of a number
+    number: float = 0.0  # the first value of the outputs "number"
 
     def __post_init__(self) -> None:
         check_ranges(self, hidden="[1, inf)", heads="[1, inf)")
@@ -163,3 +168,8 @@ class Player:
 
     def __post_init__(self) -> None:
         check_ranges(self, every="[1, inf)")
+        if not self.trains:
+            raise UserError('Player: trains is empty, so nothing of it learns; write prefixes of names, ("",) for all, or leave its objective out')
+        for prefix, factor in self.rates.items():
+            if not 0 <= factor < float("inf"):
+                raise UserError(f"Player: the rate of {prefix!r} is {factor}; it is a factor on the learning rate, 0 or more")

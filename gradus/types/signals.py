@@ -7,7 +7,7 @@ what one forward pass opens; `Read(reads=want)` makes a signal of it. `types.rea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -58,7 +58,11 @@ class Opened(Protocol):
         ...
 
     def head(self, name: str) -> Tensor:
-        """The output of a named head at every action. [A], or [A, n] for several numbers."""
+        """The output of a named head at every action; over the vocabulary, its entry of the action taken. [A]"""
+        ...
+
+    def head_row(self, name: str) -> Tensor:
+        """All entries of a head over the vocabulary before every action. [A, V]"""
         ...
 
     def velocity(self) -> Tensor:
@@ -148,6 +152,9 @@ class Signal:
 
 def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     """What to add for an ability that a policy lacks, as the end of a sentence."""
+    if lacking.startswith("row:"):
+        name, place = lacking.removeprefix("row:"), f"players.{player}.model=" if player else "model="
+        return f'give the player a head over the vocabulary: {place}Head(of=Copy("policy"), outputs=("{name}",), over="vocabulary")'
     if not lacking.startswith("head:"):
         return f"it offers only {', '.join(sorted(can))}: choose another policy or recipe"
     name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
@@ -155,6 +162,24 @@ def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     outputs = "" if name == "value" else f', outputs=("{name}",)'
     place = f"players.{player}.model=" if player else "model="
     return f'{seen}give the player a {"value head" if name == "value" else "head of this name"}: {place}Head(of=Copy("policy"){outputs})'
+
+
+def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
+    """The signals, and those that they need, each once and after all that it needs. Raises UserError for a circle."""
+    out: dict[Signal, None] = {}
+
+    def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
+        if signal in path:
+            names = " needs ".join(type(s).__name__ for s in (*path[path.index(signal) :], signal))
+            raise UserError(f"signals need each other in a circle: {names}; leave one of these needs out")
+        if signal not in out:
+            for need in signal.needs:
+                visit(need, (*path, signal))
+            out[signal] = None
+
+    for signal in signals:
+        visit(signal, ())
+    return tuple(out)
 
 
 # readers of language models
@@ -183,7 +208,7 @@ class EntropyOf(Want):
 
 @dataclass(frozen=True)
 class Value(Want):
-    """The output of the head `name` before the action. [A]"""
+    """The output of the head `name` before the action; of a head over the vocabulary, its entry of the action taken. [A]"""
 
     name: str = "value"
 
@@ -193,6 +218,20 @@ class Value(Want):
 
     def rows(self, opened: Opened, key: Key) -> Tensor:
         return opened.head(self.name)
+
+
+@dataclass(frozen=True)
+class HeadRow(Want):
+    """All entries of the head `name` over the vocabulary, before the action. [A, V]"""
+
+    name: str = "value"
+
+    @property
+    def needed(self) -> frozenset[str]:
+        return frozenset({f"row:{self.name}"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        return opened.head_row(self.name)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,15 @@ class Box:
 Space: TypeAlias = "Text | Choice | Box"
 
 
+def described(space: Space) -> str:
+    """A space in words."""
+    if isinstance(space, Choice):
+        return f"a choice of {len(space.names)} ({', '.join(space.names[:6])}{', ...' if len(space.names) > 6 else ''})"
+    if isinstance(space, Box):
+        return f"{space.size} numbers" if space.chunk == 1 else f"{space.chunk} x {space.size} numbers"
+    return "text"
+
+
 def in_words(action: Action, space: Space = Text()) -> str:
     """An action as text for people: text as it is, the name of a choice, numbers with four digits."""
     if isinstance(action, str):

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from gradus.credit.gae import GAE, LengthAdaptiveGAE, action_rewards, discounted, gae, whiten
 from gradus.testing.methods import toy_group, toy_trajectory
+from gradus.types import Context, Ended, Group, Problem, Trajectory
+from gradus.types.contexts import Seen
+from gradus.types.control import EndValues
 from gradus.types.signals import Values
 
 ROWS = st.lists(st.tuples(st.floats(-5, 5), st.floats(-5, 5)), min_size=1, max_size=12)
@@ -80,7 +83,7 @@ def test_whitening_is_over_all_rows():
 
 
 def test_it_reads_the_critic_alone():
-    assert GAE().needs == (Values(player="critic"),)
+    assert GAE().needs == (Values(player="critic"), EndValues(player="critic"))
 
 
 def test_assigned_rows_are_those_of_each_trajectory():
@@ -110,3 +113,34 @@ def test_with_one_length_it_is_gae_with_that_lam():
     for a, b in zip(ours, plain, strict=True):
         np.testing.assert_allclose(a.advantages, b.advantages)
         np.testing.assert_allclose(a.returns, b.returns)
+
+
+def played(ended: Ended, trailing: bool = True) -> Trajectory:
+    """Two actions with reward 1 each in a world of arrays; `trailing`: the observation after the last action is shown."""
+    count = 3 if trailing else 2
+    rows = Seen("state", "array", np.zeros((count, 1), np.float32), np.arange(0, 2 * count, 2, np.int32), np.ones(count, np.int32))
+    chosen = np.array([False, True, False, True, False][: 4 + trailing])
+    context = Context(np.zeros(len(chosen), np.int32), chosen, rewards=((0, "environment", 1.0), (1, "environment", 1.0)), seen=(rows,))
+    return Trajectory("t", Problem("p", "world", text=""), (context,), reward=2.0, ended=ended)
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "advantages"),
+    [
+        # gamma .5, lam 1, V = 2 4, value at the end 6: d_1 = 1 + 3 - 4 = 0, d_0 = 1 + 2 - 2 = 1, A = 1 + 0, 0
+        (played(Ended.TRUNCATED), [1.0, 0.0]),
+        (played(Ended.LENGTH), [1.0, 0.0]),
+        # ended for good: d_1 = 1 - 4 = -3, A = 1 - 1.5, -3
+        (played(Ended.ENVIRONMENT), [-0.5, -3.0]),
+        # cut, but nothing is shown after the last action, as in an answer of text that reached its limit
+        (played(Ended.TRUNCATED, trailing=False), [-0.5, -3.0]),
+        (played(Ended.LENGTH, trailing=False), [-0.5, -3.0]),
+    ],
+)
+@pytest.mark.parametrize("rule", [GAE(gamma=0.5, lam=1.0, whitened=False), LengthAdaptiveGAE(alpha=1e12, gamma=0.5, whitened=False)])
+def test_a_cut_episode_goes_on_with_the_value_of_its_end_and_an_ended_one_does_not(trajectory, advantages, rule):
+    end = np.array([6.0]) if len(trajectory.contexts[0].tokens) == 5 else np.zeros(0)
+    signals = {Values(player="critic"): {"t": np.array([2.0, 4.0])}, EndValues(player="critic"): {"t": end}}
+    ((found,),) = rule.assign([Group("g", (trajectory,))], signals)
+    np.testing.assert_allclose(found.advantages, advantages, atol=1e-9)
+    np.testing.assert_allclose(found.returns, np.add(advantages, [2.0, 4.0]), atol=1e-9)

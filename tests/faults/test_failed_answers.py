@@ -25,7 +25,8 @@ from gradus.credit.groups import BatchRelative
 from gradus.lab.folder import RunFolder
 from gradus.selection.filters import without_failures
 from gradus.testing.methods import toy_trajectory
-from gradus.training.loop import merged, with_credit
+from gradus.training.lessons import with_credit
+from gradus.training.loop import merged
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, Key, Trajectory
 from gradus.types.batch import make_batch
 from gradus.workers.pool import stop_workers

@@ -36,12 +36,16 @@ def made(acts=PUSH, dtype=torch.float64, key=Key(1), **fresh) -> Controller:
     return Controller.fresh(config_for(Fresh(**fresh), {"state": np.zeros(4)}, acts), key, dtype)
 
 
+def with_density(actions: np.ndarray) -> np.ndarray:
+    return np.concatenate([actions, np.zeros((*actions.shape[:2], 1), np.float32)], 2)
+
+
 def rows(n: int, acts=TORQUE, key: int = 7) -> Context:
     """A context of n transitions."""
     seen = Seen("state", "array", Key(3).normal(n, 4).astype(np.float32), np.arange(0, 2 * n, 2, np.int32), np.ones(n, np.int32))
     low, high = np.array(acts.low), np.array(acts.high)
     action = (low + (high - low) * Key(4).uniform(n, acts.size)).astype(np.float32)
-    streams = Frozen(action=action, key=np.full(n, key, np.uint64), candidates=np.stack([action, action * 0.5], 1))
+    streams = Frozen(action=action, key=np.full(n, key, np.uint64), candidates=with_density(np.stack([action, action * 0.5], 1)))
     return Context(np.zeros(2 * n, np.int32), np.tile([False, True], n), streams=streams, seen=(seen,))
 
 
@@ -197,7 +201,7 @@ def test_choices_have_values_of_all_of_them():
 
 
 def test_a_number():
-    policy = made(PUSH, outputs="number", start=-1.5)
+    policy = made(PUSH, outputs="number", number=-1.5)
     context = policy.opening({"state": np.ones(4)}).then(policy.told(0))
     assert policy.evaluate([context, context], (Number(),))[Number()].tolist() == [-1.5, -1.5]
     assert sum(p.numel() for p in policy.network.parameters()) == 1

@@ -262,13 +262,13 @@ def test_transformers_is_not_imported(speaking):
 
 
 def test_a_value_head_and_log_probabilities_in_other_families():
-    from gradus.policies.heads import ValueHead
+    from gradus.policies.heads import Heads
     from tests.policies.shapes import ours
 
     contexts = mixed(np.random.default_rng(3))
     for shape in ("gemma2", "qwen3_moe", "phi3_long"):
         trunk = ours(shape, torch.float64)
-        head = ValueHead(32, Key(1), dtype=torch.float64)
+        head = Heads(32, Key(1), dtype=torch.float64)
         found = LanguageModel(trunk, None, (), head=head).evaluate(contexts, WANTS)
         again = LanguageModel(trunk, None, (), head=head, recompute=True).evaluate(contexts, WANTS)
         at = 0

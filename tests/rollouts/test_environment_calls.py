@@ -93,7 +93,7 @@ def test_an_error_for_the_user_is_passed_on(tmp_path: Any) -> None:
     environment = mine(tmp_path, step="from gradus.types import UserError; raise UserError('mend this')")
     episode = started(environment, PROBLEM, Key(0), SimpleNamespace(), 60.0)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="mend this"):
-        asyncio.run(stepped(episode, "a", "policy", 60.0))  # type: ignore[arg-type]
+        asyncio.run(stepped(episode, "a", ("policy",), 60.0))  # type: ignore[arg-type]
 
 
 def test_a_value_is_shown_alike_in_every_process() -> None:
@@ -116,7 +116,7 @@ LATE = "the environment did not answer within 0.1 seconds"
 )  # fmt: skip
 def test_a_step_that_is_late_has_failed_whatever_comes_of_it(wrong: dict[str, str], tmp_path: Any) -> None:
     episode = started(mine(tmp_path, **wrong), PROBLEM, Key(0), SimpleNamespace(), 60.0)  # type: ignore[arg-type]
-    assert asyncio.run(stepped(episode, "a", "policy", 0.1)) == Failed(LATE, FailureKind.TIMEOUT)  # type: ignore[arg-type]
+    assert asyncio.run(stepped(episode, "a", ("policy",), 0.1)) == Failed(LATE, FailureKind.TIMEOUT)  # type: ignore[arg-type]
 
 
 def test_a_step_that_is_cancelled_from_outside_is_no_failure(tmp_path: Any) -> None:
@@ -124,7 +124,7 @@ def test_a_step_that_is_cancelled_from_outside_is_no_failure(tmp_path: Any) -> N
 
     async def outside() -> None:
         async with asyncio.timeout(0.05):
-            await stepped(episode, "a", "policy", 600.0)  # type: ignore[arg-type]
+            await stepped(episode, "a", ("policy",), 600.0)  # type: ignore[arg-type]
 
     with pytest.raises(TimeoutError):
         asyncio.run(outside())

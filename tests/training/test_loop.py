@@ -15,7 +15,8 @@ from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
 from gradus.testing.methods import TOY, toy_group, toy_run, toy_trajectory, train_toy
 from gradus.training import loop
-from gradus.training.loop import credit, merged, refuse_failures, refuse_nothing, theirs, with_credit
+from gradus.training.lessons import credit, theirs, with_credit
+from gradus.training.loop import merged, refuse_failures, refuse_nothing
 from gradus.types import Failed, Group, Key, Request, UserError
 from gradus.types.parts import Credited
 from gradus.types.players import Player

@@ -59,6 +59,8 @@ class Served:
         """One sampled context per request, in order; its parent is the context that it continues. Raises UserError if vLLM fails."""
         if not asked:
             return []
+        if (how := next((h for a in asked if (h := getattr(getattr(a, "request", None), "how", None)) is not None), None)) is not None:
+            raise UserError(f"vLLM cannot draw by {type(how).__name__}; leave the player's engine out")
         versions = {a.version for a in asked}
         if len(versions) > 1:
             raise ValueError(f"one call requests samples of weights {sorted(versions)}; only one version can be loaded")
@@ -173,7 +175,7 @@ class Served:
 
 def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Served:
     """The model sampled by vLLM as specified. Raises UserError if vLLM or its server is missing or does not fit."""
-    if not isinstance(model, LanguageModel):
+    if "served" not in model.can:
         raise UserError(
             f"players.{name}.engine is {type(spec).__name__}, which samples language models only; set --players.{name}.engine none"
         )

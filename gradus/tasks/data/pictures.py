@@ -76,8 +76,6 @@ def part(value: Any, folder: Path, where: str, which: str) -> dict[str, Any]:
 
     Raises RowError with the place for any other value.
     """
-    if isinstance(value, str):
-        return {"type": "text", "text": value}
     if not isinstance(value, Mapping):
         raise RowError(where, f'{which}: a part of "content" is {kind(value)}; it must be an object with "type"')
     sort = value.get("type")

@@ -172,6 +172,11 @@ class Checked:
     pictures: str = ""  # the hash of all pictures with their rows; empty: there are none
 
 
+def source_of(table: Table, checked: Checked, name: str, rows: np.ndarray, **more: Any) -> RowSource:
+    """The source of some rows of a checked table."""
+    return RowSource(table, checked.columns, name, rows, len(rows), plain=checked.plain, pictures=checked.pictures, **more)
+
+
 def check_rows(
     table: Table,
     prompt: str | None = None,

@@ -22,12 +22,16 @@ END = 0
 
 
 class Bigram(nn.Module):
-    """`logits` [8, 8]: the row of a token holds the logits of the next one. `values` [8]: the value head's estimate after a token."""
+    """`logits` [8, 8]: the row of a token holds the logits of the next one. `values` [8]: the value head's estimate after a token.
+
+    `heads`: further heads by name, [8] after a token, or [8, 8] over the vocabulary.
+    """
 
     def __init__(self, key: Key, dtype: torch.dtype) -> None:
         super().__init__()
         self.logits = nn.Parameter(torch.from_numpy(key.normal(VOCABULARY, VOCABULARY)).to(dtype))
         self.values = nn.Parameter(torch.from_numpy(key.fold("value").normal(VOCABULARY)).to(dtype))
+        self.heads = nn.ParameterDict()
 
 
 class BigramPolicy:
@@ -51,6 +55,17 @@ class BigramPolicy:
 
     def clone(self) -> BigramPolicy:
         return copy.deepcopy(self)
+
+    def with_heads(self, outputs: Sequence[str], over: str = "action") -> BigramPolicy:
+        """A copy with heads of these names; a head `value` over actions is there already."""
+        made = self.clone()
+        shape = (VOCABULARY,) if over == "action" else (VOCABULARY, VOCABULARY)
+        for name in outputs:
+            if name != "value" or over == "vocabulary":
+                made.network.heads[name] = nn.Parameter(torch.from_numpy(Key(5).fold(name).normal(*shape)).to(made.network.logits))
+        rows = {f"row:{name}" for name in outputs if over == "vocabulary"}
+        made.can = self.can | {f"head:{name}" for name in outputs} | rows
+        return made
 
     def acts(self, space: Space) -> bool:
         """Whether it can act in the space: it writes text, and the names of choices."""
@@ -156,4 +171,9 @@ class OpenedTable:
             yield chain.expand(len(layers), 1, -1, -1)
 
     def head(self, name: str) -> Tensor:
-        return self.network.values.index_select(0, self._before)
+        found = self.network.heads[name] if name in self.network.heads else self.network.values  # noqa: SIM401 (a ModuleDict has no get)
+        rows = found.index_select(0, self._before)
+        return rows if rows.ndim == 1 else rows.gather(1, self._token[:, None])[:, 0]
+
+    def head_row(self, name: str) -> Tensor:
+        return self.network.heads[name].index_select(0, self._before)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe
+from gradus.tasks.flow.flow_2d import flow_2d
+from gradus.testing.methods.control import controls, toy_control
 from gradus.types import Frozen, Key, Media, Message, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Task, Turn, World
@@ -115,6 +118,10 @@ TOY_EPISODES = replace(
 """Episodes of up to six turns."""
 
 
+MADE: Mapping[str, Callable[[], Task]] = {"flow": flow_2d}
+"""The task by the kind of policy that a recipe trains, for kinds that read no text (`gradus.policies.registry`)."""
+
+
 def toy_task(recipe: Recipe) -> Task:
     """The toy task that a recipe trains on: points in the plane for a flow, episodes for parts that play them, else single answers.
 
@@ -122,10 +129,10 @@ def toy_task(recipe: Recipe) -> Task:
     >>> [toy_task(load_recipe(key)).name for key in ("grpo", "flow_grpo")]
     ['toy', 'flow_2d']
     """
-    if recipe.policy == "flow":
-        from gradus.tasks.flow.flow_2d import flow_2d
-
-        return flow_2d()
+    if controls(recipe):
+        return toy_control()
+    if (made := MADE.get(kind_of(recipe).name)) is not None:
+        return made()
     if recipe.environment is not None:
         return replace(TOY_EPISODES, environment=recipe.environment)
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):

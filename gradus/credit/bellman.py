@@ -1,0 +1,205 @@
+"""Bootstrapped targets from transitions: a value is fitted to the reward plus the discounted value of the next state.
+
+The rows come from a `TransitionReplay`: the streams `reward` and `done`. A row is done if its episode terminated; a truncated one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gradus.credit.gae import action_rewards, last_value
+from gradus.types import Frozen, Group, Key, Trajectory
+from gradus.types.control import EndValues, NextAction, NextQOfAll, NumberOf, QValues
+from gradus.types.parts import Credited, Signals
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal, Values
+
+ROWS = Frozen({"rows": "--selection TransitionReplay"})
+
+
+def bootstrapped(rewards: np.ndarray, done: np.ndarray, following: np.ndarray, *, gamma: float) -> np.ndarray:
+    """y = r + gamma (1 - done) V'. Args: rewards, following float [A], done bool [A].  Returns: float64 [A].  Raises: ValueError if shapes differ."""
+    if not rewards.shape == done.shape == following.shape:
+        raise ValueError(f"rewards {rewards.shape}, done {done.shape} and following values {following.shape} must have one entry per row each")
+    return rewards.astype(np.float64) + gamma * (1.0 - done.astype(np.float64)) * following.astype(np.float64)
+
+
+def least_of(values: np.ndarray, subset: int | None, key: Key) -> np.ndarray:
+    """The least value of the heads, or of `subset` heads drawn by the key for all rows together. Args: values [A, heads].  Returns: [A]."""
+    if subset is not None and subset < values.shape[1]:
+        values = values[:, np.sort(key.permutation(values.shape[1])[:subset])]
+    return values.min(1)
+
+
+def _rows(groups: Sequence[Group]) -> list[Trajectory]:
+    return [t for g in groups for t in g.trajectories]
+
+
+def _spread(groups: Sequence[Group], rows: Sequence[Credited]) -> list[list[Credited]]:
+    left = iter(rows)
+    return [[next(left) for _ in g.trajectories] for g in groups]
+
+
+def _key(trajectory: Trajectory) -> Key:
+    return Key(int(trajectory.stream("key")[0])).fold("subset")
+
+
+@dataclass(frozen=True)
+class SoftBellman:
+    """y = r + gamma (1 - done) (min_j Q_j(s', a') - alpha log pi(a' | s')), a' drawn from the actor with its weights of now.
+
+    The minimum is over the heads of `target`, or over `subset` of them, drawn anew for every round (Chen et al., REDQ, arXiv:2101.05982).
+    Reference: Haarnoja et al., Soft Actor-Critic, arXiv:1801.01290, eq. 8; two heads and their minimum: arXiv:1812.05905, section 5.
+    """
+
+    gamma: float = 0.99
+    temperature: str | None = "temperature"  # player whose number is log alpha; None: `alpha`
+    alpha: float = 0.0  # alpha without such a player
+    target: str = "target"
+    actor: str = "policy"
+    subset: int | None = None  # heads of the minimum; None: all
+    entropy: bool = True  # False: the target leaves alpha log pi out
+    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
+    asks: ClassVar[Frozen[str]] = ROWS
+    names_players: ClassVar[tuple[str, ...]] = ("target", "actor")
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gamma="[0, 1]", alpha="[0, inf)", subset="[1, inf)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        number = () if self.temperature is None else (NumberOf(player=self.temperature),)
+        return (self._action, self._values, *number)
+
+    @property
+    def _action(self) -> NextAction:
+        return NextAction(player=self.actor)
+
+    @property
+    def _values(self) -> QValues:
+        return QValues(player=self.target, of=self._action)
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rows = []
+        for t in _rows(groups):
+            following = least_of(signals[self._values][t.id].astype(np.float64), self.subset, _key(t))
+            if self.entropy:
+                number = None if self.temperature is None else signals[NumberOf(player=self.temperature)][t.id].astype(np.float64)
+                alpha = self.alpha if number is None else np.exp(number)
+                following = following - alpha * signals[self._action][t.id][:, -1].astype(np.float64)
+            targets = bootstrapped(t.stream("reward"), t.stream("done"), following, gamma=self.gamma)
+            rows.append(Credited(np.zeros(t.actions), targets))
+        return _spread(groups, rows)
+
+
+@dataclass(frozen=True)
+class Bellman:
+    """y = r + gamma (1 - done) max_a Q(s', a) in a `Choice`; with `double` the action is chosen by the critic and valued by the target.
+
+    Of several heads the least value counts. References: Mnih et al., Nature 518, 2015; double: van Hasselt et al., arXiv:1509.06461, eq. 4.
+    """
+
+    gamma: float = 0.99
+    double: bool = True
+    target: str = "target"
+    critic: str = "policy"
+    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
+    asks: ClassVar[Frozen[str]] = ROWS
+    names_players: ClassVar[tuple[str, ...]] = ("target", "critic")
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gamma="[0, 1]")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (NextQOfAll(player=self.target), *((NextQOfAll(player=self.critic),) if self.double else ()))
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rows = []
+        for t in _rows(groups):
+            values = signals[NextQOfAll(player=self.target)][t.id].min(1)
+            choosing = signals[NextQOfAll(player=self.critic)][t.id].min(1) if self.double else values
+            following = np.take_along_axis(values, choosing.argmax(1)[:, None], 1)[:, 0]
+            rows.append(Credited(np.zeros(t.actions), bootstrapped(t.stream("reward"), t.stream("done"), following, gamma=self.gamma)))
+        return _spread(groups, rows)
+
+
+@dataclass(frozen=True)
+class Expectile:
+    """A state value is fitted to Q of the recorded action: returns min_j Q_j(s, a), weights |tau - 1[Q < V]|.
+
+    With squared errors its minimum is the tau-expectile of Q over the recorded actions; tau 0.5 is their mean (half the squared error).
+    Reference: Kostrikov et al., Implicit Q-Learning, arXiv:2110.06169, eq. 5.
+    """
+
+    tau: float = 0.7
+    target: str = "target"
+    critic: str = "value"
+    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
+    asks: ClassVar[Frozen[str]] = ROWS
+    names_players: ClassVar[tuple[str, ...]] = ("target", "critic")
+
+    def __post_init__(self) -> None:
+        check_ranges(self, tau="(0, 1)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (QValues(player=self.target), Values(player=self.critic))
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rows = []
+        for t in _rows(groups):
+            q = signals[QValues(player=self.target)][t.id].min(1).astype(np.float64)
+            below = q < signals[Values(player=self.critic)][t.id]
+            rows.append(Credited(np.zeros(t.actions), q, np.abs(self.tau - below.astype(np.float64))))
+        return _spread(groups, rows)
+
+
+def n_step(rewards: np.ndarray, values: np.ndarray, *, gamma: float, n: int, last_value: float = 0.0) -> np.ndarray:
+    """R_t = sum_{k < n} gamma^k r_{t+k} + gamma^n V_{t+n}; near the end fewer rewards, then gamma^(T-t) last_value.
+
+    Args: rewards, values [T].  Returns: [T] float64.  n = 1 is the one-step target, n = T the reward-to-go with `last_value` at its end.
+    """
+    if rewards.shape != values.shape:
+        raise ValueError(f"rewards {rewards.shape} and values {values.shape} must have one entry per action each")
+    count = len(rewards)
+    following = np.append(values.astype(np.float64), last_value)
+    return np.array(
+        [
+            sum(gamma ** (k - t) * rewards[k] for k in range(t, min(t + n, count))) + gamma ** (min(t + n, count) - t) * following[min(t + n, count)]
+            for t in range(count)
+        ],
+        np.float64,
+    )
+
+
+@dataclass(frozen=True)
+class NStep:
+    """Advantages R_t - V_t of the n-step return, which is also what the critic is fitted to. Mnih et al., A3C, arXiv:1602.01783, algorithm S3.
+
+    A cut episode goes on with the value of its end, as in `GAE`.
+    """
+
+    n: int = 5
+    gamma: float = 0.99
+    critic: str = "critic"
+    gives: ClassVar[frozenset[str]] = frozenset({"returns"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, n="[1, inf)", gamma="[0, 1]")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (Values(player=self.critic), EndValues(player=self.critic))
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rows = []
+        for t in _rows(groups):
+            values = signals[Values(player=self.critic)][t.id].astype(np.float64)
+            returns = n_step(action_rewards(t), values, gamma=self.gamma, n=self.n, last_value=last_value(t, signals, self.critic))
+            rows.append(Credited(returns - values, returns))
+        return _spread(groups, rows)

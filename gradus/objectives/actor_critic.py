@@ -1,0 +1,165 @@
+"""Terms for controllers that learn from transitions: temporal-difference error, the reparametrised policy, temperature, conservatism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from gradus.objectives.aggregation import Average, TokenMean, averaged
+from gradus.types import Frozen
+from gradus.types.batch import Batch
+from gradus.types.control import Candidates, Drawn, DrawnAction, LogProbOfDrawn, Number, NumberOf, Q, QGradient, QOfCandidates, QOfUniform
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+
+
+def td_losses(q: Tensor, returns: Tensor) -> Tensor:
+    """Sum over heads of 1/2 (Q_j - y)^2. Args: q [A, heads] with gradient; returns [A].  Returns: [A]."""
+    return (q - returns[:, None]).square().sum(1) / 2
+
+
+@dataclass(frozen=True)
+class TDError:
+    """The squared error of every head against the target of the credit rule: mean over rows of sum_j 1/2 (Q_j(s, a) - y)^2."""
+
+    average: Average = TokenMean()
+    coefficient: float = 1.0
+    source: str = "replay"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (Q(),)
+    needs: ClassVar[tuple[Signal, ...]] = ()
+    asks: ClassVar[Mapping[str, str]] = Frozen({"returns": "a credit rule that does, such as SoftBellman"})
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        q = outputs[Q()]
+        losses = td_losses(q, batch.returns) * batch.weight
+        loss = self.coefficient * averaged(self.average, losses, batch, self.source)
+        seen = q.detach()
+        return loss, {"q": tally(seen.mean(1)), "td_error": tally((seen - batch.returns[:, None]).square().mean(1))}
+
+
+def reparametrised_losses(actions: Tensor, logprobs: Tensor, slopes: Tensor, alpha: Tensor) -> Tensor:
+    """alpha log pi(a) - a . dQ/da, whose gradient is that of alpha log pi(a) - Q(s, a) for an action a that depends on the weights.
+
+    Args: actions [A, d], logprobs [A] with gradient; slopes [A, d], alpha [A] without.  Returns: [A].
+    """
+    check_same_shape(actions=actions, slopes=slopes)
+    return alpha * logprobs - (actions * slopes).sum(1)
+
+
+@dataclass(frozen=True)
+class SoftPolicy:
+    """The policy maximises Q - alpha log pi of an action that it draws: the gradient of mean(alpha log pi(a) - Q(s, a)).
+
+    The critic's slope dQ/da is a signal, so no gradient reaches the critic. The value of the loss is not that of the textbook's, its gradient is.
+    Reference: Haarnoja et al., arXiv:1812.05905, eq. 7 to 9.
+    """
+
+    critic: str = "critic"
+    temperature: str | None = "temperature"  # player whose number is log alpha; None: `alpha`
+    alpha: float = 0.0
+    reduce: Literal["least", "mean"] = "least"  # of the heads: their least value (SAC), or their mean (REDQ)
+    average: Average = TokenMean()
+    source: str = "replay"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (Drawn(), LogProbOfDrawn())
+    asks: ClassVar[Mapping[str, str]] = Frozen({"rows": "--selection TransitionReplay"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, alpha="[0, inf)")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (self._slope, *(() if self.temperature is None else (NumberOf(player=self.temperature),)))
+
+    @property
+    def _slope(self) -> QGradient:
+        return QGradient(player=self.critic, reduce=self.reduce)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        logprobs = outputs[LogProbOfDrawn()]
+        alpha = torch.full_like(logprobs, self.alpha) if self.temperature is None else batch.signals[NumberOf(player=self.temperature)].exp()
+        losses = reparametrised_losses(outputs[Drawn()], logprobs, batch.signals[self._slope], alpha.detach()) * batch.weight
+        return averaged(self.average, losses, batch, self.source), {"surprise": tally(-logprobs.detach())}
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """The number is log alpha; alpha rises while the actor's entropy is below `least`: mean of -alpha (log pi(a) + least).
+
+    Reference: Haarnoja et al., arXiv:1812.05905, eq. 18.
+    """
+
+    least: float | None = None  # nats; None: minus the numbers of one action
+    actor: str = "policy"
+    average: Average = TokenMean()
+    source: str = "replay"
+    separable: ClassVar[bool] = True
+    wants: ClassVar[tuple[Want, ...]] = (Number(),)
+    names_players: ClassVar[tuple[str, ...]] = ("actor",)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (DrawnAction(player=self.actor),)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        drawn = batch.signals[DrawnAction(player=self.actor)]
+        least = -float(drawn.shape[1] - 1) if self.least is None else self.least
+        alpha = outputs[Number()].exp()
+        losses = -alpha * (drawn[:, -1] + least) * batch.weight
+        return averaged(self.average, losses, batch, self.source), {"alpha": tally(alpha.detach())}
+
+
+def soft_maximum(values: Tensor, log_densities: Tensor) -> Tensor:
+    """log of the mean of exp(Q_i) / p_i over n candidates drawn with densities p_i: an estimate of log of the integral of exp Q.
+
+    Args: values [A, heads, n] with gradient; log_densities [A, n] nats.  Returns: [A, heads].
+    """
+    count = values.shape[-1]
+    return (values - log_densities[:, None, :]).logsumexp(-1) - torch.log(torch.tensor(float(count), dtype=values.dtype))
+
+
+@dataclass(frozen=True)
+class Conservative:
+    """Values of actions that the data do not have are pushed down: weight * sum_j (log integral exp Q_j(s, a) da - Q_j(s, a_data)).
+
+    The integral is estimated by importance sampling with `candidates` uniform actions, as many of the actor in the state, and in the next state.
+    Reference: Kumar et al., Conservative Q-Learning, arXiv:2006.04779, eq. 4 and appendix F.
+    """
+
+    weight: float = 5.0
+    candidates: int = 4  # of each of the three kinds
+    actor: str = "policy"
+    average: Average = TokenMean()
+    source: str = "replay"
+    separable: ClassVar[bool] = True
+    names_players: ClassVar[tuple[str, ...]] = ("actor",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, weight="[0, inf)", candidates="[1, inf)")
+
+    @property
+    def streams(self) -> Mapping[str, Signal]:
+        """The streams that its wants read."""
+        return {f"candidates {at}": Candidates(player=self.actor, count=self.candidates, at=at) for at in ("now", "next")}
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        return (Q(), QOfUniform(self.candidates), *(QOfCandidates(name) for name in self.streams))
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return tuple(self.streams.values())
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        uniform = outputs[QOfUniform(self.candidates)]
+        values = [uniform[..., :-1, :], *(outputs[QOfCandidates(name)] for name in self.streams)]
+        densities = [uniform[:, -1, :], *(batch.signals[signal][..., -1] for signal in self.streams.values())]
+        gap = soft_maximum(torch.cat(values, -1), torch.cat(densities, -1)) - outputs[Q()]
+        losses = self.weight * gap.sum(1) * batch.weight
+        return averaged(self.average, losses, batch, self.source), {"gap": tally(gap.detach().mean(1))}

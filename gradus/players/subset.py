@@ -1,0 +1,54 @@
+"""Which parameters of a player learn, and at which share of the learning rate: by prefixes of their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from torch import nn
+
+from gradus.types import UserError, unknown
+from gradus.types.players import Player
+
+_LEADING = ("trunk", "model")  # parts of a name that a prefix may leave out
+
+
+def under(name: str, prefix: str) -> bool:
+    """Whether a parameter is under a prefix: whole parts of its name, without a leading `trunk.` or `model.` if the prefix has none.
+
+    >>> under("model.layers.1.mlp.up_proj.weight", "layers.1"), under("model.layers.10.mlp.up_proj.weight", "layers.1")
+    (True, False)
+    """
+    parts = name.split(".")
+    starts = [0, *(i + 1 for i in range(len(parts)) if all(p in _LEADING for p in parts[: i + 1]))]
+    due = prefix.split(".")
+    return not prefix or any(parts[at : at + len(due)] == due for at in starts)
+
+
+def restrict(player: str, network: nn.Module, spec: Player) -> None:
+    """Takes the gradient from all parameters outside of `spec.trains`. Raises UserError for a prefix that no parameter is under."""
+    names = [name for name, p in network.named_parameters() if p.requires_grad]
+    for prefix in spec.trains:
+        if not any(under(name, prefix) for name in names):
+            raise _unmatched(player, "trains", prefix, names)
+    for name, p in network.named_parameters():
+        if not any(under(name, prefix) for prefix in spec.trains):
+            p.requires_grad_(False)
+
+
+def factors(player: str, learning: Iterable[str], rates: Mapping[str, float]) -> list[float]:
+    """The factor on the learning rate of every learning parameter, in order; of several prefixes the longest counts.
+
+    Raises UserError for a prefix that no learning parameter is under.
+    """
+    names = list(learning)
+    for prefix in rates:
+        if not any(under(name, prefix) for name in names):
+            raise _unmatched(player, "rates", prefix, names)
+    return [next((rates[p] for p in sorted(rates, key=len, reverse=True) if under(name, p)), 1.0) for name in names]
+
+
+def _unmatched(player: str, field: str, prefix: str, names: Iterable[str]) -> UserError:
+    known = {".".join(parts[: i + 1]) for name in names for parts in (name.split("."),) for i in range(len(parts))}
+    known |= {n.split(".", 1)[1] for n in known if n.split(".", 1)[0] in _LEADING and "." in n}
+    of = "a parameter that learns" if field == "rates" else "a parameter"
+    return unknown("prefix", prefix, known, f"players.{player}.{field} names no part of {of}; write the first parts of a name, as in layers.1")

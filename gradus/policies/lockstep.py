@@ -1,0 +1,237 @@
+"""Sampling by a token rule: several language models read the same tokens, one token is drawn from the rule's logits.
+
+Every network has a cache of its own. With a rule that returns the logits of one player, tokens and log-probabilities are those of the engine
+to the last bit: the same products in blocks of agreed sizes, the same draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.policies.blocks import cover, even
+from gradus.policies.compiled import CompiledCache, fits
+from gradus.policies.decoder import Decoder
+from gradus.policies.decoding import Fused, PlainCache, padded
+from gradus.policies.heads import Heads
+from gradus.policies.inputs import identity
+from gradus.policies.jobs import DecodeText, Job, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.token_sampling import Settings, choose
+from gradus.types import UserError, uniforms
+from gradus.types.returned import shown, wrong
+from gradus.types.rules import TokenRule
+
+ROWS = 64  # sequences that advance together
+
+
+class Rows(Protocol):
+    """A network over some sequences that advance together."""
+
+    def begin(self, jobs: Sequence[Job], rooms: Sequence[int]) -> Tensor:
+        """Rows [n, V] after the prefixes."""
+        ...
+
+    def step(self, tokens: np.ndarray, going: np.ndarray, inputs: Tensor | None = None) -> Tensor:
+        """Rows [n, V] after one more token int64 [n] for those that go on, bool [n]; the rows of others have no meaning.
+
+        `inputs`: input vectors [n, hidden] in place of the tokens' embeddings; a row of NaN is left to the embedding.
+        """
+        ...
+
+
+class DecoderRows:
+    """The built-in decoder; with heads, the row of one of them over the vocabulary in place of the logits."""
+
+    def __init__(self, decoder: Decoder, longest: int, heads: Heads | None = None, name: str | None = None) -> None:
+        self.fused, self.longest = Fused(decoder, max(longest, padded(longest))), longest
+        if heads is not None:
+            self.fused.head_logits = partial(_head_row, self.fused, heads, name)  # type: ignore[method-assign]
+
+    def begin(self, jobs: Sequence[Job], rooms: Sequence[int]) -> Tensor:
+        f, count = self.fused, cover(len(jobs), self.fused.sizes)
+        self.starts = np.array([len(job.prefix) for job in jobs], np.int64)
+        self.counts = np.zeros(len(jobs), np.int64)  # tokens read after the prefix
+        self.tokens = np.array([job.prefix[-1] for job in jobs], np.int64)
+        own, whole = max(rooms), int((self.starts + np.array(rooms)).max())
+        self.cache: Any
+        if fits(f):
+            self.cache = CompiledCache(f, count, prefix=int(self.starts.max()), own=own)
+        else:
+            self.cache = PlainCache(f, count, sequence=whole, context=self.longest)
+        read: dict[bytes, Any] = {}
+        names = [job.prefix.tobytes() + identity(job.inputs) for job in jobs]
+        lengths: dict[int, dict[bytes, Job]] = {}
+        for job, name in zip(jobs, names, strict=True):
+            lengths.setdefault(padded(len(job.prefix)), {})[name] = job
+        for some in lengths.values():
+            given = [job.inputs for job in some.values()] if any(job.inputs is not None for job in some.values()) else ()
+            read |= zip(some, self.cache.read([job.prefix for job in some.values()], given), strict=True)
+        for slot, name in enumerate(names):
+            self.cache.fill(slot, read[name])
+        return torch.stack([read[name].logits for name in names])
+
+    def step(self, tokens: np.ndarray, going: np.ndarray, inputs: Tensor | None = None) -> Tensor:
+        n, rows = len(tokens), cover(len(tokens), self.fused.sizes)
+        self.tokens = np.where(going, tokens, self.tokens)  # a sequence that has ended reads a token again at its last place, without effect
+        self.counts = self.counts + going
+        places = self.starts + np.maximum(self.counts, 1) - 1
+        padding = (0, rows - n)
+        whole = None if inputs is None else torch.cat([inputs, inputs.new_full((rows - n, inputs.shape[1]), torch.nan)])
+        return self.cache.step(np.pad(self.tokens, padding), np.pad(places, padding), n, *([] if whole is None else [whole]))[:n]
+
+
+def _head_row(fused: Fused, heads: Heads, name: str | None, x: Tensor) -> Tensor:
+    """The row of a head over the vocabulary from normed vectors [rows, hidden], in products of agreed sizes."""
+    index, wide = heads.outputs.index(name or heads.outputs[0]), torch.float64 if x.dtype == torch.float64 else torch.float32
+    part = slice(index * heads.size, (index + 1) * heads.size)
+    x = x.to(wide)
+    if heads.layer:
+        x = torch.relu(fused.product(x, even(heads.inner_weight[index].to(wide).t().contiguous()))[:, : heads.layer] + heads.inner_bias[index].to(wide))
+    found = fused.product(x.contiguous(), even(heads.weight[part].to(wide).t().contiguous()))[:, : heads.size]
+    return found + heads.bias[part].to(wide)
+
+
+class StepwiseRows:
+    """A network that decodes one sequence at a time."""
+
+    def __init__(self, network: Stepwise) -> None:
+        self.network = network
+
+    def begin(self, jobs: Sequence[Job], rooms: Sequence[int]) -> Tensor:
+        found = [self.network.begin(job.prefix) for job in jobs]
+        self.states, self.rows = [state for _, state in found], [row for row, _ in found]
+        return torch.stack(self.rows)
+
+    def step(self, tokens: np.ndarray, going: np.ndarray, inputs: Tensor | None = None) -> Tensor:
+        for i in np.flatnonzero(going).tolist():
+            self.rows[i], self.states[i] = self.network.advance(self.states[i], int(tokens[i]))
+        return torch.stack(self.rows)
+
+
+def rows_of(network: Decoder | Stepwise, longest: int, heads: Heads | None = None, name: str | None = None) -> Rows:
+    """The rows of a network. Raises UserError for a head of a model that runs through transformers."""
+    if isinstance(network, Decoder):
+        return DecoderRows(network, longest, heads, name)
+    if heads is not None:
+        raise UserError("a token rule reads a head of a model that runs through transformers; heads are read with the built-in decoder alone")
+    return StepwiseRows(network)
+
+
+Mixed = Callable[[np.ndarray, Tensor, np.ndarray, Sequence[np.ndarray]], "Tensor | None"]
+"""(new tokens [n], tempered logits [n, V] that they were drawn from, going [n], tokens so far) -> input vectors for these tokens, or None."""
+
+
+def generate_by_rule(
+    networks: Callable[[int], Mapping[str, Rows]],
+    rule: TokenRule,
+    jobs: Sequence[Job],
+    *,
+    end_tokens: Collection[int],
+    decode_text: DecodeText,
+    max_context: int,
+    rows: int = ROWS,
+    mix: Callable[[Sequence[Job]], Mixed] | None = None,
+) -> list[Sampled]:
+    """Samples of all jobs, in order, as `engine.generate` gives them; `networks(longest)` makes the players' rows for sequences of that length.
+
+    Log-probabilities are those of the rule's tempered distribution, before top-k, top-p and min-p. `mix`: makes the input vectors of new tokens.
+    Raises: UserError for a rule that gives no logits for every row, or none of a token that can be drawn.
+    """
+    out: list[Sampled] = []
+    for job in jobs:
+        check_job(job, max_context)
+    longest = max((len(job.prefix) + room(job, max_context) for job in jobs), default=0)
+    ends = frozenset(int(t) for t in end_tokens)
+    for start in range(0, len(jobs), rows):
+        some = jobs[start : start + rows]
+        with torch.inference_mode():
+            out += _together(networks(longest), rule, some, ends, decode_text, max_context, None if mix is None else mix(some))
+    return out
+
+
+def _together(
+    networks: Mapping[str, Rows], rule: TokenRule, jobs: Sequence[Job], ends: frozenset[int], decode_text: DecodeText, most: int, mix: Mixed | None
+) -> list[Sampled]:
+    rooms = np.array([room(job, most) for job in jobs])
+    tokens, logprobs = np.zeros((len(jobs), int(rooms.max())), np.int32), np.zeros((len(jobs), int(rooms.max())), np.float32)
+    counts, stopped, going = np.zeros(len(jobs), np.int64), np.zeros(len(jobs), bool), np.ones(len(jobs), bool)
+    keys, starts = np.array([job.key for job in jobs], np.uint64), np.array([len(job.prefix) for job in jobs])
+    inputs: list[list[np.ndarray]] = [[] for _ in jobs]
+    found = {name: network.begin(jobs, rooms.tolist()) for name, network in networks.items()}
+    settings = Settings.of([job.sampling for job in jobs], next(iter(found.values())).device)
+    while True:
+        so_far = [row[:n] for row, n in zip(tokens, counts, strict=True)]
+        logits = _checked(rule, rule.logits(found, so_far), found, going)
+        chosen, likelihood = choose(logits, settings, torch.from_numpy(uniforms(keys, starts + counts)))
+        new = chosen.cpu().numpy()
+        for i in np.flatnonzero(going).tolist():
+            tokens[i, counts[i]], logprobs[i, counts[i]] = new[i], float(likelihood[i])
+            counts[i] += 1
+            stopped[i] = int(new[i]) in ends or stop_reached(tokens[i, : counts[i]], jobs[i].sampling.stops, decode_text)
+        given = None if mix is None else mix(new, logits, going, [row[:n] for row, n in zip(tokens, counts, strict=True)])
+        if given is not None:
+            for i in np.flatnonzero(going).tolist():
+                inputs[i].append(given[i].float().cpu().numpy())
+        going = going & ~stopped & (counts < rooms)
+        if not going.any():
+            break
+        found = {name: network.step(new, going, given) for name, network in networks.items()}
+    streams = [np.stack(rows) if rows else None for rows in inputs]
+    return [
+        Sampled(t[:n].copy(), p[:n].copy(), reason(job, int(n), bool(s)), row)
+        for t, p, n, job, s, row in zip(tokens, logprobs, counts, jobs, stopped, streams, strict=True)
+    ]
+
+
+def _checked(rule: TokenRule, logits: Any, rows: Mapping[str, Tensor], going: np.ndarray) -> Tensor:
+    """The rule's logits, contiguous. Raises UserError for anything but logits [B, V] with a token to draw in each row."""
+    due = next(iter(rows.values()))
+    if not isinstance(logits, Tensor) or logits.shape != due.shape or not logits.is_floating_point():
+        raise wrong(rule, "logits", shown(logits), f"logits of shape {list(due.shape)}, one row per sequence and one number per token")
+    most = logits.amax(-1)[torch.from_numpy(going).to(logits.device)]
+    if bool(most.isnan().any() | most.isinf().any()):
+        raise wrong(rule, "logits", "a row with NaN, with infinity, or without any token that can be drawn", "finite numbers, and -inf for excluded tokens")
+    return logits.contiguous()
+
+
+def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> list[Any]:
+    """One sampled context per request, in order, drawn by a token rule over language models (`types.rules`).
+
+    Raises: UserError for players of another kind or vocabulary, with another engine, or without the head that the rule reads.
+    """
+    from gradus.policies.lm import LanguageModel, sampled_context
+
+    heads = dict(getattr(rule, "heads", {}))
+    first = policies[rule.players[0]]
+    for name, policy in policies.items():
+        if not isinstance(policy, LanguageModel):
+            kind = type(policy).__name__
+            raise UserError(
+                f"{type(rule).__name__} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model"
+            )
+        if policy.vocabulary != first.vocabulary:
+            raise UserError(
+                f"{type(rule).__name__} joins players with {first.vocabulary} and {policy.vocabulary} tokens ({rule.players[0]} and {name}); "
+                "take models with one tokenizer"
+            )
+        if name in heads and (policy.head is None or policy.head.vocab is None or heads[name] not in policy.head.outputs):
+            raise UserError(
+                f'{type(rule).__name__} reads the head "{heads[name]}" of player {name} over the vocabulary; '
+                f'give it model=Head(of=Copy("policy"), outputs=("{heads[name]}",), over="vocabulary")'
+            )
+    if hasattr(rule, "bound"):
+        rule = rule.bound(lambda text: first.tokenizer.encode(text, False))
+    jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asks]
+
+    def networks(longest: int) -> dict[str, Rows]:
+        return {n: rows_of(p.trunk, longest, p.head if n in heads else None, heads.get(n)) for n, p in policies.items()}
+
+    sampled = generate_by_rule(
+        networks, rule, jobs, end_tokens=first.end_tokens, decode_text=first.text, max_context=min(p.context_length for p in policies.values())
+    )
+    return [sampled_context(a, s) for a, s in zip(asks, sampled, strict=True)]

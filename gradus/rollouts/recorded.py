@@ -1,0 +1,68 @@
+"""Recorded transitions in place of samples: learning offline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradus.rollouts.episodes import Episodes
+from gradus.types import Context, Ended, Frozen, Group, Problem, Request, Trajectory, UserError
+from gradus.types.contexts import Seen
+from gradus.types.control import NEXT
+from gradus.types.parts import Transitions, World
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Gives the task's recorded transitions once, at its first step, and nothing after it. Nothing is sampled.
+
+    They are one trajectory of source "replay" in a group aside, so that no reward or accuracy counts them.
+    """
+
+    most: int = 1000  # turns of an episode at test time
+    gives: ClassVar[frozenset[str]] = frozenset({"transitions"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, most="[1, inf)")
+
+    @property
+    def test(self) -> Episodes:
+        """Whole episodes, for test time."""
+        return Episodes(self.most)
+
+    def start(self) -> dict[str, Any]:
+        return {"given": False}
+
+    async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
+        """Raises UserError if the task has no recorded transitions."""
+        transitions = world.task.transitions
+        if transitions is None:
+            raise UserError(
+                f'task "{world.task.name}" has no recorded transitions to learn from; give it some: '
+                "dataclasses.replace(task, transitions=load_transitions(FILE))"
+            )
+        if state["given"]:
+            return [], state
+        return [Group("recorded", (trajectory_of(transitions),), aside=True)], {"given": True}
+
+
+def trajectory_of(transitions: Transitions) -> Trajectory:
+    """One trajectory with one context of all rows; the streams `reward`, `done` and `next.NAME` hold what was recorded."""
+    n = len(transitions.reward)
+    at, length = np.arange(0, 2 * n, 2, dtype=np.int32), np.ones(n, np.int32)
+    seen = [Seen(name, "array", np.array(rows), at.copy(), length.copy()) for name, rows in transitions.observation.items()]
+    last = [Seen(name, "array", np.array(rows[-1:]), np.array([2 * n], np.int32), np.ones(1, np.int32)) for name, rows in transitions.next.items()]
+    tokens, chosen = np.zeros(2 * n + 1, np.int32), np.append(np.tile([False, True], n), False)
+    streams = {NEXT + name: np.array(rows) for name, rows in transitions.next.items()}
+    streams |= {"reward": transitions.reward.astype(np.float32), "done": transitions.done.astype(bool)}
+    if transitions.action.dtype.kind in "iu":
+        tokens[1::2] = transitions.action
+    else:
+        streams["action"] = transitions.action.astype(np.float32)
+    context = Context(tokens, chosen, streams=Frozen(streams), ended=Ended.LENGTH, seen=(*seen, *last))
+    reward = float(transitions.reward.sum())
+    return Trajectory("recorded", Problem("recorded", "recorded", text=""), (context,), reward=reward, ended=Ended.LENGTH, source="replay")

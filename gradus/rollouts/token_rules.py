@@ -1,0 +1,138 @@
+"""Token rules: what is drawn from the logits of one or several players."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from gradus.types import Frozen, UserError
+from gradus.types.ranges import check_ranges
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Delta:
+    """logits of `base` + scale (logits of `plus` - logits of `minus`): what `plus` learned beyond `minus`, moved to another model."""
+
+    plus: str
+    minus: str
+    scale: float = 1.0
+    base: str = "policy"
+    names_players: ClassVar[tuple[str, ...]] = ("plus", "minus", "base")
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.base, self.plus, self.minus)))
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        return rows[self.base] + self.scale * (rows[self.plus] - rows[self.minus])
+
+
+def log_mean_exp_of_chance(chance_logits: Tensor, *, eta: float) -> Tensor:
+    """log E[exp(z / eta)] of z in {0, 1} with P(z = 1) = sigmoid(x): log(1 + p (exp(1 / eta) - 1)), without overflow.
+
+    = logsumexp(x + 1 / eta, 0) - logsumexp(x, 0).
+    """
+    import torch
+
+    return torch.nn.functional.softplus(chance_logits + 1 / eta) - torch.nn.functional.softplus(chance_logits)
+
+
+@dataclass(frozen=True)
+class GuidedByQ:
+    """logits of `base` + Q / eta, Q from a head over the vocabulary of `player`.
+
+    `form` "chance": the head is the logit of P(reward 1) and Q = eta log E[exp(z / eta)]; "mean": the same head and Q = E[z];
+    "value": the head is Q itself. With `top`, tokens outside of the base's `top` most likely ones are excluded.
+    """
+
+    player: str = "value"
+    eta: float = 0.1
+    top: int = 0  # 0: all tokens
+    head: str = "q"
+    form: Literal["chance", "mean", "value"] = "chance"
+    base: str = "policy"
+    names_players: ClassVar[tuple[str, ...]] = ("player", "base")
+
+    def __post_init__(self) -> None:
+        check_ranges(self, eta="(0, inf)", top="[0, inf)")
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return (self.base, self.player)
+
+    @property
+    def heads(self) -> Mapping[str, str]:
+        return {self.player: self.head}
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        base, head = rows[self.base], rows[self.player]
+        if self.form == "chance":
+            bonus = log_mean_exp_of_chance(head, eta=self.eta)
+        else:
+            bonus = (head.sigmoid() if self.form == "mean" else head) / self.eta
+        guided = base + bonus.to(base.dtype)
+        if 0 < self.top < base.shape[-1]:
+            floor = base.topk(self.top, -1).values[:, -1:]
+            guided = guided.masked_fill(base < floor, -math.inf)
+        return guided
+
+
+@dataclass(frozen=True)
+class MixtureOfModels:
+    """log sum_k w_k softmax(logits of player k); the weights are divided by their sum."""
+
+    weights: Frozen[float]  # player -> weight; the first is the player that is asked
+
+    def __post_init__(self) -> None:
+        if not self.weights or any(not 0 <= w < math.inf for w in self.weights.values()) or sum(self.weights.values()) <= 0:
+            raise UserError(f"MixtureOfModels: the weights are {dict(self.weights)}; give each player a number of 0 or more, not all 0")
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return tuple(self.weights)
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        import torch
+
+        whole = sum(self.weights.values())
+        return torch.stack([rows[n].log_softmax(-1) + math.log(w / whole) for n, w in self.weights.items() if w > 0]).logsumexp(0)
+
+
+@dataclass(frozen=True)
+class Banned:
+    """Excludes token sequences: a token that would complete one of them cannot be drawn.
+
+    `words` are banned as their tokens, with and without a space before. A sequence counts within the new tokens only.
+    """
+
+    words: tuple[str, ...] = ()
+    sequences: tuple[tuple[int, ...], ...] = ()
+    player: str = "policy"
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
+
+    def __post_init__(self) -> None:
+        if (not self.words and not self.sequences) or not all(self.words) or not all(self.sequences):
+            raise UserError("Banned: give one word or token sequence or more, none of them empty")
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return (self.player,)
+
+    def bound(self, encode: Callable[[str], list[int]]) -> Banned:
+        """The rule with its words as token sequences."""
+        found = [tuple(encode(text)) for word in self.words for text in (word, f" {word}")]
+        return replace(self, words=(), sequences=tuple(dict.fromkeys([*self.sequences, *(f for f in found if f)])))
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        found = rows[self.player].clone()
+        for i, tokens in enumerate(so_far):
+            ends = [s[-1] for s in self.sequences if len(s) == 1 or tuple(tokens[-(len(s) - 1) :].tolist()) == s[:-1]]
+            found[i, ends] = -math.inf
+        return found

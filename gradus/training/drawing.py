@@ -1,0 +1,40 @@
+"""The samples of one player: drawn by itself, or by token rules in lockstep with other players."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradus.types import Context, UserError, unknown
+from gradus.types.rules import is_rule
+
+
+def drawn(players: Mapping[str, Any], player: str, asks: Sequence[Any]) -> list[Context]:
+    """One context per ask, in order. Raises UserError for a rule with an unknown player, or whose first player is not the one that is asked."""
+    rules = dict.fromkeys(ask.request.how for ask in asks if is_rule(ask.request.how))
+    if not rules:
+        return players[player].policy.act(asks)
+    from gradus.policies.lockstep import act_by_rule
+
+    found: dict[int, Context] = {}
+    for rule in (*rules, None):
+        mine = [i for i, ask in enumerate(asks) if (ask.request.how if is_rule(ask.request.how) else None) == rule]
+        some = [asks[i] for i in mine]
+        if rule is None:
+            made = players[player].policy.act(some) if some else []
+        else:
+            made = act_by_rule(some, rule, policies_of(players, player, rule))
+        found |= dict(zip(mine, made, strict=True))
+    return [found[i] for i in range(len(asks))]
+
+
+def policies_of(players: Mapping[str, Any], player: str, rule: Any) -> dict[str, Any]:
+    """The policies of a rule's players, in its order."""
+    for name in rule.players:
+        if name not in players:
+            raise unknown("player", name, players, f"{type(rule).__name__} reads its logits; add it to players")
+    if rule.players[0] != player:
+        raise UserError(
+            f"player {player} is asked to draw by {type(rule).__name__}, whose first player is {rule.players[0]}; ask the first one"
+        )
+    return {name: players[name].policy for name in rule.players}

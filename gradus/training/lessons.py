@@ -1,0 +1,154 @@
+"""What each player of a step learns from: its groups, their signals, its credit, and the batch of its update; in one wave or two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gradus.training.rounds import with_streams_of
+from gradus.types import Group
+from gradus.types.parts import Credited
+from gradus.types.signals import Signal, View
+
+if TYPE_CHECKING:
+    from gradus.training.run import Run
+    from gradus.training.world import RunWorld
+    from gradus.types.batch import Batch
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The groups that players with a selection of their own chose of a step, and those that they dropped."""
+
+    kept: Mapping[str, list[Group]]
+    dropped: Mapping[str, list[Group]]
+    credited: dict[str, list[Group]] = field(default_factory=dict)  # by the rounds so far
+
+    async def learn(self, run: Run, world: RunWorld) -> None:
+        """The selections learn from the groups that their players were credited."""
+        for name, dropped in self.dropped.items():
+            part = run.players[name].spec.selection
+            await run.memory.learn_at(f"players.{name}.selection", part, self.credited.get(name, []), dropped, world)
+
+
+class Lessons:
+    """The learning players of a round. `kept`: the groups that the recipe's selection gave it."""
+
+    def __init__(self, run: Run, kept: Sequence[Group], chosen: Choices, world: RunWorld) -> None:
+        self.run, self.kept, self.chosen, self.world = run, list(kept), chosen, world
+        self.credited: dict[str, list[Group]] = {"policy": list(kept)}
+        self.streak = run.numbers["streak"]
+        self._views: dict[tuple[View, int], Any] = {}
+
+    @property
+    def waves(self) -> list[list[str]]:
+        """The learning players that are updated together: those marked `first`, then the others. Without the former there is one wave."""
+        learning = [name for name, player in self.run.players.items() if player.learns]
+        first = [name for name in learning if self.run.players[name].spec.first]
+        return [first, [name for name in learning if name not in first]] if first else [learning]
+
+    async def begin(self) -> None:
+        """Reads the signals of the first players that later ones use, before the first are updated; `fresh` ones are read afterwards."""
+        first, *later = self.waves
+        for name in (n for wave in later for n in wave):
+            before = [s for s in self._needs(name) if not s.fresh and s.player in first]
+            if before:
+                await self.world.signals(self._seen(name, theirs(self._groups(name), self._source(name))), before)
+
+    async def batches(self, wave: Sequence[str]) -> dict[str, Batch]:
+        """One batch per player of the wave, with advantages. None after an update of this step with numbers that are not finite."""
+        from gradus.objectives.terms import needs_of
+        from gradus.types.batch import make_batch
+
+        found: dict[str, Batch] = {}
+        if self.run.numbers["streak"] > self.streak or self.run.numbers["broken"]:
+            return found
+        for name in wave:
+            player = self.run.players[name]
+            spec = player.spec
+            if not self._groups(name):
+                continue
+            source = self._source(name)
+            plain = theirs(self._groups(name) if spec.credit is not None else self.credited[source], source)
+            seen = self._seen(name, plain)
+            signals = await self.world.signals(seen, self._needs(name))
+            if spec.credit is not None:
+                place = "credit" if name == "policy" else f"players.{name}.credit"
+                rule = await self.run.memory.call(place, spec.credit, "assign", seen, signals)
+                seen, same = with_credit(seen, rule), seen is plain
+                plain = seen if same else with_credit(plain, rule)
+            self.credited[name] = plain
+            self.chosen.credited.setdefault(name, []).extend(plain)
+            seen = with_streams_of(seen, spec.objective, signals)
+            found[name] = make_batch(seen, {s: signals[s] for s in needs_of(spec.objective)}, dtype=player.dtype)
+        return found
+
+    def _source(self, name: str) -> str:
+        spec = self.run.players[name].spec
+        return name if spec.learns_from == "own" else spec.learns_from
+
+    def _groups(self, name: str) -> list[Group]:
+        return self.chosen.kept.get(name, self.kept)
+
+    def _needs(self, name: str) -> tuple[Signal, ...]:
+        from gradus.objectives.terms import needs_of
+
+        spec = self.run.players[name].spec
+        return (*getattr(spec.credit, "needs", ()), *needs_of(spec.objective))
+
+    def _seen(self, name: str, groups: list[Group]) -> list[Group]:
+        """The groups as the player sees them. A context keeps its view for the step, so that no signal of it is read twice."""
+        view = self.run.players[name].spec.sees
+        if view is None:
+            return groups
+
+        def of(context: Any, trajectory: str, index: int) -> Any:
+            if (view, id(context)) not in self._views:
+                key = self.world.key.fold("sees", name, trajectory, index)
+                self._views[view, id(context)] = context, view.of(context, key)  # the context stays alive, so that its id stays its own
+            return self._views[view, id(context)][1]
+
+        return [
+            g.but(trajectories=tuple(t.but(contexts=tuple(of(c, t.id, i) for i, c in enumerate(t.contexts))) for t in g.trajectories))
+            for g in groups
+        ]
+
+
+async def choices(run: Run, groups: Sequence[Group], world: RunWorld) -> Choices:
+    """What the players with a selection of their own choose of all groups of a step."""
+    kept, dropped = dict[str, list[Group]](), dict[str, list[Group]]()
+    for name, player in run.players.items():
+        if player.learns and player.spec.selection is not None:
+            key = world.key.fold("selection", name)
+            found = await run.memory.call(f"players.{name}.selection", player.spec.selection, "keep", list(groups), key)
+            kept[name], dropped[name] = found
+    return Choices(kept, dropped)
+
+
+async def begun(run: Run, kept: Sequence[Group], chosen: Choices, world: RunWorld) -> Lessons:
+    """The lessons of a round."""
+    lessons = Lessons(run, kept, chosen, world)
+    await lessons.begin()
+    return lessons
+
+
+async def credit(run: Run, kept: Sequence[Group], world: RunWorld) -> tuple[list[Group], dict[str, Batch]]:
+    """The policy's groups with their advantages, and one batch per learning player; no player is updated between two waves."""
+    lessons = await begun(run, kept, await choices(run, kept, world), world)
+    batches = {name: batch for wave in lessons.waves for name, batch in (await lessons.batches(wave)).items()}
+    return lessons.credited["policy"], batches
+
+
+def theirs(groups: Sequence[Group], player: str) -> list[Group]:
+    """The groups without the trajectories of other players, and without groups that are then empty."""
+    mine = (g.but(trajectories=tuple(t for t in g.trajectories if t.player == player)) for g in groups)
+    return [g for g in mine if g.trajectories]
+
+
+def with_credit(groups: Sequence[Group], credits: Sequence[Sequence[Credited]]) -> list[Group]:
+    """The groups with advantages, returns and weights of actions in their trajectories."""
+    return [
+        g.but(trajectories=tuple(t.but(advantages=c.advantages, returns=c.returns, weights=c.weights) for t, c in zip(g.trajectories, row, strict=True)))
+        for g, row in zip(groups, credits, strict=True)
+    ]

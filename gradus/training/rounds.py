@@ -1,0 +1,50 @@
+"""The rounds of a step: what a selection trains on, round after round. A selection without `rounds` has one round, of what it kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gradus.types import Frozen, Group, Trajectory
+from gradus.types.parts import Signals
+
+if TYPE_CHECKING:
+    from gradus.recipe.core import Recipe
+    from gradus.training.run import Run
+    from gradus.training.world import RunWorld
+
+
+async def rounds(run: Run, recipe: Recipe, kept: Sequence[Group], world: RunWorld) -> Iterator[tuple[list[Group], RunWorld]]:
+    """(the groups of a round, its world) for every round of the step. The first round has the step's own world; a later one draws otherwise."""
+    if not hasattr(recipe.selection, "rounds"):
+        return iter([(list(kept), world)])
+    drawn = await run.memory.call("selection", recipe.selection, "rounds", kept, world.key)
+    return ((list(groups), world.again(i)) for i, groups in enumerate(drawn))
+
+
+def averaged(metrics: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every metric over the rounds that have it; the metrics themselves for one round, none for no round."""
+    if len(metrics) == 1:
+        return dict(metrics[0])
+    names = dict.fromkeys(name for found in metrics for name in found)
+    return {name: float(np.mean([found[name] for found in metrics if name in found])) for name in names}
+
+
+def with_streams_of(groups: Sequence[Group], objective: Mapping[str, Any], signals: Signals) -> list[Group]:
+    """The groups with the streams that terms ask for: a term's `streams` maps a name to the signal whose rows become that stream."""
+    asked = {name: signal for term in objective.values() for name, signal in getattr(term, "streams", {}).items()}
+    if not asked:
+        return list(groups)
+
+    def shown(trajectory: Trajectory) -> Trajectory:
+        cuts = np.cumsum([c.actions for c in trajectory.contexts])[:-1]
+        pieces = {name: np.split(signals[signal][trajectory.id], cuts) for name, signal in asked.items()}
+        contexts = (
+            replace(c, streams=Frozen({**c.streams, **{n: rows[i] for n, rows in pieces.items()}})) for i, c in enumerate(trajectory.contexts)
+        )
+        return trajectory.but(contexts=tuple(contexts))
+
+    return [g.but(trajectories=tuple(map(shown, g.trajectories))) for g in groups]

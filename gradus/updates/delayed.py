@@ -1,0 +1,39 @@
+"""Players that move less often than others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from gradus.types import Key, unknown
+from gradus.types.batch import Batch
+from gradus.types.parts import Update
+from gradus.types.ranges import check_ranges
+from gradus.types.returned import check_numbers
+from gradus.updates.minibatches import Minibatches
+
+
+@dataclass(frozen=True)
+class Delayed:
+    """The named players move with every `every`-th update of the player `after`; the others always. Fujimoto et al., TD3, arXiv:1802.09477, 5.2."""
+
+    players: tuple[str, ...] = ("policy", "temperature")
+    every: int = 2  # 1: with every update
+    after: str = "critic"
+    update: Update = Minibatches()
+    names_players: ClassVar[tuple[str, ...]] = ("players", "after")
+
+    def __post_init__(self) -> None:
+        check_ranges(self, every="[1, inf)")
+
+    def apply(self, players: Mapping[str, Any], batches: Mapping[str, Batch], step: int, key: Key) -> dict[str, float]:
+        """The metrics of the players that moved. Raises UserError for an unknown player."""
+        for name in (*self.players, self.after):
+            if name not in players:
+                raise unknown("player", name, players, "Delayed names it; name one of the recipe's")
+        due = (players[self.after].updates + 1) % self.every == 0
+        moving = {name: batch for name, batch in batches.items() if due or name not in self.players}
+        metrics = self.update.apply(players, moving, step, key)
+        check_numbers(self.update, "apply", metrics)
+        return metrics

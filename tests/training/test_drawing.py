@@ -1,0 +1,97 @@
+"""Samples by token rules in the world of a run."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from gradus.policies.lm import LanguageModel
+from gradus.rollouts.ruled import Ruled, ruled
+from gradus.rollouts.single_turn import SingleTurn
+from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ
+from gradus.testing.methods import ScriptedPolicy
+from gradus.training.drawing import drawn
+from gradus.types import Key, Request, Sampling, UserError
+from gradus.types.records import Problem
+from gradus.types.samplers import Drawing
+from tests.small_model import save_small_model
+
+PROBLEM = Problem("p", "t", text="ab")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {name: LanguageModel.load(save_small_model(folder / name, seed)) for seed, name in enumerate(("policy", "second"))}
+
+
+def asks(model, *hows):
+    parent = model.opening("ab")
+    sampling = Sampling(max_tokens=6)
+    return [
+        SimpleNamespace(parent=parent, at=len(parent.sequence), sampling=sampling, key=Key(i), version=0, request=Request(PROBLEM, how=how))
+        for i, how in enumerate(hows)
+    ]
+
+
+def players(models):
+    return {name: SimpleNamespace(policy=model) for name, model in models.items()}
+
+
+def test_requests_with_and_without_a_rule_keep_their_order(models):
+    rule, other = Delta("second", "policy", 0.0), Banned(sequences=((5,),))
+    plain = models["policy"].act(asks(models["policy"], None, None, None))
+    mixed = drawn(players(models), "policy", asks(models["policy"], rule, None, other))
+    assert [c.tokens.tolist() for c in mixed[:2]] == [c.tokens.tolist() for c in plain[:2]]
+    assert 5 not in mixed[2].tokens
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (Delta("secnd", "policy"), r'unknown player "secnd" \(did you mean second'),
+        (Delta("second", "policy", base="second"), "whose first player is second"),
+        (GuidedByQ("second"), r'reads the head "q" of player second over the vocabulary; give it model=Head'),
+    ],
+)
+def test_players_that_do_not_fit_are_refused(models, rule, said):
+    with pytest.raises(UserError, match=said):
+        drawn(players(models), "policy", asks(models["policy"], rule))
+
+
+def test_other_kinds_of_players_are_refused(models):
+    held = {**players(models), "second": SimpleNamespace(policy=ScriptedPolicy(lambda ask: "x"))}
+    with pytest.raises(UserError, match="ScriptedPolicy does not give them"):
+        drawn(held, "policy", asks(models["policy"], Delta("second", "policy")))
+
+
+def test_a_language_model_refuses_a_how_that_it_does_not_know(models):
+    with pytest.raises(UserError, match="a language model cannot draw by Drawing"):
+        models["policy"].act(asks(models["policy"], Drawing()))
+
+
+def test_a_model_with_another_vocabulary_is_refused(models):
+    wide = models["second"].clone()
+    wide.trunk.config = SimpleNamespace(vocab_size=7)
+    with pytest.raises(UserError, match="take models with one tokenizer"):
+        drawn({**players(models), "second": SimpleNamespace(policy=wide)}, "policy", asks(models["policy"], Delta("second", "policy")))
+
+
+def test_the_rule_of_a_rollout_reaches_its_samples():
+    seen = []
+
+    class World:
+        async def sample(self, requests):
+            seen.extend(r.how for r in requests)
+            return []
+
+    import asyncio
+
+    rule = Banned(sequences=((5,),))
+    world = ruled(World(), rule)
+    asyncio.run(world.sample([Request(PROBLEM), Request(PROBLEM, player="judge"), Request(PROBLEM, how=Drawing())]))
+    assert seen == [rule, None, Drawing()]
+    part = Ruled(rule, SingleTurn())
+    assert part.test == part
+    assert Ruled(rule, SingleTurn(), only_training=True).test == SingleTurn()
