@@ -95,10 +95,8 @@ def learns(task: str, made: Any, steps: int, seed: int, enough: Callable[[Return
             reached.append((seen.turns, time.process_time() - began))
             raise Reached
 
-    try:
+    with suppress(Reached):
         gradus.train(made.but(setting__steps=steps), task=task, seed=seed, on_step=after)
-    except Reached:
-        pass
     first = f"bar after {reached[0][0]:,} turns, {reached[0][1]:.0f} s of processor" if reached else "bar not reached"
     print(
         f"{task} {made.key} seed {seed}: mean return of the last {LAST} episodes {seen.last:.0f} after {seen.turns:,} turns; {first}; "
