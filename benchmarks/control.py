@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
