@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -95,10 +96,8 @@ def learns(task: str, made: Any, steps: int, seed: int, enough: Callable[[Return
             reached.append((seen.turns, time.process_time() - began))
             raise Reached
 
-    try:
+    with contextlib.suppress(Reached):
         gradus.train(made.but(setting__steps=steps), task=task, seed=seed, on_step=after)
-    except Reached:
-        pass
     first = f"bar after {reached[0][0]:,} turns, {reached[0][1]:.0f} s of processor" if reached else "bar not reached"
     print(
         f"{task} {made.key} seed {seed}: mean return of the last {LAST} episodes {seen.last:.0f} after {seen.turns:,} turns; {first}; "
