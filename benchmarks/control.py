@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,7 +96,7 @@ def learns(task: str, made: Any, steps: int, seed: int, enough: Callable[[Return
             reached.append((seen.turns, time.process_time() - began))
             raise Reached
 
-    with suppress(Reached):
+    with contextlib.suppress(Reached):
         gradus.train(made.but(setting__steps=steps), task=task, seed=seed, on_step=after)
     first = f"bar after {reached[0][0]:,} turns, {reached[0][1]:.0f} s of processor" if reached else "bar not reached"
     print(
