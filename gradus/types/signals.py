@@ -134,9 +134,11 @@ class Want:
 class Signal:
     """An output of `player`, read in a forward pass without gradient.
 
-    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories.
+    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories. `aligned`: one row per
+    action; else `seen_by` decides how many rows a context has.
     """
 
+    aligned: ClassVar[bool] = True
     player: str = "policy"
     fresh: bool = False
 

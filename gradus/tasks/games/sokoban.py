@@ -12,13 +12,13 @@ from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
 INSTRUCTION = "P pushes B onto G, # is wall. Say up, down, left or right."
-LEVELS = {1: (3, 0.0, 4, 0.23), 2: (4, 0.1, 6, 0.09), 3: (5, 0.15, 10, 0.05), 4: (6, 0.2, 16, 0.02)}
+LEVELS = {1: (4, 0.1, 4, 0.21), 2: (4, 0.15, 8, 0.08), 3: (5, 0.15, 10, 0.05), 4: (6, 0.2, 16, 0.02)}
 """Level -> cells per side, share of walls, most moves of the shortest way, and the measured chance of random moves."""
 LEAST = 2  # least number of moves of the shortest way
 
 
 def sokoban(level: int = 1, team: bool = False) -> Task:
-    """Push a box onto a goal on a map of `level` 1 (3 x 3) to 4 (6 x 6). With `team` a planner proposes and a checker decides each move."""
+    """Push a box onto a goal on a map of `level` 1 (4 x 4, four moves) to 4 (6 x 6). With `team` a planner proposes and a checker decides each move."""
     source = Generated("sokoban", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "sokoban",

@@ -52,6 +52,8 @@ class Push:
     def __init__(self, grid: tuple[str, ...], settings: Sokoban) -> None:
         self.grid, self.settings = grid, settings
         self.state: State = (find(grid, "P"), find(grid, "B"))
+        if self.state not in distances(grid):
+            raise ValueError(f"the map {'/'.join(grid)} has no solution")
         self.moves, self.whole = 0, distances(grid)[self.state]
         self.proposal: str | None = None
         self.first = self._turn(settings.seats[0])

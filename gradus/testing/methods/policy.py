@@ -46,7 +46,7 @@ class BigramPolicy:
     """
 
     can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork"})
-    reads = frozenset({"text"})
+    reads = frozenset({"text", "image"})  # of a picture nothing is seen
     context_length = 256
 
     def __init__(self, key: Key = Key(0), dtype: torch.dtype = torch.float64, micro: int | None = None) -> None:
