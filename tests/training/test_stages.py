@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,7 +61,7 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         weights = {name: {n: t.clone() for n, t in p.policy.network.state_dict().items()} for name, p in run.players.items()}
         policy = run.players["policy"]
         moments = len(policy.optimizer.state) if policy.learns else 0
-        seen[course.leg.name] = {**weights, "moments": moments, "updates": policy.updates, "memory": dict(run.memory.states)}
+        seen[course.leg.name] = {**weights, "moments": moments, "updates": policy.updates, "memory": copy.deepcopy(run.memory.states)}
 
     monkeypatch.setattr(stages, "enter", watched)
     return seen
