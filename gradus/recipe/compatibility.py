@@ -107,8 +107,9 @@ def check_state_places(recipe: Recipe) -> None:
     """Raises UserError for a part with a state at a place where nothing gives it its state."""
     for where, part in everything(recipe, ""):
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
+            who = named(part) if of_user(part) else type(part).__name__
             raise UserError(
-                f"{where} is {type(part).__name__}, which has a state, but nothing gives a part at this place its state; take it out, or set it in "
+                f"{where} is {who}, which has a state, but nothing gives a part at this place its state; take it out, or set it in "
                 "curriculum, rollout, selection, credit, reward, schedule or search, or in the credit or selection of a player"
             )
 

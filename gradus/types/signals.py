@@ -29,6 +29,11 @@ class Opened(Protocol):
     @property
     def contexts(self) -> Sequence[Context]: ...
 
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        ...
+
     def logprobs(self) -> Tensor:
         """Log-probability of every action, nats, at its context's temperature. [A]"""
         ...
@@ -97,7 +102,7 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
         if given != due:
             raise UserError(
                 f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions, {len(given)} after it); "
-                "a view may change what stands before and between them, never the actions themselves"
+                "it must keep them, and may change what stands before and between them"
             )
         out.append(seen)
     return out
@@ -129,9 +134,11 @@ class Want:
 class Signal:
     """An output of `player`, read in a forward pass without gradient.
 
-    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories.
+    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories. `aligned`: one row per
+    action; else `seen_by` decides how many rows a context has.
     """
 
+    aligned: ClassVar[bool] = True
     player: str = "policy"
     fresh: bool = False
 

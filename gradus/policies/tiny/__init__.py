@@ -10,7 +10,7 @@ MADE_FOR: dict[str, dict[str, int]] = {
     "base": {"string_ops": 3, "arithmetic": 3, "countdown": 3, "knights_knaves": 2},
     "puzzles": {"sudoku": 2, "zebra": 1, "planning": 1, "sorting": 1},
     "formal": {"logic": 2, "sat": 2, "graphs": 2},
-    "sighted": {"shapes": 2},
+    "sighted": {"shapes": 3},
     "words": {"classification": 2, "multiple_choice": 2, "instructions": 2, "keychain": 2, "translation": 2},
 }
 """The tasks, with levels, that each model can begin to solve; `base` also plays the small environments."""

@@ -46,7 +46,7 @@ class BigramPolicy:
     """
 
     can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork"})
-    reads = frozenset({"text"})
+    reads = frozenset({"text", "image"})  # of a picture nothing is seen
     context_length = 256
 
     def __init__(self, key: Key = Key(0), dtype: torch.dtype = torch.float64, micro: int | None = None) -> None:
@@ -131,6 +131,8 @@ class BigramPolicy:
 
 class OpenedTable:
     """What the table shows. The hidden state before an action is its row of logits; every token attends to the one before it."""
+
+    layers = 1
 
     def __init__(self, network: Bigram, contexts: Sequence[Context]) -> None:
         self.network, self.contexts = network, contexts
