@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -251,8 +251,7 @@ def test_names_in_turn() -> None:
 
 def test_a_merge_at_the_end_is_the_final_model(tmp_path: Path) -> None:
     course = several(a=Stage(sft, Steps(1)), b=Stage(sft, Steps(1), start="first"), soup=Merge(Frozen(a=0.5, b=0.5)))
-    run = gradus.train(course, run=tmp_path / "run", **SMALL)
+    gradus.train(course, run=tmp_path / "run", **SMALL)
     assert (tmp_path / "run" / "final").resolve() == (tmp_path / "run" / "stages" / "soup").resolve()
     found = RunFolder.open(tmp_path / "run").model("final")
     assert found is not None
-    assert replace(run.recipe, key="several") is not None
