@@ -25,7 +25,7 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.lanes import Lanes
 from gradus.selection.transition_replay import batch_of
 from gradus.tasks.control.pendulum import moved, pendulum, shown
-from gradus.training.loop import credit
+from gradus.training.lessons import credit
 from gradus.training.memory import Memory
 from gradus.types import Group, Key
 from gradus.types.players import Fresh, Player
