@@ -148,7 +148,7 @@ def our_critic(width: int, given: dict[str, np.ndarray]) -> Callable[[], None]:
     from gradus.types import Sampling
 
     world = RunWorld(step=0, purpose="train", seed=Key(3), task=pendulum(), players=players, reward=None, sampling=Sampling(), group=1)
-    run: Any = SimpleNamespace(players=players, memory=Memory())
+    run: Any = SimpleNamespace(players=players, memory=Memory(), numbers={"streak": 0, "broken": False})
     _, batches = asyncio.run(credit(run, [Group("r", (batch_of(given, Key(1)),))], world))
     return lambda: made.update.update(players["critic"], batches["critic"], 0, Key()) and None
 
