@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import math
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +21,8 @@ from gradus.policies.tiny import beyond
 from gradus.recipe.core import Recipe, specs_of
 from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
-from gradus.types import Key, UserError, unknown
-from gradus.types.parts import Task
+from gradus.types import Key, Problem, UserError, unknown
+from gradus.types.parts import Closing, Task, Turn
 from gradus.types.players import Adapter, Copy, Fresh, Head, Lagged, MovingAverage
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
@@ -85,7 +88,6 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
 def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str) -> Any:
     """A small network for the task's world, with weights drawn by the key. Raises UserError for a world of text, or none."""
     from gradus.policies.controller import Controller, config_for
-    from gradus.types.spaces import Text
 
     environment = task.environment
     if environment is None:
@@ -94,9 +96,22 @@ def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device:
             "such as cartpole"
         )
     (problem,) = task.source.draw([0], task.level, Key())
-    first = environment.start(problem, Key(), None).first  # type: ignore[arg-type]
-    config = config_for(fresh, first.observation, getattr(environment, "acts", Text()))
+    config = config_for(fresh, first_turn(environment, problem).observation, task.acting)
     return Controller.fresh(config, key, DTYPES[recipe.setting.precision], device)
+
+
+def first_turn(environment: Any, problem: Problem) -> Turn:
+    """The first turn of an episode that is begun and closed at once, in a thread with an event loop of its own."""
+
+    async def seen() -> Turn:
+        made: Any = environment.start(problem, Key(), None)
+        episode = await made if inspect.isawaitable(made) else made
+        if isinstance(episode, Closing):
+            await episode.close()
+        return episode.first
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, seen()).result()
 
 
 def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:

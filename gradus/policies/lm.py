@@ -137,8 +137,8 @@ class LanguageModel:
 
     @property
     def can(self) -> frozenset[str]:
-        """The policy's abilities: what its pass opens, fork, text, served (by vLLM); pack and lora with the built-in decoder; value with a head."""
-        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served"}
+        """Its abilities: what its pass opens, fork, text, rules (of drawing), served (by vLLM); pack and lora of the built-in decoder; its heads."""
+        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
         return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
 
     def _heads(self) -> set[str]:

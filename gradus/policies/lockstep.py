@@ -204,15 +204,15 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
 
     Raises: UserError for players of another kind or vocabulary, with another engine, or without the head that the rule reads.
     """
-    from gradus.policies.lm import LanguageModel, sampled_context
+    from gradus.policies.lm import sampled_context
 
     heads = dict(getattr(rule, "heads", {}))
     first = policies[rule.players[0]]
     for name, policy in policies.items():
-        if not isinstance(policy, LanguageModel):
-            kind = type(policy).__name__
+        if "rules" not in policy.can:
             raise UserError(
-                f"{type(rule).__name__} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model"
+                f"{type(rule).__name__} reads the logits of player {name}, but {type(policy).__name__} does not give them; leave its engine out, "
+                "or take a language model"
             )
         if policy.vocabulary != first.vocabulary:
             raise UserError(

@@ -48,6 +48,10 @@ class OpenedDecoder:
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
 
+    @property
+    def layers(self) -> int:
+        return len(self.trunk.layers)
+
     @cached_property
     def packed(self) -> Packed:
         return pack(self.contexts, self.trunk.device, self.trunk.dtype, self.trunk.config.window)
@@ -174,6 +178,10 @@ class OpenedForeign:
     def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Heads | None, *, trains: bool = True) -> None:
         self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
 
+    @property
+    def layers(self) -> int:
+        return int(self.trunk.inner.config.get_text_config().num_hidden_layers)
+
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
 
@@ -247,7 +255,7 @@ def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.
 def layer_index(layer: int, count: int) -> int:
     """The layer counted from 0. Raises UserError if there is none."""
     if not -count <= layer < count:
-        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1)")
+        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); take one of these")
     return layer % count
 
 

@@ -104,7 +104,7 @@ def test_episodes_share_a_prompt_only_if_it_shows_the_same() -> None:
     for colour in (1, 2, 1):
         world: Any = World()
         seat = Seat(Request(Problem("p", "x", (message(colour),))), 0, world, prompts)
-        found.append(Episodes()._prompt(Played((Turn(""),)), seat).parent[0])  # type: ignore[index]
+        found.append(Episodes().prompt_of(Played((Turn(""),)), seat).parent[0])  # type: ignore[index]
     assert len(prompts) == 2
     assert found[0] is found[2] is not found[1]
 

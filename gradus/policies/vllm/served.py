@@ -51,6 +51,11 @@ class Served:
         return getattr(self.model, name)
 
     @property
+    def can(self) -> frozenset[str]:
+        """The model's abilities, without rules of drawing: vLLM draws by itself."""
+        return self.model.can - {"rules"}
+
+    @property
     def context_length(self) -> int:
         """The longest sequence that model and vLLM both support, tokens."""
         return min(self.model.context_length, self.sampler.longest or self.model.context_length)

@@ -132,6 +132,8 @@ class BigramPolicy:
 class OpenedTable:
     """What the table shows. The hidden state before an action is its row of logits; every token attends to the one before it."""
 
+    layers = 1
+
     def __init__(self, network: Bigram, contexts: Sequence[Context]) -> None:
         self.network, self.contexts = network, contexts
         self._before, self._token = (self._tokens(shift) for shift in (-1, 0))

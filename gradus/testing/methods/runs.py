@@ -13,7 +13,7 @@ from gradus.players.build import build_players
 from gradus.players.learner import Learner
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
-from gradus.testing.methods.control import controls, cut_down, toy_control
+from gradus.testing.methods.control import cut_down, toy_control
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.policy import BigramPolicy
 from gradus.testing.methods.tasks import toy_task
@@ -53,9 +53,10 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     >>> sorted(run.players), run.players["policy"].policy.network.logits.shape
     (['policy', 'reference'], torch.Size([8, 8]))
     """
-    if controls(recipe):
+    kind = kind_of(recipe).name
+    if kind == "controller":
         return _control_run(recipe, {**CONTROL, "steps": steps, **setting}, task, seed, micro)
-    toy = TOYS[kind_of(recipe).name]
+    toy = TOYS[kind]
     scale = {**toy.scale, "steps": steps, **setting}
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
     policy = toy.make()

@@ -11,7 +11,7 @@ import numpy as np
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe
 from gradus.tasks.flow.flow_2d import flow_2d
-from gradus.testing.methods.control import controls, toy_control
+from gradus.testing.methods.control import toy_control
 from gradus.types import Frozen, Key, Media, Message, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Task, Turn, World
@@ -118,7 +118,7 @@ TOY_EPISODES = replace(
 """Episodes of up to six turns."""
 
 
-MADE: Mapping[str, Callable[[], Task]] = {"flow": flow_2d}
+MADE: Mapping[str, Callable[[], Task]] = {"flow": flow_2d, "controller": toy_control}
 """The task by the kind of policy that a recipe trains, for kinds that read no text (`gradus.policies.registry`)."""
 
 
@@ -129,8 +129,6 @@ def toy_task(recipe: Recipe) -> Task:
     >>> [toy_task(load_recipe(key)).name for key in ("grpo", "flow_grpo")]
     ['toy', 'flow_2d']
     """
-    if controls(recipe):
-        return toy_control()
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return made()
     if recipe.environment is not None:
