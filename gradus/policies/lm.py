@@ -36,6 +36,7 @@ from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 if TYPE_CHECKING:
     from gradus.policies.engine import Sampled
+    from gradus.policies.lockstep import Rows
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
@@ -206,6 +207,12 @@ class LanguageModel:
             graphs=self.graphs,
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+
+    def lockstep(self, longest: int, head: str | None = None) -> Rows:
+        """Its rows for a token rule, for sequences of that length: the logits, or a head over the vocabulary."""
+        from gradus.policies.lockstep import rows_of
+
+        return rows_of(self.trunk, longest, None if head is None else self.head, head)
 
     # update
 

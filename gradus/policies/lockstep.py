@@ -202,34 +202,36 @@ def _checked(rule: TokenRule, logits: Any, rows: Mapping[str, Tensor], going: np
 def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> list[Any]:
     """One sampled context per request, in order, drawn by a token rule over language models (`types.rules`).
 
+    A policy takes part with `lockstep(longest, head)`, which gives its rows.
     Raises: UserError for players of another kind or vocabulary, with another engine, or without the head that the rule reads.
     """
-    from gradus.policies.lm import LanguageModel, sampled_context
+    from gradus.policies.lm import sampled_context
 
-    heads = dict(getattr(rule, "heads", {}))
+    heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]
     for name, policy in policies.items():
-        if not isinstance(policy, LanguageModel):
+        if not hasattr(policy, "lockstep"):
             kind = type(policy).__name__
-            raise UserError(f"{type(rule).__name__} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model")
+            raise UserError(f"{who} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model")
         if policy.vocabulary != first.vocabulary:
             raise UserError(
-                f"{type(rule).__name__} joins players with {first.vocabulary} and {policy.vocabulary} tokens ({rule.players[0]} and {name}); "
+                f"{who} joins players with {first.vocabulary} and {policy.vocabulary} tokens ({rule.players[0]} and {name}); "
                 "take models with one tokenizer"
             )
-        if name in heads and (policy.head is None or policy.head.vocab is None or heads[name] not in policy.head.outputs):
+        if name in heads and f"row:{heads[name]}" not in policy.can:
             raise UserError(
-                f'{type(rule).__name__} reads the head "{heads[name]}" of player {name} over the vocabulary; '
+                f'{who} reads the head "{heads[name]}" of player {name} over the vocabulary; '
                 f'give it model=Head(of=Copy("policy"), outputs=("{heads[name]}",), over="vocabulary")'
             )
     if hasattr(rule, "bound"):
-        rule = rule.bound(lambda text: first.tokenizer.encode(text, False))
+        rule = rule.bound(lambda text: [int(t) for t in first.told(text).tokens if int(t) not in first.end_tokens])
     jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asks]
-
-    def networks(longest: int) -> dict[str, Rows]:
-        return {n: rows_of(p.trunk, longest, p.head if n in heads else None, heads.get(n)) for n, p in policies.items()}
-
     sampled = generate_by_rule(
-        networks, rule, jobs, end_tokens=first.end_tokens, decode_text=first.text, max_context=min(p.context_length for p in policies.values())
+        lambda longest: {name: policy.lockstep(longest, heads.get(name)) for name, policy in policies.items()},
+        rule,
+        jobs,
+        end_tokens=first.end_tokens,
+        decode_text=first.text,
+        max_context=min(p.context_length for p in policies.values()),
     )
     return [sampled_context(a, s) for a, s in zip(asks, sampled, strict=True)]
