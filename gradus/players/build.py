@@ -19,7 +19,7 @@ from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
 from gradus.types import Key, UserError, unknown
 from gradus.types.parts import Task
-from gradus.types.players import Adapter, Copy, Head, Lagged, MovingAverage
+from gradus.types.players import Adapter, Copy, Gated, Head, Lagged, MovingAverage
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -49,6 +49,11 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             if form and not hasattr(base, "vocabulary"):
                 raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which only a language model has; leave that out")
             return base.with_value_head(seed.fold("head", name), shared=not own, **form)
+        if isinstance(relation, Gated):
+            nested = relation.of is None or isinstance(relation.of, Adapter)
+            base = able(make(relation.of, name, trail) if nested else policy_of(str(relation.of), trail).clone(), relation, name)
+            form = {field: getattr(relation, field) for field in ("c", "least", "most", "mark")}
+            return base.with_gate(seed.fold("gate", name), **form)
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
             return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)

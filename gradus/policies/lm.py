@@ -17,6 +17,7 @@ from gradus.policies.config import Unsupported, end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
+from gradus.policies.gated import Gate, Gated, inputs_of, latent_of, load_gate, mixer, save_gate
 from gradus.policies.heads import Critic, Heads, load_head, save_head
 from gradus.policies.jobs import job_after
 from gradus.policies.loading import check_folder, load_decoder, save_weights
@@ -28,7 +29,7 @@ from gradus.policies.reading import check_offered, read
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign, load_foreign
 from gradus.runtime import hub
-from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
+from gradus.types import Context, Frozen, Key, Message, UserError, following, prompt_context, told_context
 from gradus.types.media import shown
 from gradus.types.policy import Asked
 from gradus.types.signals import Want
@@ -61,6 +62,7 @@ class LanguageModel:
     head: Heads | None = None
     shared: bool = False  # the trunk belongs to another player and gets no gradient from the head
     lora: LoRA | None = None
+    gate: Gate | None = None  # mixes latent inputs while the model thinks
     note: str | None = None  # the reason if the model runs through transformers
     graphs: bool = False  # decoding steps are captured as CUDA graphs and replayed
     recompute: bool = False  # only each layer's input is kept for the backward pass, which recomputes the rest: same result, less memory
@@ -88,7 +90,8 @@ class LanguageModel:
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, note=note)
+        gate = load_gate(path, trunk.head_weight) if isinstance(trunk, Decoder) else None
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, gate=gate, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
@@ -109,6 +112,8 @@ class LanguageModel:
             self.tokenizer.save(path)
         if self.head is not None:
             save_head(self.head, path)
+        if self.gate is not None:
+            save_gate(self.gate, path)
         if self.lora is not None:
             save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
 
@@ -123,8 +128,8 @@ class LanguageModel:
     def network(self) -> nn.Module:
         """The trained and stored module: the trunk, with its head if it has one; only the head if the trunk is another player's."""
         if self.head is None:
-            return self.trunk
-        return self.head if self.shared else Critic(self.trunk, self.head)
+            return self.trunk if self.gate is None else Gated(self.trunk, self.gate)
+        return self.head if self.shared else Critic(self.trunk if self.gate is None else Gated(self.trunk, self.gate), self.head)
 
     @property
     def can(self) -> frozenset[str]:
@@ -195,6 +200,8 @@ class LanguageModel:
             raise UserError(
                 f"a language model cannot draw by {type(how).__name__}; give Request.how a token rule with `players` and `logits`, or leave it out"
             )
+        if self.gate is not None:
+            return self._act_with_latents(asked)
         from gradus.policies.engine import generate
 
         jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
@@ -205,6 +212,27 @@ class LanguageModel:
             decode_text=self._tokenizer().text,
             max_context=self.context_length,
             graphs=self.graphs,
+        )
+        return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+
+    def _act_with_latents(self, asked: Sequence[Asked]) -> list[Context]:
+        """`act` with the gate: the contexts have the stream `inputs`."""
+        from gradus.policies.lockstep import Alone, generate_by_rule, rows_of
+
+        assert isinstance(self.trunk, Decoder)
+        trunk, gate = self.trunk, self.gate
+        assert gate is not None
+        with torch.inference_mode():
+            jobs = [replace(job_after(a.parent, a.at, a.sampling, a.key.value), inputs=inputs_of(a.parent, trunk.embed, gate, a.at)) for a in asked]
+            mix = mixer(gate, trunk.embed(torch.arange(self.vocabulary, device=trunk.device)), trunk.embed, self.text)
+        sampled = generate_by_rule(
+            lambda longest: {"policy": rows_of(trunk, longest)},
+            Alone(),
+            jobs,
+            end_tokens=self.end_tokens,
+            decode_text=self._tokenizer().text,
+            max_context=self.context_length,
+            mix=mix,
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
@@ -235,19 +263,30 @@ class LanguageModel:
         """One pass over the contexts, of which the abilities `opens` will be read."""
         if isinstance(self.trunk, Foreign):
             return OpenedForeign(self.trunk, contexts, self.head, trains=not self.shared)
-        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute)
+        given = None
+        if any(latent_of(c) is not None for c in contexts):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
+                given = [inputs_of(c, self.trunk.embed, self.gate) for c in contexts]
+        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute, given=given)
 
     # relations to other players
 
     def clone(self) -> LanguageModel:
         """A copy with its own weights, all trainable (with an adapter only the adapter's)."""
         trunk = copy.deepcopy(self.trunk)
-        head = copy.deepcopy(self.head)
-        for part in (trunk, *([head] if head else [])):
+        head, gate = copy.deepcopy(self.head), copy.deepcopy(self.gate)
+        for part in (trunk, *([head] if head else []), *([gate] if gate else [])):
             part.zero_grad(set_to_none=True)
             if self.lora is None:
                 part.requires_grad_(True)
-        return replace(self, trunk=trunk, head=head, shared=False)
+        return replace(self, trunk=trunk, head=head, gate=gate, shared=False)
+
+    def with_gate(self, key: Key, *, c: float, least: float, most: float, mark: str) -> LanguageModel:
+        """This model with a gate on latent inputs (its own if it was loaded with one). Raises UserError for a model that runs through transformers."""
+        if not isinstance(self.trunk, Decoder):
+            raise UserError(f"{self.note or 'the model runs through transformers'}; latent inputs need the built-in decoder")
+        gate = self.gate or Gate(_width(self.trunk), key, c=c, least=least, most=most, mark=mark, like=self.trunk.head_weight)
+        return replace(self, gate=gate)
 
     def beside(self) -> LanguageModel:
         """A copy with its own head on the same trunk, if the trunk is another player's; else a whole copy."""
@@ -299,6 +338,7 @@ def sampled_context(asked: Asked, sampled: Sampled) -> Context:
         temperature=asked.sampling.temperature or 1.0,  # greedy tokens have their log-probability at temperature 1
         parent=(asked.parent, asked.at),
         ended=sampled.ended,
+        streams=Frozen() if sampled.inputs is None else Frozen(inputs=sampled.inputs),
     )
 
 

@@ -7,6 +7,7 @@ to the last bit: the same products in blocks of agreed sizes, the same draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -122,8 +123,8 @@ def rows_of(network: Decoder | Stepwise, longest: int, heads: Heads | None = Non
     return StepwiseRows(network)
 
 
-Mixed = Callable[[np.ndarray, Tensor, np.ndarray, Sequence[np.ndarray]], "Tensor | None"]
-"""(new tokens [n], tempered logits [n, V] that they were drawn from, going [n], tokens so far) -> input vectors for these tokens, or None."""
+Mixed = Callable[[np.ndarray, Tensor, np.ndarray, Sequence[np.ndarray]], tuple[Tensor, Tensor]]
+"""(new tokens [n], logits [n, V] that they were drawn from, going [n], tokens so far) -> (their input vectors, the vectors to keep), NaN for none."""
 
 
 def generate_by_rule(
@@ -176,11 +177,11 @@ def _together(
         given = None if mix is None else mix(new, logits, going, [row[:n] for row, n in zip(tokens, counts, strict=True)])
         if given is not None:
             for i in np.flatnonzero(going).tolist():
-                inputs[i].append(given[i].float().cpu().numpy())
+                inputs[i].append(given[1][i].float().cpu().numpy())
         going = going & ~stopped & (counts < rooms)
         if not going.any():
             break
-        found = {name: network.step(new, going, given) for name, network in networks.items()}
+        found = {name: network.step(new, going, None if given is None else given[0]) for name, network in networks.items()}
     streams = [np.stack(rows) if rows else None for rows in inputs]
     return [
         Sampled(t[:n].copy(), p[:n].copy(), reason(job, int(n), bool(s)), row)
@@ -197,6 +198,20 @@ def _checked(rule: TokenRule, logits: Any, rows: Mapping[str, Tensor], going: np
     if bool(most.isnan().any() | most.isinf().any()):
         raise wrong(rule, "logits", "a row with NaN, with infinity, or without any token that can be drawn", "finite numbers, and -inf for excluded tokens")
     return logits.contiguous()
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The logits of one player, unchanged."""
+
+    player: str = "policy"
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return (self.player,)
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        return rows[self.player]
 
 
 def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> list[Any]:

@@ -20,7 +20,8 @@ from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import Heads
 from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
-from gradus.policies.pack import Packed, forward, pack, residual
+from gradus.policies.inputs import Inputs
+from gradus.policies.pack import Packed, embedded, forward, pack, residual
 from gradus.policies.rows import take_rows
 from gradus.policies.transformers_model import Foreign
 from gradus.types import Context, UserError
@@ -38,13 +39,19 @@ class OpenedDecoder:
         opens: frozenset[str],
         trains: bool = True,
         recompute: bool = False,
+        given: Sequence[Inputs | None] | None = None,
     ) -> None:
         self.trunk, self.contexts, self.heads = trunk, contexts, heads
-        self.opens, self.trains, self.recompute = opens, trains, recompute
+        self.opens, self.trains, self.recompute, self.given = opens, trains, recompute, given
         self._begun: tuple[int, Tensor] | None = None
 
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
+
+    def _begin(self) -> None:
+        """The given input vectors as the output of layer 0."""
+        if self.given is not None and self._begun is None:
+            self._begun = (0, embedded(self.trunk, self.packed, self.given))
 
     @cached_property
     def packed(self) -> Packed:
@@ -58,6 +65,7 @@ class OpenedDecoder:
     def _last(self) -> Tensor:
         """Normed hidden states at the rows that predict actions, [U, hidden]."""
         with self._trunk():
+            self._begin()
             return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun)
 
     @cached_property
@@ -92,6 +100,7 @@ class OpenedDecoder:
         if place == count:
             return self._before
         with self._trunk():
+            self._begin()
             begun = self._begun if self._begun is not None and self._begun[0] <= place else None
             x = residual(self.trunk, self.packed, place, recompute=self.recompute, begun=begun)
             if begun is not None or self._begun is None:
@@ -100,7 +109,7 @@ class OpenedDecoder:
 
     def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
         every = [_every_token(c) for c in self.contexts]
-        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute)
+        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute, given=self.given)
         return whole.hidden(layer), owners(self.contexts, self.trunk.device)
 
     def logits(self) -> Iterator[tuple[slice, Tensor]]:

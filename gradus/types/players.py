@@ -55,6 +55,27 @@ class Adapter:
 
 
 @dataclass(frozen=True)
+class Gated:
+    """A model that mixes latent vectors into its inputs while it thinks, by a learned gate. `of` an Adapter: its frozen weights are adapted, too.
+
+    Parameters of the gate are under `gate`: gate.token_weight, gate.latent_weight, gate.lam, and biases.
+    """
+
+    of: str | Adapter | None = None  # another player, or None: the run's model
+    c: float = 8.0
+    least: float = 0.99  # at the start the share of the token's embedding is uniform in [least, most] for a fully open gate
+    most: float = 0.999
+    mark: str = "####"  # the text that ends thinking; later inputs are plain
+
+    def __post_init__(self) -> None:
+        check_ranges(self, c="(0, inf)", least="(0, 1)", most="(0, 1)")
+        if self.least > self.most:
+            raise UserError(f"Gated: least is {self.least} and most is {self.most}; least must not be larger")
+        if not self.mark:
+            raise UserError("Gated: mark is empty, so thinking would end at once; write the text that comes before the answer, as in ####")
+
+
+@dataclass(frozen=True)
 class Lagged:
     """Another player's weights of `updates` updates ago; its first weights until then.
 
@@ -115,7 +136,7 @@ class Fresh:
             raise UserError("Fresh: a gru gives no q, because rows of a replay have no past; take an mlp or a cnn")
 
 
-Model = str | Copy | Head | Adapter | Lagged | MovingAverage | Fresh
+Model = str | Copy | Head | Adapter | Gated | Lagged | MovingAverage | Fresh
 
 
 @dataclass(frozen=True)
