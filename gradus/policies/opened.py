@@ -19,8 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import Heads
-from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
 from gradus.policies.inputs import Inputs
+from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
 from gradus.policies.pack import Packed, embedded, forward, pack, residual
 from gradus.policies.rows import take_rows
 from gradus.policies.transformers_model import Foreign

@@ -118,7 +118,7 @@ class Banned:
     names_players: ClassVar[tuple[str, ...]] = ("player",)
 
     def __post_init__(self) -> None:
-        if not self.words and not self.sequences or not all(self.words) or not all(self.sequences):
+        if (not self.words and not self.sequences) or not all(self.words) or not all(self.sequences):
             raise UserError("Banned: give one word or token sequence or more, none of them empty")
 
     @property

@@ -58,7 +58,7 @@ class Adapter:
 class Gated:
     """A model that mixes latent vectors into its inputs while it thinks, by a learned gate. `of` an Adapter: its frozen weights are adapted, too.
 
-    Parameters of the gate are under `gate`: gate.token_weight, gate.latent_weight, gate.lam, and biases.
+    Parameters of the gate are under `gate`: token_weight, latent_weight, lam, and biases.
     """
 
     of: str | Adapter | None = None  # another player, or None: the run's model
@@ -182,7 +182,7 @@ class Player:
     every: int = 1  # updated at every n-th step
     engine: VLLM | VLLMServer | None = None  # engine that samples for it; None: the model itself
     trains: tuple[str, ...] = ("",)  # prefixes of the names of the parameters that learn; "" is all of them
-    rates: Frozen[float] = Frozen()  # prefix of parameter names -> factor on the learning rate
+    rates: Frozen[float] = Frozen()  # prefix of parameter names (parts joined by "/") -> factor on the learning rate
     selection: Any = None  # what it learns from; None: what the recipe's selection kept
     first: bool = False  # learns before the signals of the other players are read
     sees: View | None = None  # how it sees the contexts that it learns from; None: as sampled
@@ -192,5 +192,7 @@ class Player:
         if not self.trains:
             raise UserError('Player: trains is empty, so nothing of it learns; write prefixes of names, ("",) for all, or leave its objective out')
         for prefix, factor in self.rates.items():
+            if "." in prefix:
+                raise UserError(f'Player: rates has the prefix "{prefix}"; write "{prefix.replace(".", "/")}", because a dot begins a path in a recipe')
             if not 0 <= factor < float("inf"):
                 raise UserError(f"Player: the rate of {prefix!r} is {factor}; it is a factor on the learning rate, 0 or more")
