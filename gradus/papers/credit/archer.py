@@ -50,7 +50,8 @@ FRESH = "fresh"  # link of a trajectory of one fresh utterance
 class FreshUtterances:
     """Episodes of `rollout`, beside earlier ones, and a fresh utterance of the policy at each turn of the latter.
 
-    The step's own episodes are recorded and not trained on; drawn ones have the source "replay", fresh utterances the source "policy".
+    The step's own episodes have weight 0: they are recorded and not trained on. Drawn ones have the source "replay", fresh utterances
+    the source "policy".
     """
 
     rollout: Rollout = Episodes()
@@ -97,7 +98,7 @@ class FreshUtterances:
                     links=Frozen({FRESH: turn}),
                 )
             )
-        own = [g.but(trajectories=tuple(t.but(trained=False) for t in g.trajectories)) for g in groups]
+        own = [g.but(trajectories=tuple(t.but(source="replay", weight=0.0) for t in g.trajectories)) for g in groups]
         old = [Group(f"replay/{k}", (t.but(id=f"{world.step}/replay/{k}", source="replay", trained=True),), aside=True) for k, t in enumerate(episodes)]
         new = [Group(f"fresh/{k}", tuple(row), aside=True) for k, row in said.items() if row]
         return [*own, *old, *new], state
@@ -138,7 +139,7 @@ class UtteranceTargets:
         found = np.full((t.actions, len(HEADS)), np.nan)
         if FRESH in t.links and t.actions:
             found[0, 2:] = [rows[0][-1], rows[1][-1]]
-        elif t.source == "replay":
+        elif t.source == "replay" and t.weight > 0:
             turns = turns_of(t)
             ends = np.cumsum(turns.lengths) - 1
             for column, values in ((0, rows[2]), (1, rows[3])):

@@ -42,6 +42,12 @@ def test_targets_of_q_by_hand():
     assert utterance_targets(np.array([0.0, -1.0]), np.array([7.0, 2.0]), gamma=0.95).tolist() == [1.9, -1.0]
 
 
+def test_the_steps_own_episodes_have_no_targets():
+    rule, t = UtteranceTargets(), episode(2, reward=1.0).but(weight=0.0)
+    (row,) = rule.assign([Group("g", (t,))], signals(rule, {"e": [[0] * 2] * 4}))
+    assert not np.isfinite(row[0].returns).any()
+
+
 def test_targets_stand_at_the_ends_of_utterances_and_read_the_next_state():
     rule = UtteranceTargets()
     t = episode(2, 3, reward=-1.0)
@@ -96,7 +102,7 @@ def test_fresh_utterances_begin_where_the_turns_of_replayed_episodes_begin():
         own = [g for g in groups if not g.aside]
         old, new = ([g for g in groups if g.key.startswith(f"{kind}/")] for kind in ("replay", "fresh"))
         assert len(old) == len(new) == 3
-        assert not any(t.trained for g in own for t in g.trajectories)
+        assert {(t.weight, t.source) for g in own for t in g.trajectories} == {(0.0, "replay")}
         for g, h in zip(old, new, strict=True):
             (t,) = g.trajectories
             assert t.source == "replay"
@@ -136,5 +142,5 @@ def test_the_advantage_is_of_the_critic_as_just_fitted():
     for t in (t for g in kept if g.key.startswith("fresh/") for t in g.trajectories):
         c = t.contexts[0]
         before, last = int(c.sequence[c.action_positions[0] - 1]), int(c.tokens[-1])
-        q, v = (min(float(network.heads[f"{kind}{j}"][at]) for j in (1, 2)) for kind, at in (("q", last), ("v", before)))
+        q, v = (min(float(network.heads[f"{kind}{j}"].detach()[at]) for j in (1, 2)) for kind, at in (("q", last), ("v", before)))
         assert_close(torch.from_numpy(t.advantages), torch.full((t.actions,), q - v, dtype=torch.float64), atol=1e-6, rtol=0)
