@@ -49,6 +49,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("lagged weights", "m2po"),
         Kind("learned text", "training_free_grpo"),
         Kind("averaged weights", "awm", "flow_2d"),
+        Kind("stages", "sft:10,grpo:14"),
         *((Kind("programs that are run", "rloo", "code"),) if missing() is None else ()),
     )
 }
@@ -61,7 +62,8 @@ def train(run: Path, kind: Kind, steps: int, size: Sequence[str]) -> list[str]:
 def fingerprint(run: Path) -> dict[str, str]:
     """Path within the run -> SHA-256, of all files that must not depend on interruptions."""
     last = (run / "final").resolve().parent
-    files = [run / "metrics.jsonl", *sorted((run / "rollouts").iterdir()), *sorted(p for p in last.rglob("*") if p.is_file())]
+    rows = [path for kind in ("made", "screened") for path in sorted((run / kind).glob("*"))]  # of stages
+    files = [run / "metrics.jsonl", *sorted((run / "rollouts").iterdir()), *rows, *sorted(p for p in last.rglob("*") if p.is_file())]
     return {str(f.relative_to(run)): hashlib.sha256(f.read_bytes()).hexdigest() for f in files}
 
 
@@ -71,7 +73,7 @@ def miscounted(run: Path) -> list[str]:
 
     folder = RunFolder.open(run)
     ids = Counter(t.id for _, group in folder.rollouts() for t in group.trajectories)
-    steps = Counter(row["step"] for row in folder.metrics())
+    steps = Counter(row["step"] for row in folder.metrics() if "ended" not in row)
     holes = [f"step {n}" for n in range(max(steps) + 1) if steps[n] != 1]
     return [*(f"rollout {name}, {times} times" for name, times in ids.items() if times > 1), *holes]
 

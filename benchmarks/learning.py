@@ -23,6 +23,7 @@ import numpy as np
 
 from gradus.api import start
 from gradus.recipe import registry
+from gradus.recipe.compatibility import kind_of
 from gradus.recipe.overrides import override_all
 from gradus.study.held_out import held_out_requests
 from gradus.study.pair_accuracy import PairAccuracy, pair_accuracy
@@ -111,7 +112,7 @@ def interval(differences: np.ndarray, *, draws: int = 10_000, level: float = 0.9
 def text_recipes() -> list[str]:
     """Every built-in recipe that trains a language model's weights."""
     made = [(key, registry.recipe(key)) for key in registry.recipe_modules()]
-    return [key for key, recipe in made if recipe.policy == "lm" and recipe.objective is not None]
+    return [key for key, recipe in made if kind_of(recipe).sized and recipe.objective is not None]
 
 
 def main() -> None:

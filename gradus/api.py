@@ -16,15 +16,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus.checks.data import accounts_of, check_same_pictures, pictures_of
+from gradus.checks.data import accounts_of, check_same_pictures
 from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
+from gradus.lab.atomic_files import write
 from gradus.lab.bad import given_up
 from gradus.lab.folder import RunFolder, is_run
 from gradus.lab.live import title_of
 from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
+from gradus.lab.training_data import with_suffix
 from gradus.players.build import build_players
 from gradus.players.rates import reason
 from gradus.recipe.compatibility import check_problems
@@ -36,16 +38,20 @@ from gradus.rewards.several import reward_of
 from gradus.rollouts.auto import Auto
 from gradus.runtime import hub
 from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.study.screen import Measured, Screened, measure
 from gradus.tasks.data.in_memory import InMemory
+from gradus.tasks.data.problems import line
 from gradus.tasks.data.split_rule import RULE
+from gradus.training.course import refuse_processes, tasks_of, with_rates
 from gradus.training.export import export as export
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, plan, plan_of, rows_or_name, task_of
+from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, rows_or_name, task_of
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command
 from gradus.types.parts import Task
+from gradus.types.reads import pictures_of
 
 
 def start(
@@ -60,7 +66,7 @@ def start(
         rows = planned.task if isinstance(planned.task, InMemory) else None
         if rows is not None:
             planned = replace(planned, task=str(Path(folder).resolve() / rows.file))
-        data = [Path(p) for p in (str(planned.task), *(v for _, v in planned.task_options)) if os.path.isfile(p)]
+        data = [Path(p) for p in (str(planned.task), *tasks_of(planned.recipe), *(v for _, v in planned.task_options)) if os.path.isfile(p)]
         code = [Path(m.__file__) for n, m in sys.modules.items() if n.startswith("_user_") and m.__file__]
         named = [Path(getattr(part, "path", "").rpartition(":")[0]) for part in _rewards(planned.recipe.reward)]
         code = [file for file in (*code, *named) if file.is_file()]
@@ -92,6 +98,7 @@ def launch(
 
     made = task or task_of(planned)
     check_problems(made)
+    refuse_processes(planned.recipe, planned.processes)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
     run.stop = stop or run.stop
     try:
@@ -112,6 +119,8 @@ def launch(
 
 def with_its_rate(planned: Plan, run: Run) -> Plan:
     """The plan with the learning rate of its run: a stored plan holds the number, so that a resumed run asks no rule."""
+    if run.stages is not None:
+        return replace(planned, recipe=with_rates(planned.recipe, run.stages.legs))
     return replace(planned, recipe=planned.recipe.but(setting__learning_rate=run.recipe.setting.learning_rate))
 
 
@@ -231,6 +240,7 @@ def resume(
     planned = before = plan_of(opened, trust=trust)
     planned = replace(planned, recipe=replanned(planned.recipe, more, changes), device=device or planned.device)
     planned = replace(planned, log=names_of(planned.log if log is None else log))
+    refuse_processes(planned.recipe, processes)
     run = start(planned, on_step=on_step, view=view)
     run.stop = stop
     say = say_of(run)
@@ -297,6 +307,48 @@ def evaluate(
     return asyncio.run(_examined(run, judge, ks=pass_at, samples=samples, problems=problems, progress=progress))
 
 
+def screen(
+    task: str | Task | Any,
+    target: str | Path,
+    *,
+    model: str | Path | None = None,
+    keep: tuple[float, float] = (0.1, 0.9),
+    samples: int = 8,
+    problems: int = 256,
+    reward: str | Any | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    task_options: Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Measured, Screened]:
+    """Measures the pass rates of a model on the task's first training problems, and writes those in the band `keep` to `target` (.jsonl).
+
+    A run trains on the file with the task's option `problems`. Raises UserError if the file exists, or if the task has no verifier.
+    """
+    check_seed(seed)
+    with_suffix(Path(target), (".jsonl",))
+    made = task if isinstance(task, Task) else load_task(task, task_options)
+    found = model_of(model)
+    run = _of_model(None if found is None else Path(found), made, (), device)
+    run.seed = seed
+    judge = verdict_of(run, own=False) if reward is None else reward_of(reward)
+    if judge is None:
+        raise UserError(f"task {made.name} has no answers to tell right from wrong; give a reward with --reward FILE.py:NAME")
+    check_reward(judge, made)
+    screened = Screened(*keep, samples=samples, problems=problems)
+
+    async def asked() -> Measured:
+        try:
+            return await measure(run, run.recipe, run.world(run.recipe, "screen", judge), screened, made.source, progress)
+        finally:
+            if hasattr(judge, "close"):
+                await judge.close()
+
+    measured = asyncio.run(asked())
+    write(Path(target), "".join(f"{line(row, 'a screened problem')}\n" for row in measured.kept(screened)).encode())
+    return measured, screened
+
+
 async def _examined(run: Run, judge: Any, **how: Any) -> Exam:
     try:
         return await examine(run, reward=judge, **how)
@@ -319,15 +371,17 @@ def _of_run(
         planned = replace(planned, task_options=(*planned.task_options, *options.items()))
     planned = replace(planned, recipe=override_all(planned.recipe, overrides), device=device or planned.device)
     run = start(planned, task=task if isinstance(task, Task) else None)
+    mine = run.task
     model = folder.model("final") or folder.model("best")
     found = checkpoints.at(model.parent) if model is not None else folder.latest()[0]
     if found is None:
         raise UserError(f"run {path} has no whole checkpoint, so it holds no model; go on with it: {command('resume', path)}")
     run.restore(found)
+    run.task = run.task if own else mine
     return run, own
 
 
 def _of_model(path: Path | None, task: Task, overrides: Sequence[tuple[str, str]], device: str) -> Run:
-    recipe = Recipe(key="evaluation", policy=task.policy, rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
+    recipe = Recipe(key="evaluation", rollout=Auto(), reward=EnvironmentReturn() if task.environment else None)
     recipe = override_all(recipe, overrides)
     return Run(recipe, task, build_players(recipe, path, task, Key(0), device))

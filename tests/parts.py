@@ -35,6 +35,8 @@ from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
 
+OF_ROWS = ("gradus.objectives.actor_critic", "gradus.credit.bellman")
+"""Modules whose parts read rows of transitions under controllers; tests/invariance/test_rows.py tries them."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
@@ -133,6 +135,8 @@ def parts(kind: str) -> tuple[type, ...]:
 def _classes() -> Iterator[type]:
     for package in PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if module.name in OF_ROWS:
+                continue
             for found in vars(importlib.import_module(module.name)).values():
                 if isinstance(found, type) and is_dataclass(found) and found.__module__ == module.name:
                     yield found

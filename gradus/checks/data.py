@@ -19,6 +19,7 @@ from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.rows import Account, Checked, check_rows
 from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Source, Task
+from gradus.types.reads import pictures_of, sources_of
 from gradus.types.returned import check_drawn
 
 
@@ -111,18 +112,6 @@ def bad_rows_of(task: Task) -> tuple[BadRow, ...]:
 def accounts_of(task: Task) -> list[Account]:
     """Where the rows of all files of a task are."""
     return list(dict.fromkeys(account for source in sources_of(task) for account in getattr(source, "accounts", ())))
-
-
-def sources_of(task: Task) -> list[Source]:
-    """The sources of a task; for a mixture, those of its tasks."""
-    parts = [part for source in (task.source, task.held_out) for part in getattr(source, "parts", {}).values() if isinstance(part, Task)]
-    return [source for part in parts for source in sources_of(part)] if parts else [task.source, task.held_out]
-
-
-def pictures_of(task: Task) -> str:
-    """The hash of all pictures of the task's data; empty if it has none."""
-    found = [pictures for source in sources_of(task) if (pictures := getattr(source, "pictures", ""))]
-    return "-".join(dict.fromkeys(found))
 
 
 def check_same_pictures(task: Task, folder: Any) -> None:

@@ -29,7 +29,7 @@ def of_verifier(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
     from gradus.testing.tasks import right_answers, wrong_answers
     from gradus.testing.watched import REACHES, Limits
 
-    if task.policy != "lm" or task.verify is None:
+    if task.verify is None:
         yield Finding("verifier", "not checked", f"task {task.name} has no verifier of texts")
         return
     boxes = list(sandboxes_of(task.verify))
@@ -77,7 +77,7 @@ def of_tests(task: Task, problems: Sequence[Problem]) -> Iterator[Finding]:
 
 async def of_reward(run: Any, problems: Sequence[Problem]) -> list[Finding]:
     """The findings of the recipe's reward on reference answers, and on the answer "I do not know."."""
-    if run.task.policy != "lm" or run.task.environment is not None:
+    if not run.task.of_text or run.task.environment is not None:
         return [Finding("reward", "not checked", "it is tried only on samples of the policy, because an answer here is not a single text")]
     world = run.world(run.recipe, "check")
     tests = getattr(run.task.verify, "answers_are_tests", False)
@@ -118,9 +118,8 @@ def spread(values: Sequence[float]) -> str:
 async def of_samples(run: Any, problems: Sequence[Problem], count: int) -> list[Finding]:
     """The findings of the reward on `count` answers of the policy to each problem."""
     world = run.world(run.recipe, "check")
-    acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
     started = time.perf_counter()
-    groups = await run.memory.peek("rollout", acting, "run", [Request(p, count=count, tags=("check",)) for p in problems], world)
+    groups = await run.memory.answer(run.recipe, [Request(p, count=count, tags=("check",)) for p in problems], world)
     seconds = time.perf_counter() - started
     trajectories = [t for g in groups for t in g.trajectories]
     failed = [t for t in trajectories if t.failed is not None]

@@ -52,7 +52,7 @@ def looked_at(run: Run) -> list[Finding]:
     collected("recipe", found, of_learning(run.recipe))
     collected("data", found, data.of_held_out(run.task, run.recipe.study))
     policy, task = run.players["policy"].policy, run.task
-    if task.policy == "lm" and getattr(policy, "tokenizer", None) is not None:
+    if task.of_text and "text" in policy.can and policy.tokenizer is not None:
         many = GENERATED if task.source.size is None else READ
         problems = data.some_problems(task, many) if task.environment is None else []
         collected("template", found, prompts.of_prompts(policy, task, problems))

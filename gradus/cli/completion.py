@@ -87,7 +87,7 @@ def fields(before: Sequence[str], last: str) -> list[str]:
     from gradus.types.frozen import value_fields
 
     if "." not in last:
-        heads = [f.name for f in value_fields(Recipe) if f.name not in ("key", "base", "about", "family", "policy", "requires")]
+        heads = [f.name for f in value_fields(Recipe) if f.name not in ("key", "base", "about", "family", "requires")]
         return [*(f"--{f.name}" for f in value_fields(Setting)), *(f"--{name}." for name in heads)]
     if before[0] not in ("train", "check") or len(before) < 2:
         return []

@@ -78,10 +78,11 @@ def _limited(
     rule: int = RULE,
 ) -> Explanation:
     """The explanation of max_tokens or temperature with the task's own limit."""
-    from gradus.training.plan import DEFAULT_TASKS, Plan, task_of
+    from gradus.recipe.compatibility import kind_of
+    from gradus.training.plan import Plan, task_of
 
     final = stages[-1][2] if stages else recipe
-    plan = Plan(final, task or DEFAULT_TASKS[final.policy], task_options=tuple(task_options.items()), split=rule)
+    plan = Plan(final, task or kind_of(final).task, task_options=tuple(task_options.items()), split=rule)
     return with_task(found, explain("setting.default_tokens", recipe, stages), final, task_of(plan), str(plan.task), task_options)
 
 

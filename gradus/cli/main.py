@@ -108,6 +108,7 @@ def run(words: list[str]) -> int:
         "tasks": tasks,
         "contract": contract,
         "leaks": leaks,
+        "screen": screen,
         "export": export,
         "chat": chat,
         "serve": serve,
@@ -149,6 +150,7 @@ def resume(options: argparse.Namespace) -> int:
     from gradus.lab.folder import RunFolder
     from gradus.lab.live import Live, title_of
     from gradus.lab.provenance import changed, versions
+    from gradus.training.course import staged
     from gradus.training.resume import read_fields
     from gradus.types import UserError, command
 
@@ -163,7 +165,7 @@ def resume(options: argparse.Namespace) -> int:
         view.message(news)
     given = {name: getattr(options, name) for name in ("log", "processes", "device", "trust")}
     given |= read_fields(planned.recipe, options.fields, options.beside)
-    if options.steps is None and done >= planned.recipe.setting.steps:
+    if options.steps is None and not staged(planned.recipe) and done >= planned.recipe.setting.steps:
         view.message(f"all {done} steps are done already; for more: {command('resume', options.folder, '--steps', 2 * done)}")
     return carry_out(lambda: api.resume(options.folder, view=view, more=options.steps, until=stop, **given), options.folder)
 
@@ -269,6 +271,14 @@ def leaks(options: argparse.Namespace) -> int:
     found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
     print(json.dumps(leakage.as_json(found), indent=1) if options.json else leakage.table(found, options.task))
     return int(found.share > options.allow)
+
+
+def screen(options: argparse.Namespace) -> int:
+    from gradus.cli.screen import run as screening
+
+    names = ("model", "keep", "samples", "problems", "reward", "seed", "device")
+    print(screening(options.task, options.target, only_task_options(options), options.json, **{name: getattr(options, name) for name in names}))
+    return 0
 
 
 def only_task_options(options: argparse.Namespace) -> dict[str, str]:

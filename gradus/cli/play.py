@@ -243,7 +243,7 @@ def run(
     if level is not None and "level" in (task_options or {}):
         raise UserError("--level and --task.level are one option; give it once")
     made = load_task(task, {**(task_options or {}), **({} if level is None else {"level": str(level)})})
-    if made.policy != "lm":
+    if not made.of_text:
         raise UserError(f"task {made.name} is for a generator, not for text; name a task of text (gradus tasks lists the tasks)")
     numbered = problems_of(made, held_out=held_out, first=problem, most=problems, seed=seed)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()

@@ -32,7 +32,7 @@ def run(
     from gradus.training.plan import load_task
 
     made = load_task(task) if task is not None else None
-    if made is not None and made.policy != "lm":
+    if made is not None and not made.of_text:
         raise UserError(
             f"task {made.name} is for a generator, not for a language model; name a task of text (gradus tasks lists the tasks)"
         )

@@ -49,16 +49,6 @@ def _key(trajectory: Trajectory) -> Key:
 
 
 @dataclass(frozen=True)
-class NoAdvantage:
-    """Advantage 0 for every action, for an objective that reads none."""
-
-    needs: ClassVar[tuple[Signal, ...]] = ()
-
-    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
-        return _spread(groups, [Credited(np.zeros(t.actions)) for t in _rows(groups)])
-
-
-@dataclass(frozen=True)
 class SoftBellman:
     """y = r + gamma (1 - done) (min_j Q_j(s', a') - alpha log pi(a' | s')), a' drawn from the actor with its weights of now.
 

@@ -67,7 +67,7 @@ def last_value(trajectory: Trajectory, signals: Signals, critic: str) -> float:
     """
     if trajectory.ended not in (Ended.TRUNCATED, Ended.LENGTH):
         return 0.0
-    rows = signals.get(EndValues(player=critic), {}).get(trajectory.id, ())
+    rows = signals.get(EndValues(player=critic), {}).get(trajectory.id, np.zeros(0))
     return float(rows[-1]) if len(rows) and shows_more(trajectory.contexts[-1]) else 0.0
 
 

@@ -28,6 +28,7 @@ RECIPE, PROVENANCE, METRICS, TIMINGS, ROLLOUTS = "recipe.json", "provenance.json
 FACTS = "facts.jsonl"  # decisions that depend on the clock or on memory
 QUARANTINE = "quarantine.jsonl"  # trajectories without a reward
 SPIKES = "spikes.jsonl"  # gradients far above the others
+STAGES = "stages"  # a link to the model at the end of each stage
 SEAL = "sha256"  # field of recipe.json: the hash of its other fields
 ORIGIN = "origin"  # field of recipe.json: see `origin_of`
 
@@ -180,7 +181,8 @@ class RunFolder:
     def gaps(self, step: int) -> list[str]:
         """A sentence for each file that differs from what the run wrote before the checkpoint of `step`: a user or a disk changed it."""
         due = list(range(step))
-        found = {METRICS: [record["step"] for record in self.metrics()], ROLLOUTS: rollouts.stored(self.path / ROLLOUTS)}
+        steps = [record["step"] for record in self.metrics() if "ended" not in record]  # without the evaluations at the ends of stages
+        found = {METRICS: steps, ROLLOUTS: rollouts.stored(self.path / ROLLOUTS)}
         told = [
             f"{name} lacks steps {_few(missing)}; they come before step {step} and are not done again"
             if (missing := sorted(set(due) - set(there)))
@@ -208,14 +210,15 @@ class RunFolder:
         keep: int = 2,
         planned: bool = True,
     ) -> Path:
-        """Writes a checkpoint, after a flush of all appended data to the disk. The checkpoints of `best` and `final` are kept."""
+        """Writes a checkpoint, after a flush of all appended data to the disk. The checkpoints of `best`, `final` and the ends of stages are kept."""
         with room(self.path, f"the data before step {step}"):
             for name in (METRICS, TIMINGS):
                 if (self.path / name).exists():
                     sync(self.path / name)
             rollouts.settle(self.path / ROLLOUTS)
             sync(self.path)
-        models = [model for model in (self.model("best"), self.model("final")) if model is not None]
+        names = ("best", "final", *(f"{STAGES}/{link.name}" for link in (self.path / STAGES).glob("*")))
+        models = [model for model in map(self.model, names) if model is not None]
         protected = {n for n, path in checkpoints.steps(self.path).items() if any(m.is_relative_to(path.resolve()) for m in models)}
         beside = {METRICS: checkpoints.digest(self.path / METRICS)} if (self.path / METRICS).exists() else {}
         kept: dict[str, Any] = {"keep": keep, "protected": protected, "planned": planned, "beside": beside, "origin": self.origin()}
@@ -230,15 +233,22 @@ class RunFolder:
         return max((n for n, path in checkpoints.steps(self.path).items() if not checkpoints.foreign(path, self.origin())), default=0)
 
     def point(self, name: str, target: Path) -> None:
-        """Links `best` or `final` to a model's folder in a checkpoint of this run. A folder of that name is kept as `broken-NAME`."""
-        link, partial = self.path / name, self.path / (PARTIAL + name)
+        """Links `best`, `final` or `stages/NAME` to a model's folder in a checkpoint of this run. A folder of that name is kept as `broken-NAME`."""
+        link = self.path / name
+        partial = link.with_name(PARTIAL + link.name)
         with room(self.path, f"the link {name}"):
+            link.parent.mkdir(exist_ok=True)
             partial.unlink(missing_ok=True)
             if link.is_dir() and not link.is_symlink():  # a copy of the run that followed its links
                 aside(link)
-            partial.symlink_to(os.path.relpath(target, self.path), target_is_directory=True)
+            partial.symlink_to(os.path.relpath(target, link.parent), target_is_directory=True)
             os.replace(partial, link)
-            sync(self.path)
+            sync(link.parent)
+
+    def unlink(self, name: str) -> None:
+        """Removes a link that `point` made; anything else of that name stays."""
+        if (self.path / name).is_symlink():
+            (self.path / name).unlink()
 
     def model(self, name: str) -> Path | None:
         """The folder that `best` or `final` links to; None if there is none.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,14 @@ import torch
 from torch import Tensor
 
 from gradus.players.learner import Learner
+from gradus.policies import registry
+from gradus.policies.tiny import beyond
 from gradus.recipe.core import Recipe, specs_of
 from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
-from gradus.types import Key, UserError, unknown
-from gradus.types.parts import Task
-from gradus.types.players import Adapter, Copy, Gated, Head, Lagged, MovingAverage
+from gradus.types import Key, Problem, UserError, unknown
+from gradus.types.parts import Closing, Task, Turn
+from gradus.types.players import Adapter, Copy, Fresh, Gated, Head, Lagged, MovingAverage
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -41,6 +45,8 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
     def make(relation: Any, name: str, trail: tuple[str, ...]) -> Any:
         if relation is None or isinstance(relation, str):
             return load_policy(relation or model, task, recipe, device)
+        if isinstance(relation, Fresh):
+            return fresh_controller(relation, task, seed.fold("fresh", name), recipe, device)
         if isinstance(relation, Head):
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
@@ -60,9 +66,12 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         return base.beside() if isinstance(relation, (Lagged, MovingAverage)) and hasattr(base, "beside") else base.clone()
 
     def able(base: Any, relation: Any, name: str) -> Any:
-        if not hasattr(base, "with_adapter"):
-            kind = type(relation).__name__
-            raise UserError(f"players.{name}.model is {kind}, which a policy of kind {recipe.policy} does not take; choose another recipe")
+        method = "with_value_head" if isinstance(relation, Head) else "with_adapter"
+        if method not in dir(base):
+            raise UserError(
+                f"players.{name}.model is {type(relation).__name__}, which its base does not take (it offers only "
+                f"{', '.join(sorted(base.can))}); take a base that does, such as a language model, or another recipe"
+            )
         return base
 
     players = {}
@@ -81,32 +90,47 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
     return players
 
 
+def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str) -> Any:
+    """A small network for the task's world, with weights drawn by the key. Raises UserError for a world of text, or none."""
+    from gradus.policies.controller import Controller, config_for
+
+    environment = task.environment
+    if environment is None:
+        raise UserError(
+            f"a player's model is Fresh, whose sizes come from an environment, but task {task.name} has none; take a task for controllers, "
+            "such as cartpole"
+        )
+    (problem,) = task.source.draw([0], task.level, Key())
+    config = config_for(fresh, first_turn(environment, problem).observation, task.acting)
+    return Controller.fresh(config, key, DTYPES[recipe.setting.precision], device)
+
+
+def first_turn(environment: Any, problem: Problem) -> Turn:
+    """The first turn of an episode that is begun and closed at once, in a thread with an event loop of its own."""
+
+    async def seen() -> Turn:
+        made: Any = environment.start(problem, Key(), None)
+        episode = await made if inspect.isawaitable(made) else made
+        if isinstance(episode, Closing):
+            await episode.close()
+        return episode.first
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, seen()).result()
+
+
 def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
-    """The policy of a model folder, or the built-in policy of the task if no folder is named."""
+    """The policy of a model folder, loaded by the folder's own kind; the built-in policy of the task if no folder is named."""
     check_device(device)
     dtype = DTYPES.get(recipe.setting.precision)
     if dtype is None:
         raise unknown("precision", recipe.setting.precision, DTYPES, "In setting.precision")
     setting = recipe.setting
-    asked = [name for name, wanted in (("recompute", setting.recompute), ("graphs", setting.graphs)) if wanted]
     if setting.graphs and torch.device(device).type != "cuda":
         raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave it off, or name one with --device cuda")
-    if task.policy == "flow":
-        if asked:
-            raise UserError(f"setting.{asked[0]} is for language models in the built-in decoder; leave it off for a flow")
-        from gradus.policies.flow import FlowModel
-
-        return FlowModel.load(model, dtype=dtype, device=device)
-    from gradus.policies.lm import LanguageModel
-    from gradus.policies.tiny import beyond, folder_for
-
-    own = model in (None, "tiny")
-    if own and (note := beyond(task.name, task.level)) is not None:
+    if model in (None, "tiny") and (note := beyond(task.name, task.level)) is not None:
         _tell(note)
-    found = LanguageModel.load(folder_for(task.name) if own else str(model), dtype=dtype, device=device)
-    if asked and found.note is not None:
-        raise UserError(f"setting.{asked[0]} needs the built-in decoder, but {found.note}; leave it off")
-    return replace(found, recompute=setting.recompute, graphs=setting.graphs)
+    return registry.load(model, task.policy, task.name, registry.Loading(dtype, device, setting.recompute, setting.graphs))
 
 
 @cache

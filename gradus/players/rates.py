@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gradus.policies.registry import of_folder
 from gradus.recipe.core import Recipe
 from gradus.types import UserError
-from gradus.types.players import Adapter
+from gradus.types.players import Adapter, Fresh
 
 BUILT_IN = 1e-4  # of the built-in models and of flows: the rate of their recorded learning curves
 AT_A_MILLION = 5e-4
@@ -50,9 +51,9 @@ def reason(recipe: Recipe, model: str | Path | None) -> str:
 def _chosen(recipe: Recipe, model: str | Path | None) -> tuple[float, str]:
     """The rate and the reason for it."""
     relation = recipe.players["policy"].model if "policy" in recipe.players else None
-    folder = relation if isinstance(relation, str) else model
-    if folder in (None, "tiny") or recipe.policy != "lm":
-        return BUILT_IN, "for a built-in model or a flow"
+    folder = None if isinstance(relation, Fresh) else relation if isinstance(relation, str) else model
+    if not isinstance(folder, str | Path) or str(folder) == "tiny" or not of_folder(folder).sized:
+        return BUILT_IN, "for a built-in model, a flow or a controller"
     from gradus.policies.lm import base_of
 
     base = base_of(str(folder))  # a folder with only an adapter: its base is the model

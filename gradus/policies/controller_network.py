@@ -148,7 +148,7 @@ class ControllerNetwork(nn.Module):
         fresh, inputs = config.fresh, config.inputs
         self.encoder: nn.Module | None = None
         if fresh.outputs == "number":
-            self.number = nn.Parameter(torch.full((1,), fresh.start, dtype=dtype))
+            self.number = nn.Parameter(torch.full((1,), fresh.number, dtype=dtype))
             return
         if fresh.kind == "cnn":
             self.encoder = Convolutions(config.shown[0].shape, key, dtype)

@@ -152,6 +152,10 @@ class Decoder(nn.Module):
     def layers(self) -> list[Layer]:
         return cast("list[Layer]", list(self.model.layers))
 
+    def empty(self) -> Decoder:
+        """A network of the same shape, with weights of its own."""
+        return Decoder(self.config)
+
     @property
     def head_weight(self) -> Tensor:
         """The output weight [vocab, hidden]; the embedding if the two are tied."""

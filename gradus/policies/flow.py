@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -36,6 +36,7 @@ class FlowModel:
 
     can = frozenset({"logprobs", "velocity", "matching", "drawing"})
     reads = frozenset({"condition"})
+    asks: ClassVar[Mapping[str, str]] = Frozen(drawing="set --rollout FlowSampling, or take a recipe for flow generators, such as flow_grpo")
     context_length = 1 << 30  # a sample has no tokens
 
     def __init__(self, config: FlowConfig, network: Velocity) -> None:

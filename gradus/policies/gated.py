@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from gradus.policies.inputs import Inputs
-from gradus.policies.jobs import Job
+from gradus.policies.jobs import Job, job_after, sampled_context
 from gradus.policies.lockstep import Mixed
 from gradus.types import Context, Key, UserError
 
@@ -123,6 +125,26 @@ def mixer(gate: Gate, embedding: Tensor, embed: Callable[[Tensor], Tensor], deco
         return mix
 
     return of
+
+
+def act_with_gate(model: Any, asked: Sequence[Any]) -> list[Context]:
+    """`act` of a language model with a gate: the contexts have the stream `inputs`."""
+    from gradus.policies.lockstep import Alone, generate_by_rule, rows_of
+
+    trunk, gate = model.trunk, model.gate
+    with torch.inference_mode():
+        jobs = [replace(job_after(a.parent, a.at, a.sampling, a.key.value), inputs=inputs_of(a.parent, trunk.embed, gate, a.at)) for a in asked]
+        mix = mixer(gate, trunk.embed(torch.arange(model.vocabulary, device=trunk.device)), trunk.embed, model.text)
+    sampled = generate_by_rule(
+        lambda longest: {"policy": rows_of(trunk, longest)},
+        Alone(),
+        jobs,
+        end_tokens=model.end_tokens,
+        decode_text=model.text,
+        max_context=model.context_length,
+        mix=mix,
+    )
+    return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
 
 def save_gate(gate: Gate, folder: Path) -> None:

@@ -13,30 +13,34 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from gradus.policies.config import Unsupported, end_tokens, read_json
+from gradus.policies.config import end_tokens, read_json
 from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
-from gradus.policies.gated import Gate, Gated, inputs_of, latent_of, load_gate, mixer, save_gate
+from gradus.policies.foreign_eyes import ForeignEyes
+from gradus.policies.gated import Gate, Gated, act_with_gate, inputs_of, latent_of, load_gate, save_gate
 from gradus.policies.heads import Critic, Heads, load_head, save_head
-from gradus.policies.jobs import job_after
-from gradus.policies.loading import check_folder, load_decoder, save_weights
+from gradus.policies.jobs import Job, job_after, sampled_context
+from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
 from gradus.policies.opened import OpenedDecoder, OpenedForeign
 from gradus.policies.quantised import Bits
 from gradus.policies.reading import check_offered, read
+from gradus.policies.showing import Eyes, followed, opened
+from gradus.policies.sighted import Sighted, pictures
+from gradus.policies.sighted_files import SightedFolder, sighted_weights
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
-from gradus.policies.transformers_model import Foreign, load_foreign
+from gradus.policies.transformers_model import Foreign
+from gradus.policies.trunks import load_trunk
 from gradus.runtime import hub
-from gradus.types import Context, Frozen, Key, Message, UserError, following, prompt_context, told_context
+from gradus.types import Context, Key, Message, UserError, following, prompt_context, told_context
 from gradus.types.media import shown
 from gradus.types.policy import Asked
 from gradus.types.signals import Want
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 if TYPE_CHECKING:
-    from gradus.policies.engine import Sampled
     from gradus.policies.lockstep import Rows
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
@@ -49,6 +53,7 @@ class Folder:
     source: str | None = None  # the folder it was loaded from
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json; empty: written from the decoder's configuration
     generation: bytes | None = None  # generation_config.json
+    eyes: SightedFolder | None = None  # of a model that reads pictures: names of tensors, unused ones, the processor's files
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,20 +83,14 @@ class LanguageModel:
         if (base := base_of(path)) is not None:
             return _adapted(path, base, dtype, device)
         path = check_folder(path)
-        note = None
-        trunk: Decoder | Foreign
-        try:
-            trunk = load_decoder(path, dtype=dtype, device=device)
-        except Unsupported as reason:
-            note = f"{reason}; the model runs through transformers, more slowly"
-            trunk = load_foreign(path, dtype=dtype, device=device)
+        trunk, note, eyes = load_trunk(path, dtype=dtype, device=device)
         config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
         generation = path / "generation_config.json"
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
         gate = load_gate(path, trunk.head_weight) if isinstance(trunk, Decoder) else None
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw), head, gate=gate, note=note)
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw, eyes), head, gate=gate, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
@@ -102,10 +101,14 @@ class LanguageModel:
         path.mkdir(parents=True, exist_ok=True)
         if isinstance(self.trunk, Foreign):
             self.trunk.inner.save_pretrained(path)
+            if isinstance(self.trunk, ForeignEyes):
+                self.trunk.processor.save_pretrained(path)
         else:
-            weights = to_files(merged_weights(self.trunk), self.trunk.config)
+            weights = self._filed(merged_weights(self.trunk))
             save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
+        for name, content in ({} if self.folder.eyes is None else self.folder.eyes.files).items():
+            (path / name).write_bytes(content)
         if self.folder.generation is not None:
             (path / "generation_config.json").write_bytes(self.folder.generation)
         if self.tokenizer is not None:
@@ -116,6 +119,12 @@ class LanguageModel:
             save_gate(self.gate, path)
         if self.lora is not None:
             save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
+
+    def _filed(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        assert isinstance(self.trunk, Decoder)
+        if isinstance(self.trunk, Sighted):
+            return sighted_weights(weights, self.trunk, self.folder.config["model_type"], self.folder.eyes)
+        return to_files(weights, self.trunk.config)
 
     def _config_json(self, decoder: Decoder) -> str:
         if not self.folder.config:
@@ -133,8 +142,8 @@ class LanguageModel:
 
     @property
     def can(self) -> frozenset[str]:
-        """The policy's abilities: what its pass opens, fork, text; pack and lora with the built-in decoder; value with a head."""
-        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text"}
+        """Its abilities: what its pass opens, fork, text, rules (of drawing), served (by vLLM); pack and lora of the built-in decoder; its heads."""
+        offers = {"logprobs", "entropy", "hidden", "states", "logits", "attention", "fork", "text", "served", "rules"}
         return frozenset(offers | ({"pack", "lora"} if isinstance(self.trunk, Decoder) else set()) | self._heads())
 
     def _heads(self) -> set[str]:
@@ -146,8 +155,8 @@ class LanguageModel:
 
     @property
     def reads(self) -> frozenset[str]:
-        """What it can be shown: text."""
-        return frozenset({"text"})
+        """What it can be shown: text, and pictures if it has eyes."""
+        return frozenset({"text", "image"} if isinstance(self.trunk, Eyes) else {"text"})
 
     def acts(self, space: Space) -> bool:
         """Whether it can act in the space: it writes text, and the names of choices."""
@@ -161,11 +170,15 @@ class LanguageModel:
     # text
 
     def opening(self, prompt: Observation) -> Context:
-        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn."""
+        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn; with what they show."""
+        if isinstance(self.trunk, Eyes) and not isinstance(prompt, (str, Mapping)):
+            return opened(self.trunk, self._tokenizer(), prompt)
         return prompt_context(self._tokenizer().tokens(_readable(prompt)))
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """The piece that ends the assistant's turn, gives the observation and starts the next turn; without an end token that `after` has."""
+        if isinstance(self.trunk, Eyes) and not isinstance(observation, (str, Mapping)):
+            return followed(self.trunk, self._tokenizer(), observation, after)
         return following(self._tokenizer().follow(_readable(observation)), after)
 
     def told(self, action: Action) -> Context:
@@ -201,10 +214,10 @@ class LanguageModel:
                 f"a language model cannot draw by {type(how).__name__}; give Request.how a token rule with `players` and `logits`, or leave it out"
             )
         if self.gate is not None:
-            return self._act_with_latents(asked)
+            return act_with_gate(self, asked)
         from gradus.policies.engine import generate
 
-        jobs = [job_after(a.parent, a.at, a.sampling, a.key.value) for a in asked]
+        jobs = [self._job(a) for a in asked]
         sampled = generate(
             self.trunk,
             jobs,
@@ -215,26 +228,9 @@ class LanguageModel:
         )
         return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
 
-    def _act_with_latents(self, asked: Sequence[Asked]) -> list[Context]:
-        """`act` with the gate: the contexts have the stream `inputs`."""
-        from gradus.policies.lockstep import Alone, generate_by_rule, rows_of
-
-        assert isinstance(self.trunk, Decoder)
-        trunk, gate = self.trunk, self.gate
-        assert gate is not None
-        with torch.inference_mode():
-            jobs = [replace(job_after(a.parent, a.at, a.sampling, a.key.value), inputs=inputs_of(a.parent, trunk.embed, gate, a.at)) for a in asked]
-            mix = mixer(gate, trunk.embed(torch.arange(self.vocabulary, device=trunk.device)), trunk.embed, self.text)
-        sampled = generate_by_rule(
-            lambda longest: {"policy": rows_of(trunk, longest)},
-            Alone(),
-            jobs,
-            end_tokens=self.end_tokens,
-            decode_text=self._tokenizer().text,
-            max_context=self.context_length,
-            mix=mix,
-        )
-        return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+    def _job(self, asked: Asked) -> Job:
+        job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
+        return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
 
     def lockstep(self, longest: int, head: str | None = None) -> Rows:
         """Its rows for a token rule, for sequences of that length: the logits, or a head over the vocabulary."""
@@ -326,20 +322,6 @@ def _readable(observation: Observation) -> str | Sequence[Message]:
     if not isinstance(observation, str) and (media := shown(observation)):
         raise UserError(f"a language model is shown {media[0]!r}, but it reads text alone; take a model that reads {media[0].kind}")
     return observation
-
-
-def sampled_context(asked: Asked, sampled: Sampled) -> Context:
-    """The sampled tokens as a context that continues the requested one."""
-    return Context(
-        tokens=sampled.tokens,
-        chosen=np.ones(len(sampled.tokens), dtype=bool),
-        logprobs=sampled.logprobs,
-        versions=np.full(len(sampled.tokens), asked.version, dtype=np.int32),
-        temperature=asked.sampling.temperature or 1.0,  # greedy tokens have their log-probability at temperature 1
-        parent=(asked.parent, asked.at),
-        ended=sampled.ended,
-        streams=Frozen() if sampled.inputs is None else Frozen(inputs=sampled.inputs),
-    )
 
 
 def base_of(folder: str | Path) -> str | None:

@@ -21,7 +21,7 @@ from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, padded
 from gradus.policies.heads import Heads
 from gradus.policies.inputs import identity
-from gradus.policies.jobs import DecodeText, Job, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.jobs import DecodeText, Job, Sampled, Stepwise, check_job, reason, room, sampled_context, stop_reached
 from gradus.policies.token_sampling import Settings, choose
 from gradus.types import UserError, uniforms
 from gradus.types.returned import shown, wrong
@@ -220,12 +220,10 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
     A policy takes part with `lockstep(longest, head)`, which gives its rows.
     Raises: UserError for players of another kind or vocabulary, with another engine, or without the head that the rule reads.
     """
-    from gradus.policies.lm import sampled_context
-
     heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]
     for name, policy in policies.items():
-        if not hasattr(policy, "lockstep"):
+        if "rules" not in getattr(policy, "can", ()) or not hasattr(policy, "lockstep"):
             kind = type(policy).__name__
             raise UserError(f"{who} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model")
         if policy.vocabulary != first.vocabulary:
@@ -240,6 +238,8 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
             )
     if hasattr(rule, "bound"):
         rule = rule.bound(lambda text: [int(t) for t in first.told(text).tokens if int(t) not in first.end_tokens])
+    if any(a.parent.shown_in(a.at) for a in asks):
+        raise UserError(f"{who} draws after text alone, but a prompt shows a picture; take a task of text, or sample without a rule")
     jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asks]
     sampled = generate_by_rule(
         lambda longest: {name: policy.lockstep(longest, heads.get(name)) for name, policy in policies.items()},

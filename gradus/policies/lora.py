@@ -88,12 +88,12 @@ def adapt(decoder: Decoder, lora: LoRA, key: Key, bits: Bits | None = None) -> D
     if any(isinstance(m, LoRALinear) for m in decoder.modules()):
         raise UserError("this model has an adapter already; merge it first")
     with torch.device("meta"):
-        adapted = Decoder(decoder.config)
+        adapted = decoder.empty()
     adapted.load_state_dict({name: p.detach() for name, p in decoder.named_parameters()}, assign=True)
     adapted.requires_grad_(False)
     for name, module in list(adapted.named_modules()):
         parent, _, leaf = name.rpartition(".")
-        if leaf in lora.targets and isinstance(module, nn.Linear):
+        if leaf in lora.targets and isinstance(module, nn.Linear) and name.startswith("model."):  # a tower keeps its own layers
             setattr(adapted.get_submodule(parent), leaf, LoRALinear(module, lora, key.fold(name), bits))
     return adapted
 
@@ -108,7 +108,7 @@ def merged(decoder: Decoder) -> Decoder:
     if next(adapters(decoder), None) is None:
         return decoder
     with torch.device("meta"):
-        plain = Decoder(decoder.config)
+        plain = decoder.empty()
     plain.load_state_dict(merged_weights(decoder), assign=True)
     return plain.requires_grad_(True)
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradus.policies.jobs import DecodeText, Drawn, Job, Likely, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.jobs import DecodeText, Drawn, Job, Likely, Sampled, Stepwise, StepwiseShown, check_job, reason, room, stop_reached
 from gradus.policies.token_sampling import Settings, choose, most_likely
 from gradus.types import UserError, uniforms
 
@@ -87,11 +87,18 @@ class OneByOne:
         n = found.count
         return Sampled(found.tokens[:n].copy(), found.logprobs[:n].copy(), reason(found.job, n, found.stopped))
 
+    def _begin(self, job: Job) -> tuple[Tensor, Any]:
+        if not job.shown:
+            return self.network.begin(job.prefix)
+        if not isinstance(self.network, StepwiseShown):
+            raise UserError(f"the prompt shows {job.shown[0].kind}, but this model reads text; take a model that reads pictures")
+        return self.network.begin_shown(job.prefix, job.shown)
+
     def _advance(self, s: _Sequence) -> bool:
         """Adds one token to a sequence. Returns whether it ends with it."""
         logits: Tensor
         if s.count == 0:
-            logits, s.state = self.network.begin(s.job.prefix)
+            logits, s.state = self._begin(s.job)
         else:
             logits, s.state = self.network.advance(s.state, int(s.tokens[s.count - 1]))
         row = logits.cpu().unsqueeze(0)

@@ -19,10 +19,11 @@ from torch.utils.checkpoint import checkpoint
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import Heads
-from gradus.policies.inputs import Inputs
+from gradus.policies.inputs import Inputs, replaced
 from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
 from gradus.policies.pack import Packed, embedded, forward, pack, residual
 from gradus.policies.rows import take_rows
+from gradus.policies.sighted import embedded_with_pictures, pictures
 from gradus.policies.transformers_model import Foreign
 from gradus.types import Context, UserError
 
@@ -48,10 +49,9 @@ class OpenedDecoder:
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
 
-    def _begin(self) -> None:
-        """The given input vectors as the output of layer 0."""
-        if self.given is not None and self._begun is None:
-            self._begun = (0, embedded(self.trunk, self.packed, self.given))
+    @property
+    def layers(self) -> int:
+        return len(self.trunk.layers)
 
     @cached_property
     def packed(self) -> Packed:
@@ -65,8 +65,15 @@ class OpenedDecoder:
     def _last(self) -> Tensor:
         """Normed hidden states at the rows that predict actions, [U, hidden]."""
         with self._trunk():
-            self._begin()
-            return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun)
+            return forward(self.trunk, self.packed, recompute=self.recompute, begun=self._begun or self._shown)
+
+    @cached_property
+    def _shown(self) -> tuple[int, Tensor] | None:
+        """(0, the input vectors of all rows) for contexts that show pictures or have latent inputs; None for text."""
+        with self._trunk():
+            given = self.given is not None
+            x = embedded(self.trunk, self.packed, self.given or ()) if given else embedded_with_pictures(self.trunk, self.packed, self.contexts)
+        return None if x is None else (0, x)
 
     @cached_property
     def _before(self) -> Tensor:
@@ -100,10 +107,10 @@ class OpenedDecoder:
         if place == count:
             return self._before
         with self._trunk():
-            self._begin()
-            begun = self._begun if self._begun is not None and self._begun[0] <= place else None
+            further = self._begun is None or self._begun[0] <= place
+            begun = self._begun if self._begun is not None and further else self._shown
             x = residual(self.trunk, self.packed, place, recompute=self.recompute, begun=begun)
-            if begun is not None or self._begun is None:
+            if further:
                 self._begun = (place, x)
             return take_rows(x, self.packed.read.index_select(0, self.packed.source))
 
@@ -142,7 +149,7 @@ class OpenedDecoder:
         chosen = [layer_index(layer, len(self.trunk.layers)) for layer in layers]
         for context in self.contexts:
             tokens = torch.from_numpy(context.sequence.astype(np.int64)).to(self.trunk.device)
-            rotation, x = self.trunk.rotation(torch.arange(len(tokens), device=self.trunk.device)), self.trunk.embed(tokens)
+            rotation, x = self.trunk.rotation(torch.arange(len(tokens), device=self.trunk.device)), self._vectors(context, tokens)
             found: dict[int, Tensor] = {}
             for index, layer in enumerate(self.trunk.layers[: max(chosen) + 1]):
                 q, k, v = layer.attn_inputs(x, rotation)
@@ -150,6 +157,11 @@ class OpenedDecoder:
                     found[index] = weights(q, k, layer.rule)
                 x = layer.finish(x, causal(q[None], k[None], v[None], layer.rule)[0])
             yield torch.stack([found[index] for index in chosen])
+
+    def _vectors(self, context: Context, tokens: Tensor) -> Tensor:
+        given = pictures(self.trunk, context.sequence, context.shown)
+        x = self.trunk.embed(tokens)
+        return x if given is None else replaced(x, [(given.at, np.arange(len(given.at)), given.rows)])
 
     def head(self, name: str) -> Tensor:
         assert self.heads is not None
@@ -167,6 +179,10 @@ class OpenedForeign:
 
     def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Heads | None, *, trains: bool = True) -> None:
         self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
+
+    @property
+    def layers(self) -> int:
+        return int(self.trunk.inner.config.get_text_config().num_hidden_layers)
 
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
@@ -241,7 +257,7 @@ def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.
 def layer_index(layer: int, count: int) -> int:
     """The layer counted from 0. Raises UserError if there is none."""
     if not -count <= layer < count:
-        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1)")
+        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); take one of these")
     return layer % count
 
 
@@ -253,4 +269,4 @@ def owners(contexts: Sequence[Context], device: torch.device) -> Tensor:
 def _every_token(context: Context) -> Context:
     """A context with an action after every token of the sequence, so that the states before its actions are those of all tokens."""
     tokens = np.append(context.sequence, np.int32(0)).astype(np.int32)
-    return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature)
+    return Context(tokens=tokens, chosen=np.arange(len(tokens)) > 0, temperature=context.temperature, seen=context.shown)

@@ -67,21 +67,18 @@ class Foreign(nn.Module):
             output_hidden_states=layer is not None,
             use_cache=False,
         )
-        found = out.logits
-        if layer is not None:
-            count = len(out.hidden_states)
-            if not -count <= layer < count:
-                raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1)")
-            found = out.hidden_states[layer]
-        return take_rows(found.flatten(0, 1), torch.cat(rows).to(self.device)), torch.cat(targets).to(self.device)
+        return take_rows(read_out(out, layer).flatten(0, 1), torch.cat(rows).to(self.device)), torch.cat(targets).to(self.device)
+
+    def given(self, context: Context) -> dict[str, Tensor]:
+        """The inputs of the model for one whole sequence."""
+        return {"input_ids": torch.from_numpy(context.sequence.astype(np.int64)).unsqueeze(0).to(self.device)}
 
     def attention(self, context: Context) -> Sequence[Tensor]:
         """The attention weights of every layer, [heads, T, T]. Raises UserError for a model without them."""
-        tokens = torch.from_numpy(context.sequence.astype(np.int64)).unsqueeze(0).to(self.device)
         before = self.inner.config._attn_implementation
         self.inner.set_attn_implementation("eager")
         try:
-            found = self.inner(input_ids=tokens, use_cache=False, output_attentions=True).attentions
+            found = self.inner(**self.given(context), use_cache=False, output_attentions=True).attentions
         finally:
             self.inner.set_attn_implementation(before)
         if not found or any(layer is None for layer in found):
@@ -104,6 +101,16 @@ class Foreign(nn.Module):
     def _step(self, tokens: Tensor, past: Any) -> tuple[Tensor, Any]:
         out = self.inner(input_ids=tokens.unsqueeze(0).to(self.device), past_key_values=past, use_cache=True)
         return out.logits[0, -1], out.past_key_values
+
+
+def read_out(out: Any, layer: int | None) -> Tensor:
+    """The logits of an output (None), or the states of a layer. Raises UserError for another layer."""
+    if layer is None:
+        return out.logits
+    count = len(out.hidden_states)
+    if not -count <= layer < count:
+        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); take one of these")
+    return out.hidden_states[layer]
 
 
 def load_foreign(folder: Path, *, dtype: torch.dtype, device: torch.device | str) -> Foreign:

@@ -4,12 +4,12 @@
 `against`: of a ratio, what it compares with ("old", "behaviour"); of a weight, the ratios that it may stand beside.
 `asks`: what another part of the recipe must give, each with the remedy; `gives`: what a part gives.
 `plays`: of a rollout or credit rule, "answers" (tasks of one turn) or "episodes" (tasks with an environment).
-`names_players`: the fields that hold the names of players.
+`names_players`: the fields that hold the names of players, or a mapping to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ def _check_players(recipe: Recipe) -> None:
     for where, part in _parts(recipe, ""):
         for field in getattr(part, "names_players", ()):
             value = getattr(part, field)
-            for name in (value,) if isinstance(value, str) else value:
+            for name in (value,) if isinstance(value, str) else value.values() if isinstance(value, Mapping) else value:
                 if name not in players:
                     raise unknown("player", name, players, f"{where}.{field} of {_called(part)} names it; add it to players")
 

@@ -13,21 +13,25 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+from gradus.policies.registry import Kind
+from gradus.recipe import abilities
+from gradus.recipe.abilities import check_acting
 from gradus.recipe.asks import check_asks, check_plays
 from gradus.recipe.core import Recipe, specs_of
-from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, remembers
+from gradus.recipe.part_classes import PROTOCOLS, check_classes, check_methods, everything
 from gradus.recipe.scheduled import check_schedule
 from gradus.runtime.user_code import asked
+from gradus.schedules.stages import Stages
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Environment, Optimizer, Source, Task
 from gradus.types.players import Player
-from gradus.types.returned import named, of_user, shown
-from gradus.types.signals import Signal, Want, remedy
+from gradus.types.returned import named, of_user, remembers, shown
+from gradus.types.signals import Signal, Want, needed_first, remedy
 
 NEEDED = ("curriculum", "rollout", "reward", "selection", "schedule", "update", "setting", "players")
-REMEMBERING = re.compile(r"curriculum|rollout|selection|credit|search|players\.\w+\.(credit|selection)")
-"""The places whose parts are given what they remember."""
+WITH_STATE = re.compile(r"(curriculum|rollout|selection|credit|reward|schedule|search)(\..*)?|players\.[^.]+\.(credit|selection)(\..*)?")
+"""The places at and below which a part is given its state (`gradus.training.memory`)."""
 
 
 def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = None) -> None:
@@ -44,11 +48,11 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_learning(recipe)
     check_right(recipe)
     check_correction(recipe)
-    check_schedule(recipe)
-    if recipe.policy != task.policy:
-        raise UserError(
-            f"recipe {recipe.key} trains a policy of kind {recipe.policy}, task {task.name} is for {task.policy}; choose another of the two"
-        )
+    for scheduled in check_schedule(recipe):
+        check_parts(scheduled)
+        check_asks(scheduled)
+    if players is not None:
+        check_acting(recipe, task, players)
     missing = sorted(recipe.requires - task.provides)
     if missing:
         raise UserError(
@@ -85,6 +89,7 @@ def check_parts(recipe: Recipe) -> None:
         method, protocol = PROTOCOLS.get(seam, ("items", None))
         if lacks := _lacks(part, Optimizer) if protocol is Optimizer else None if hasattr(part, method) else method:
             raise _misplaced(part, seam, lacks)
+    check_state_places(recipe)
     _check_inside(recipe, "")
     for seam, (method, protocol) in PROTOCOLS.items():
         if seam in seams:
@@ -98,18 +103,26 @@ def check_parts(recipe: Recipe) -> None:
         _check_place(player, Player, f"players.{name}")
 
 
+def check_state_places(recipe: Recipe) -> None:
+    """Raises UserError for a part with a state at a place where nothing gives it its state."""
+    for where, part in everything(recipe, ""):
+        if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
+            who = named(part) if of_user(part) else type(part).__name__
+            raise UserError(
+                f"{where} is {who}, which has a state, but nothing gives a part at this place its state; take it out, or set it in "
+                "curriculum, rollout, selection, credit, reward, schedule or search, or in the credit or selection of a player"
+            )
+
+
 def _check_inside(node: Any, where: str) -> None:
     if isinstance(node, float) and math.isnan(node):
         raise UserError(f"{where} is nan, which is no number; set it with --{where}")
+    if isinstance(node, Stages):  # the recipe of every stage is checked on its own
+        return
     if isinstance(node, Mapping):
         for name, value in node.items():
             _check_inside(value, f"{where}.{name}")
     elif is_dataclass(node) and not isinstance(node, type):
-        if remembers(node) and not REMEMBERING.fullmatch(where):
-            raise UserError(
-                f"{where} is {type(node).__name__}, which remembers something from step to step; only curriculum, rollout, selection, search "
-                "and credit themselves can, and no part inside another"
-            )
         declared = _declared(type(node))
         for field in value_fields(node):
             path = f"{where}.{field.name}".lstrip(".")
@@ -288,7 +301,7 @@ def check_problems(task: Task) -> None:
     """Draws a first problem for training and one for evaluation. Raises UserError where there is none, or none that can be asked."""
     for source, use in ((task.source, "training"), (task.held_out, "evaluation")):
         problem = _first(source, task, use)
-        if task.policy == "lm" and not (problem.text or problem.messages):
+        if "text" in task.showing and not (problem.text or problem.messages):
             raise UserError(f"task {task.name}: problem {problem.id} has neither text nor messages; give it one of them")
 
 
@@ -320,18 +333,24 @@ def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
-    """Every signal that a part of the recipe needs, with who reads it."""
+    """Every signal that a part of the recipe needs, and those that these need, with who reads it. Raises UserError for a circle."""
     for seam in ("reward", "credit", "selection"):
-        for signal in getattr(getattr(recipe, seam), "needs", ()):
+        for signal in needed_first(getattr(getattr(recipe, seam), "needs", ())):
             yield seam, signal
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
-            for signal in term.needs:
+            for signal in needed_first(term.needs):
                 yield f"{owner}.{name}", signal
     for name, player in recipe.players.items():
         for seam in ("credit", "selection"):
-            for signal in getattr(getattr(player, seam), "needs", ()):
+            for signal in needed_first(getattr(getattr(player, seam), "needs", ())):
                 yield f"players.{name}.{seam}", signal
+
+
+def kind_of(recipe: Recipe) -> Kind:
+    """The kind of policy that a recipe trains, by the abilities that its parts need of the player `policy`."""
+    read = [signal.want for _, signal in signals_of(recipe) if signal.player == "policy"]
+    return abilities.kind_of(recipe, frozenset(a for want in (*wants(recipe.objective), *read) for a in want.needed))
 
 
 def wants(objective: Any) -> tuple[Want, ...]:

@@ -69,7 +69,6 @@ class Recipe:
     base: str | None = None
     about: str = ""  # one sentence: the difference from the base
     family: str = "bases"
-    policy: str = "lm"  # kind of policy that it trains: lm, flow
     players: Frozen[Player] = field(default_factory=lambda: Frozen(policy=Player()))
     curriculum: Any = None
     rollout: Any = None
@@ -102,6 +101,10 @@ class Recipe:
     def derive(self, key: str, about: str, *, family: str = "bases", **changes_: Any) -> Recipe:
         """A new recipe with this one as its base."""
         return replace(self.but(**changes_), key=key, base=self.key, parent=self, about=about, family=family)
+
+    def changes_to(self, other: Recipe) -> dict[str, Any]:
+        """The smallest map from dotted paths to values that turns this recipe into the other; see `changes`."""
+        return changes(self, other)
 
     def plus(self, *others: Recipe) -> Recipe:
         """This recipe with the changes of each other recipe to its base. Raises UserError if two recipes change one path differently."""

@@ -46,7 +46,7 @@ def _file(kind: str, place: str) -> Path:
 
 
 def recipe_row(recipe: Any) -> dict[str, Any]:
-    names = ("key", "base", "family", "about", "policy")
+    names = ("key", "base", "family", "about")
     return {**{name: getattr(recipe, name) for name in names}, "requires": sorted(recipe.requires)}
 
 

@@ -60,6 +60,9 @@ PARTS = {
 }
 """Class path of an older version -> class path of today, for classes whose name changed too."""
 
+GONE = {"gradus.recipe.core:Recipe": frozenset({"policy"})}
+"""Class path of today -> fields of older versions that nothing reads any more."""
+
 _NAMES = {old.partition(":")[2]: new.partition(":")[2] for old, new in PARTS.items()}
 
 

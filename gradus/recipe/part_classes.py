@@ -14,7 +14,7 @@ from gradus.types import UserError
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Credit, Curriculum, Environment, Optimizer, Reward, Rollout, Schedule, Selection, Study, Update
 from gradus.types.records import SOURCES
-from gradus.types.returned import named, of_user, shown
+from gradus.types.returned import named, of_user, remembers, shown
 from gradus.types.signals import Signal, Want
 
 PROTOCOLS: Mapping[str, tuple[str, type]] = {
@@ -31,13 +31,8 @@ PROTOCOLS: Mapping[str, tuple[str, type]] = {
     "study": ("measure", Study),
 }
 """By seam: the method that the loop calls, and the protocol that says how."""
-AWAITED = ("choose", "run", "keep", "assign", "learn")
+AWAITED = ("choose", "run", "keep", "assign", "score", "learn")
 """Methods that may be coroutines or not: what remembers is called by one that waits."""
-
-
-def remembers(part: Any) -> bool:
-    """Whether a part has a state: a `start` that takes nothing (that of an environment takes a problem)."""
-    return hasattr(part, "start") and not inspect.signature(part.start).parameters
 
 
 def check_classes(recipe: Recipe) -> None:

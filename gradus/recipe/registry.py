@@ -18,6 +18,7 @@ from gradus.types import UserError, unknown
 
 PAPERS = Path(__file__).parent.parent / "papers"
 TASKS = Path(__file__).parent.parent / "tasks"
+_IN_TURN = re.compile(r"[^,]+:\s*\d+\s*(,[^,]+:\s*\d+\s*)+")
 
 
 @functools.cache
@@ -62,7 +63,12 @@ def _with_entry_points(known: dict[str, str], group: str, kind: str) -> dict[str
 
 
 def recipe(name: str) -> Any:
-    """The recipe of a key, or of `file.py:name`. Raises UserError for an unknown key, with the nearest known keys."""
+    """The recipe of a key, of `file.py:name`, or of several in turn with their steps, as `sft:50,grpo:100`.
+
+    Raises UserError for an unknown key, with the nearest known keys.
+    """
+    if _IN_TURN.fullmatch(name):
+        return _in_turn(name)
     if ".py" in name:
         return _user_recipe(name)
     modules = recipe_modules()
@@ -73,6 +79,27 @@ def recipe(name: str) -> Any:
     if found.key != name:
         raise UserError(f'the recipe "{name}" ({modules[name]}) has the key "{found.key}"; the two must be equal')
     return found
+
+
+def _in_turn(name: str) -> Any:
+    """A recipe with a stage for each recipe of `sft:50,grpo:100`. Their study is that of the run if it is the same in all."""
+    from gradus.recipe.core import Recipe
+    from gradus.schedules.stages import Stage, Stages
+    from gradus.types import Frozen
+    from gradus.types.moments import Steps
+
+    stages: dict[str, Any] = {}
+    for part in name.split(","):
+        spec, _, steps = part.rpartition(":")
+        made, key = recipe(spec.strip()), spec.strip().rpartition(":")[2]
+        stages[key if key not in stages else f"{key}_{len(stages) + 1}"] = Stage(made, Steps(int(steps)))
+    first = next(iter(stages.values())).recipe
+    return Recipe(
+        key="_then_".join(stages),
+        about=f"{', then '.join(f'{stage.until.count} steps of {stage.recipe.key}' for stage in stages.values())}.",
+        schedule=Stages(Frozen(stages)),
+        study=first.study if all(stage.recipe.study == first.study for stage in stages.values()) else None,
+    )
 
 
 def _user_recipe(name: str) -> Any:

@@ -1,16 +1,18 @@
 """What a schedule may change and cause: checked before the run as far as the parts of the schedule say it, else at the step.
 
-A part of a schedule may say beforehand what it does. `sets`: pairs (path, value), the values at the ends of what it may set. `causes`: the
-events that it may cause.
+A schedule may say beforehand what it does. `sets(recipe)`: pairs (path, value), the values at the ends of what it may set. `causes`: the events
+that it may cause. `watches`: the metrics that it reads from evaluations.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from types import NoneType
 from typing import Any
 
 from gradus.recipe.core import Recipe, changes, specs_of
+from gradus.schedules.paths import value_at
 from gradus.types import UserError, unknown
 from gradus.types.moments import AverageWeights, CopyWeights, Event, Freeze, Release, ResetOptimizer, StopHere
 from gradus.types.players import Lagged, MovingAverage, Player
@@ -26,15 +28,34 @@ READ_EVERY_STEP = re.compile(
 NUMBERS = (bool, int, float, str)
 
 
-def check_schedule(recipe: Recipe) -> None:
-    """Raises UserError for the first change or event that the recipe's schedule announces and that cannot be."""
+def check_schedule(recipe: Recipe) -> list[Recipe]:
+    """The announced recipes with other parts than numbers, which are to be checked like the recipe itself.
+
+    Raises UserError for the first change or event that the recipe's schedule announces and that cannot be.
+    """
     schedule = recipe.schedule
-    for path, value in getattr(schedule, "sets", ()):
+    if recipe.study is None and (watched := getattr(schedule, "watches", ())):
+        raise UserError(f"schedule is {named(schedule)}, which watches {watched[0]}, but the recipe has no evaluations; set --study HeldOut")
+    found = []
+    for path, value in schedule.sets(recipe) if hasattr(schedule, "sets") else ():
         try:
-            check_moves(recipe, recipe.but(**{path: value}))
+            moved = recipe.but(**{path: value})
+            found += [] if only_numbers(recipe, check_moves(recipe, moved)) else [moved]
         except UserError as error:
             raise UserError(f"schedule is {named(schedule)}, which sets {path} to {_short(value)}: {error}") from error
     check_events(schedule, getattr(schedule, "causes", ()), specs_of(recipe))
+    return found
+
+
+def only_numbers(recipe: Recipe, changed: Mapping[str, Any]) -> bool:
+    """Whether changes put numbers or text in the place of numbers, text or None, and no part."""
+    return all(isinstance(value, NUMBERS) and isinstance(value_at(recipe, path), (*NUMBERS, NoneType)) and _has(recipe, path) for path, value in changed.items())
+
+
+def _has(recipe: Recipe, path: str) -> bool:
+    """Whether the recipe has a path: a change may also add an entry to a mapping."""
+    holder = value_at(recipe, path.rpartition(".")[0])
+    return not isinstance(holder, Mapping) or path.rpartition(".")[2] in holder
 
 
 def check_moves(recipe: Recipe, found: Recipe, when: str = "") -> dict[str, Any]:
@@ -43,9 +64,9 @@ def check_moves(recipe: Recipe, found: Recipe, when: str = "") -> dict[str, Any]
     for path in changed:
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
-                f"the schedule changes {path}{when}, which is read only when the run starts; it can change curriculum, rollout, reward, selection, "
-                "credit, objective, update, the fields of an optimizer, the same of a player, and of the setting prompts, group, max_tokens, "
-                "default_tokens, temperature, max_failed, learning_rate and warmup"
+                f"the schedule changes {path}{when}, which is read only when the run starts; choose a path in curriculum, rollout, reward, selection, "
+                "credit, objective, update, the fields of an optimizer, the same of a player, or of the setting prompts, group, max_tokens, "
+                "default_tokens, temperature, max_failed, learning_rate, warmup"
             )
     if any(path.endswith(("objective", "optimizer")) for path in changed):
         before, after = specs_of(recipe), specs_of(found)

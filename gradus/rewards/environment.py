@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,7 +18,8 @@ from gradus.types.signals import Signal
 class EnvironmentReturn:
     """The sum of the episode's step rewards, minus `invalid_penalty` for every illegal action (as its own component `invalid`).
 
-    The penalty is placed at the last token of the illegal action; the step rewards are at those tokens already.
+    The penalty is placed at the last token of the illegal action; the step rewards are at those tokens already. The rewards that an
+    environment gives to single seats (`Turn.rewards`) are the component `role`, and add up with the others.
     A trajectory without an environment is not applicable; one with a failed environment has failed.
     """
 
@@ -39,12 +40,20 @@ def judged(trajectory: Trajectory, invalid_penalty: float) -> Judgement:
         return Judgement(trajectory.reward)
     if not trajectory.contexts or "turn" not in trajectory.contexts[0].streams:
         return Judgement(NOT_APPLICABLE)
-    total = math.fsum(value for context in trajectory.contexts for _, component, value in context.rewards if component == "environment")
+    total = math.fsum(earned(trajectory, "environment"))
+    roles = list(earned(trajectory, "role"))
+    own = Frozen(role=math.fsum(roles)) if roles else Frozen()
+    reward = total + own.get("role", 0.0)
     if invalid_penalty == 0.0:
-        return Judgement(total, Frozen(environment=total))
+        return Judgement(reward, Frozen({"environment": total, **own}))
     steps = tuple((i, action, "invalid", -invalid_penalty) for i, action in invalid_actions(trajectory))
     penalty = 0.0 - invalid_penalty * len(steps)  # 0.0 instead of -0.0 for no steps
-    return Judgement(total + penalty, Frozen(environment=total, invalid=penalty), steps)
+    return Judgement(reward + penalty, Frozen({"environment": total, **own, "invalid": penalty}), steps)
+
+
+def earned(trajectory: Trajectory, component: str) -> Iterator[float]:
+    """The rewards of one component at the trajectory's actions."""
+    return (value for context in trajectory.contexts for _, name, value in context.rewards if name == component)
 
 
 def invalid_actions(trajectory: Trajectory) -> list[tuple[int, int]]:

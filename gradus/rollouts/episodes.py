@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from gradus.rollouts.environment_calls import started, stepped
+from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.ranges import check_ranges
-from gradus.types.spaces import Action, Space, Text, in_words
+from gradus.types.spaces import Action, Space, in_words
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,12 @@ class Seat:
     index: int
     world: World
     prompts: dict[bytes, Context]  # one context per distinct prompt of a run, so that episodes share it as parent
+    through: AbstractAsyncContextManager[Any] = nullcontext()  # bounds the number of episodes at a time
 
     @property
     def acts(self) -> Space:
         """The space of the player's actions."""
-        return getattr(self.world.task.environment, "acts", Text())
+        return self.world.task.acting
 
 
 @dataclass(frozen=True)
@@ -72,35 +74,52 @@ class Episodes:
                 f'task "{world.task.name}" has no environment, and episodes need one: take a task of many turns, such as frozen_lake'
             )
         prompts: dict[bytes, Context] = {}
-        seats = [Seat(request, i, world, prompts) for request in requests for i in range(request.count)]
+        through = gate(environment)
+        seats = [Seat(request, i, world, prompts, through) for request in requests for i in range(request.count)]
         trajectories = iter(await asyncio.gather(*(self._episode(environment, seat) for seat in seats)))
         groups = [Group(group_name(request), tuple(next(trajectories) for _ in range(request.count))) for request in requests]
         return await world.judge(groups)
 
     async def _episode(self, environment: Environment, seat: Seat) -> Trajectory:
+        async with self.running(environment, seat) as episode:
+            if isinstance(episode, Failed):
+                asked = self.prompt_of(Played((Turn(""),)), seat)
+                return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode))
+            return trajectory(seat, await self._play(episode, seat))
+
+    @asynccontextmanager
+    async def running(self, environment: Environment, seat: Seat) -> AsyncIterator[Episode | Failed]:
+        """A started episode, or its failure. The episode is closed at the end, whatever happens; its turn comes by `environment.together`."""
+        async with seat.through:
+            episode = await self._begun(environment, seat)
+            try:
+                yield episode
+            finally:
+                if not isinstance(episode, Failed) and await closed(episode, self.timeout) is not None:
+                    seat.world.note("close_failed", 1.0)
+
+    async def _begun(self, environment: Environment, seat: Seat) -> Episode | Failed:
+        """A recorded timeout is reused when the step is repeated."""
         request = seat.request
         key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
         call = f"environment/{trajectory_name(seat.world.step, request, seat.index)}/start"
         with seat.world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(seat.world, call)):
             known = seat.world.fact(call)
-            episode = started(environment, request.problem, key, seat.world, self.timeout) if known is None else Failed.read(known)
-        if isinstance(episode, Failed):
-            if episode.kind is FailureKind.TIMEOUT and known is None:
-                seat.world.decide(call, episode.told)
-            asked = self._prompt(Played((Turn(""),)), seat)
-            return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode))
-        return trajectory(seat, await self._play(episode, seat))
+            episode = await started(environment, request.problem, key, seat.world, self.timeout) if known is None else Failed.read(known)
+        if isinstance(episode, Failed) and episode.kind is FailureKind.TIMEOUT and known is None:
+            seat.world.decide(call, episode.told)
+        return episode
 
     async def _play(self, episode: Episode, seat: Seat) -> Played:
         player, world, played = seat.request.player, seat.world, Played((episode.first,))
         for t in range(self.max_turns):
-            prompt = self._prompt(played, seat)
+            prompt = self.prompt_of(played, seat)
             if len(prompt.sequence) >= world.context_length(player):
                 refuse_long(prompt, seat, t)
                 return replace(played, ended=Ended.CONTEXT)
             sampled = await sample_turn(seat, t, prompt)
             action = world.said(sampled, len(prompt.sequence), player)
-            answer = await self._answer(episode, action, seat, t)
+            answer = await self.answered(episode, action, seat, t)
             after = Turn("") if isinstance(answer, Failed) else answer
             kept = () if self.history is None else played.contexts  # the growing context replaces its earlier state
             contexts = (*kept, acted(prompt, sampled, t, played.turns[-1], after))
@@ -113,19 +132,24 @@ class Episodes:
                 return replace(played, ended=Ended.CONTEXT)
         return trailing(played, seat)
 
-    async def _answer(self, episode: Episode, action: Action, seat: Seat, turn: int) -> Turn | Failed:
-        """The environment's answer within `timeout`. A recorded timeout is reused when the step is repeated."""
+    async def answered(
+        self, episode: Episode, action: Any, seat: Seat, turn: int, seats: Collection[str] | None = None, method: str = "step"
+    ) -> Turn | Failed:
+        """The environment's answer within `timeout`. A recorded timeout is reused when the step is repeated.
+
+        `seats`: the names that may act next; None: the request's player alone. `method`: see `environment_calls.stepped`.
+        """
         world, name = seat.world, trajectory_name(seat.world.step, seat.request, seat.index)
         call = f"environment/{name}/{turn}"
         if (known := world.fact(call)) is not None:
             return Failed.read(known)
         with world.waiting("the environment", f"turn {turn} of problem {seat.request.problem.id}", abandoned(world, call)):
-            answer = await stepped(episode, action, seat.request.player, self.timeout)
+            answer = await stepped(episode, action, seats or ("policy", seat.request.player), self.timeout, method)
         if isinstance(answer, Failed) and answer.kind is FailureKind.TIMEOUT:
             world.decide(call, answer.told)
         return answer
 
-    def _prompt(self, played: Played, seat: Seat) -> Context:
+    def prompt_of(self, played: Played, seat: Seat) -> Context:
         """The context for sampling the next action."""
         request, world = seat.request, seat.world
         told = played.turns[-1].observation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from gradus.rollouts.single_turn import SingleTurn
 from gradus.types import Group, Request, UserError
@@ -23,6 +23,8 @@ class FlowSampling:
     sampler: Sampler = Sde()
     keep: Literal["steps", "sample"] = "steps"
     at_test: Sampler | None = Ode()  # the sampler of evaluation; None: that of training
+    opens: ClassVar[frozenset[str]] = frozenset({"drawing"})  # abilities that the policy needs
+    gives: ClassVar[frozenset[str]] = frozenset({"drawing"})
 
     def __post_init__(self) -> None:
         if self.keep not in ("steps", "sample"):

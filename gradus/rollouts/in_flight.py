@@ -58,7 +58,7 @@ class InFlight:
         if world.task.environment is not None:
             raise UserError(f'task "{world.task.name}" has an environment, but this rollout has one turn; set --rollout Episodes')
         flights = [*(flight_of(kept, state.get("media", {})) for kept in state["flights"]), *(launched(r, world) for r in requests)]
-        flights = await self._advanced(flights, world)
+        flights = await self._advanced(flights, world, world.call("in_flight"))
         left = [f for f in flights if f.open(limit(f, world))]
         world.note("in_flight", len(left))
         groups = [grouped(f, world) for f in flights if f not in left]
@@ -66,22 +66,24 @@ class InFlight:
         kept = [kept_flight(f, held) for f in left]
         return await world.judge(groups), {"flights": kept, **({"media": held} if held else {})}
 
-    async def _advanced(self, flights: Sequence[Flight], world: World) -> list[Flight]:
-        """All flights with every unfinished answer one part longer; all parts are sampled together."""
+    async def _advanced(self, flights: Sequence[Flight], world: World, call: str) -> list[Flight]:
+        """All flights with every unfinished answer one part longer; all parts are sampled together. A second call in a step draws anew."""
+        again = () if call.endswith("/1") else ("again", call)
         jobs = [(n, i) for n, f in enumerate(flights) for i in f.open(limit(f, world))]
-        chunks = await world.sample([self._next(flights[n], i, world) for n, i in jobs])
+        chunks = await world.sample([self._next(flights[n], i, world, again) for n, i in jobs])
         answers = [list(f.answers) for f in flights]
         for (n, i), (chunk,) in zip(jobs, chunks, strict=True):
             stops = (flights[n].request.sampling or world.sampling).stops
             answers[n][i] = stopped(answers[n][i].then(chunk), chunk.actions, stops, world, flights[n].request.player)
         return [replace(f, answers=tuple(row)) for f, row in zip(flights, answers, strict=True)]
 
-    def _next(self, flight: Flight, index: int, world: World) -> Request:
+    def _next(self, flight: Flight, index: int, world: World, again: tuple[str, ...]) -> Request:
         request, answer = named(flight, world), flight.answers[index]
         sampling = request.sampling or world.sampling
         room = min(-(-sampling.limit // self.parts), sampling.limit - answer.actions)
         prompt = answer if answer.actions else flight.prompt
-        return replace(request, count=1, sample=request.sample + index, prompt=prompt, sampling=replace(sampling, max_tokens=room))
+        limited = replace(sampling, max_tokens=room)
+        return replace(request, count=1, sample=request.sample + index, prompt=prompt, sampling=limited, tags=(*request.tags, *again))
 
 
 def launched(request: Request, world: World) -> Flight:

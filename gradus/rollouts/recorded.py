@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gradus.rollouts.episodes import Episodes
 from gradus.types import Context, Ended, Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.contexts import Seen
 from gradus.types.control import NEXT
 from gradus.types.parts import Transitions, World
+from gradus.types.ranges import check_ranges
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,16 @@ class Recorded:
     They are one trajectory of source "replay" in a group aside, so that no reward or accuracy counts them.
     """
 
+    most: int = 1000  # turns of an episode at test time
     gives: ClassVar[frozenset[str]] = frozenset({"transitions"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, most="[1, inf)")
+
+    @property
+    def test(self) -> Episodes:
+        """Whole episodes, for test time."""
+        return Episodes(self.most)
 
     def start(self) -> dict[str, Any]:
         return {"given": False}

@@ -23,9 +23,14 @@ class Warmup:
     def __post_init__(self) -> None:
         check_ranges(self, steps="[0, inf)")
 
+    def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
+        return (("update", self._around(recipe)),) if self.update is not None and self.steps else ()
+
     def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
         if self.update is None or now.step >= self.steps:
             return recipe, ()
+        return recipe.but(update=self._around(recipe)), ()
+
+    def _around(self, recipe: Any) -> Any:
         around: Any = self.update
-        inside = getattr(around, "update", around)
-        return recipe.but(update=around if inside is not None else replace(around, update=recipe.update)), ()
+        return around if getattr(around, "update", around) is not None else replace(around, update=recipe.update)

@@ -108,8 +108,8 @@ def _rows_in(context: Context, name: str, last: bool) -> Rows:
         rows[BEFORE + seen.name] = seen.rows[before]
         rows[NEXT + seen.name] = context.streams.get(NEXT + seen.name, seen.rows[before + 1])
     reward, done = np.zeros(context.actions, np.float64), np.zeros(context.actions, bool)
-    for action, _, value in context.rewards:
-        reward[action] += value
+    for at, _, value in context.rewards:
+        reward[at] += value
     done[-1] = last
     action = context.streams["action"] if "action" in context.streams else context.tokens[context.chosen].astype(np.int64)
     recorded = {n: np.asarray(context.streams[n]) for n in ("done", "reward") if n in context.streams}

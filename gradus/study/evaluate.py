@@ -61,7 +61,7 @@ async def examine(
     recipe, task = run.recipe, run.task
     world = run.world(recipe, "evaluate", reward)
     requests = held_out_requests(task.held_out, problems, samples, task.level)
-    writes = task.policy == "lm"
+    writes = "drawing" not in run.players["policy"].policy.can
     groups: list[Group] = []
     greedy: list[Group] = []
     for start in range(0, len(requests), step := max(1, _AT_ONCE // samples)):
@@ -76,8 +76,7 @@ async def examine(
 
 
 async def _solve(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
-    acting = run.recipe.search or getattr(run.recipe.rollout, "test", run.recipe.rollout)
-    return without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
+    return without_aside(await run.memory.answer(run.recipe, requests, world))
 
 
 def verdict_of(run: Any, *, own: bool) -> Any:

@@ -26,6 +26,7 @@ class HeldOut:
     reward: Reward | None = None  # the reward of evaluation, or FILE.py:FUNCTION; None: the recipe's
     patience: int = 0  # evaluations without improvement before the run stops early; 0: never
     target: float | None = None  # stop once held_out/accuracy reaches it; None: never
+    by: tuple[str, ...] = ()  # columns of the problems, such as difficulty; "task" is the task of a mixture: accuracy for each value, too
 
     def __post_init__(self) -> None:
         check_ranges(self, problems="[1, inf)", samples="[1, inf)", patience="[0, inf)", target="[0, inf)")
@@ -34,21 +35,22 @@ class HeldOut:
         """{"held_out/accuracy", "held_out/reward", "held_out/length", with greedy "held_out/greedy", "held_out/failed" if any answer has no reward}.
 
         "held_out/problems" is the number of problems; "held_out/low" and "held_out/high" bound the 95 % interval of the accuracy over them.
+        With `by`: "held_out/COLUMN/VALUE" is the accuracy on the problems with that value.
         Raises UserError if no sampled answer has a reward, before greedy answers are sampled: an accuracy of zero would be false.
         """
         requests = held_out_requests(world.task.held_out, self.problems, self.samples, world.task.level)
-        acting = recipe.search or getattr(recipe.rollout, "test", recipe.rollout)
-        groups = without_aside(await run.memory.peek("rollout", acting, "run", requests, world))
+        groups = without_aside(await run.memory.answer(recipe, requests, world))
         if recipe.setting.max_failed < 1:
             _refuse_silence(groups, world.refused)
         out = {
             **of_problems([float(np.mean([t.right for t in g.trajectories])) for g in groups]),
+            **_by_column(groups, self.by),
             "held_out/reward": mean([t.value for g in groups for t in g.trajectories if t.failed is None]),
             "held_out/length": mean([t.actions for g in groups for t in g.trajectories]),
         }
-        if self.greedy and world.task.policy == "lm":
+        if self.greedy and "drawing" not in run.players["policy"].policy.can:
             asked = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in requests]
-            once = without_aside(await run.memory.peek("rollout", acting, "run", asked, world))
+            once = without_aside(await run.memory.answer(recipe, asked, world))
             out["held_out/greedy"] = accuracy(once)
             groups = [*groups, *once]
         answers = [t for g in groups for t in g.trajectories]
@@ -84,6 +86,18 @@ def of_problems(shares: Sequence[float]) -> dict[str, float | None]:
         return {"held_out/accuracy": None, "held_out/problems": 0}
     found = of_shares(shares)
     return {"held_out/accuracy": found.mean, "held_out/problems": len(shares), "held_out/low": found.low, "held_out/high": found.high}
+
+
+def _by_column(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, float | None]:
+    """The accuracy for each value of a column; problems without the column count in none."""
+    found: dict[str, list[Group]] = {}
+    for column in columns:
+        for group in (g for g in groups if g.trajectories):
+            problem = group.trajectories[0].problem
+            value = problem.task if column == "task" else problem.meta.get(column)
+            if value is not None:
+                found.setdefault(f"held_out/{column}/{value}", []).append(group)
+    return {name: accuracy(found[name]) for name in sorted(found)}
 
 
 def accuracy(groups: Sequence[Group]) -> float | None:

@@ -189,7 +189,7 @@ def of_task(task: Task, against: Task | None = None, *, most: int = 2000, check:
     Args: most: number of problems drawn from an endless source.  Raises: UserError if the problems are not text.
     """
     for each in (task, against or task):
-        if each.policy != "lm":
+        if not each.of_text:
             raise UserError(f"task {each.name} has no text prompts; leaks are looked for in prompts")
     of = against or task
     held_out = problems_of(of.held_out, of.level, most, Key(0).fold("held out"))

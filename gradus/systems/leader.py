@@ -146,16 +146,14 @@ class Led:
 
     def act(self, asked: Sequence[Any]) -> list[Context]:
         """One sample per request, in order. Each process gets a contiguous share, so that most of a group stays with its prompt."""
-        from gradus.policies.lm import LanguageModel
-
         size = self._crew.size
-        if not isinstance(self._policy, LanguageModel) or len(asked) < 2 * size:
+        if len(asked) < 2 * size:
             return list(self._policy.act(asked))
         cuts = [len(asked) * i // size for i in range(size + 1)]
         shares = [list(asked[a:b]) for a, b in pairwise(cuts)]
         with self._crew.round() as crew:
             for rank in crew.channels:
-                document, arrays = samples_asked(shares[rank])
+                document, arrays = samples_asked(shares[rank], conditions="condition" in self._policy.reads)
                 crew.ask(rank, "sample", {"player": self._name, **document}, arrays)
             out = list(self._policy.act(shares[0]))
             for rank in crew.channels:
@@ -196,7 +194,9 @@ class Led:
     def _ask(self, crew: Crew, what: str, contexts: Sequence[Context], pieces: list[list[int]], wants: Sequence[Want], key: Key) -> None:
         told = {"player": self._name, "wants": wants_json(wants), "key": key.value}
         for rank, chosen in list(enumerate(pieces))[1:]:
-            document, arrays = contexts_message([contexts[i] for i in chosen], streams=not hasattr(self._policy, "tokens") or not plain(wants))
+            mine = [contexts[i] for i in chosen]
+            streams = not plain(wants) or "text" not in self._policy.can or any("inputs" in c.streams for c in mine)
+            document, arrays = contexts_message(mine, streams=streams)
             crew.ask(rank, what, {**told, **document}, arrays)
 
     def _rows(self, arrays: Mapping[str, Tensor], wants: Sequence[Want]) -> dict[Want, Tensor]:
@@ -253,7 +253,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
         torch.set_num_threads(max(1, torch.get_num_threads() // crew.size))
     told = {
         "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
-        "kind": recipe.policy,
+        "kind": task.policy,
         "task": task.name,
         "level": task.level,
         "model": None if model in (None, "tiny") else str(Path(str(model)).resolve()),

@@ -48,7 +48,7 @@ class Worker:
         }
         setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
         learns = players["policy"].objective
-        recipe = Recipe("shared", policy=document["kind"], players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
+        recipe = Recipe("shared", players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
         nothing: Any = None  # the leading process has the problems
         task = Task(document["task"], nothing, nothing, policy=document["kind"], level=document["level"])
         built = build_players(recipe, document["model"], task, Key(document["seed"]), document["device"])

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from gradus.types import Frozen, Key, Problem, Sampling, UserError, unknown
+from gradus.types.media import Media
 from gradus.types.parts import Task, Verify
 
 HELD_OUT_SHARE = 0.1  # share of all contents; training never draws these, with any key and level
@@ -27,6 +28,7 @@ class Draft:
     solution: str | None  # a worked solution, as a completion that the verifier accepts; None: not known
     content: str
     meta: Mapping[str, Any] = field(default_factory=Frozen)
+    media: tuple[Media, ...] = ()  # what is shown before the question
 
 
 Make = Callable[[random.Random, Any], Draft]
@@ -168,7 +170,9 @@ def problem(source: Generated, index: int, level: int | None, draft: Draft) -> P
     known = {"difficulty": level, "solution": draft.solution}
     meta = Frozen({**{name: value for name, value in known.items() if value is not None}, **draft.meta})
     name = "-".join(map(str, (source.task, *_named(level), index, digest(source.task, draft.content)[:6])))
-    return Problem(name, source.task, messages=({"role": "user", "content": draft.question},), answer=draft.answer, meta=meta)
+    shown = tuple({"type": media.kind, "media": media} for media in draft.media)
+    content = (*shown, {"type": "text", "text": draft.question}) if shown else draft.question
+    return Problem(name, source.task, messages=({"role": "user", "content": content},), answer=draft.answer, meta=meta)
 
 
 def generated_task(

@@ -1,4 +1,4 @@
-"""The steps of a run, and its work between them: save, evaluate, return to a checkpoint after non-finite numbers, end."""
+"""The steps of a run, and its work between them: save, evaluate, return to a checkpoint after non-finite numbers, go to the next stage, end."""
 
 from __future__ import annotations
 
@@ -7,38 +7,53 @@ from collections.abc import AsyncIterator
 from gradus.training.health import sound
 from gradus.training.recovery import beyond_bearing, go_back, obey
 from gradus.training.run import Run
+from gradus.training.stages import follows, ready
 from gradus.training.turn import take_turn
 
 
 async def boundaries(run: Run) -> AsyncIterator[int]:
-    """The remaining steps. At each boundary the run saves, then evaluates. It ends after the last step, or by the study, or by a stop."""
-    setting = run.recipe.setting
+    """The remaining steps. At each boundary the run saves, then evaluates. It ends after the last step, or by the study, or by a stop.
+
+    A run with stages goes to the next one there. A merge is a step without training.
+    """
     while True:
         if beyond_bearing(run):
             go_back(run)
-        last = run.step >= setting.steps
-        due = setting.save_every and run.step % setting.save_every == 0 and run.step > 0 and sound(run.numbers, run.players)
+        setting, course, done = run.recipe.setting, run.stages, run.step - run.began
+        merges, final = course is not None and course.leg.merges, course is None or course.last
+        last = done >= run.length
+        saves = (setting.save_every and run.step % setting.save_every == 0) or (last and not final)
+        due = saves and run.step > 0 and sound(run.numbers, run.players)
         run.mark()
-        stopped = run.stop.boundary(last=last)
+        stopped = run.stop.boundary(last=last and final)
         if last or due or stopped:
             run.save(planned=bool(due))
         if stopped:
             return
         obey(run)
         run.measured = {}
-        if run.recipe.study is not None and (last or run.step == 0 or (setting.eval_every and run.step % setting.eval_every == 0)):
+        first = done == 0 and not merges
+        if run.recipe.study is not None and (last or first or (done and setting.eval_every and done % setting.eval_every == 0)):
             last = await run.evaluate() or last
-        if last or ended(run):
+        last = last or (not merges and ended(run))
+        if last and course is not None and await follows(run, course):
+            continue
+        if last:
             run.finish()
             return
-        yield run.step
-        run.stop.release()
+        if course is not None:
+            await ready(run, course)
+        if merges:
+            run.record(run.step, [], {}, {}, {})
+        else:
+            yield run.step
+            run.stop.release()
         run.step += 1
 
 
 def ended(run: Run) -> bool:
-    """Begins the next step; whether the schedule ends the run before it."""
+    """Begins the next step; whether the schedule ends the run, or its stage, before it."""
     stop = take_turn(run).stop
     if stop is not None and run.view is not None:
-        run.view.message(f"step {run.step}: the run ends here, because {stop.reason}")
+        run.view.message(f"step {run.step}: the {'run' if run.stages is None else 'stage'} ends here, because {stop.reason}")
     return stop is not None

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradus.checks.data import sources_of
 from gradus.lab.folder import RunFolder
 from gradus.players.build import build_players
 from gradus.players.rates import with_rate
@@ -20,13 +19,16 @@ from gradus.recipe.compatibility import check_fit
 from gradus.recipe.core import Recipe
 from gradus.rewards.combine import check_reward
 from gradus.runtime.memory import limited
+from gradus.training.course import Leg, check_ends, course, staged
 from gradus.training.interrupts import Cut, unheard
 from gradus.training.loop import train
+from gradus.training.plan import load_task
 from gradus.training.run import OnStep, Run
-from gradus.types import Frozen, Key, UserError
+from gradus.training.stages import Course
+from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.guards import bytes_of
 from gradus.types.parts import Task
-from gradus.types.reads import check_kinds, check_reads
+from gradus.types.reads import check_kinds, check_reads, pictures_of
 
 
 def prepare(
@@ -41,7 +43,8 @@ def prepare(
     device: str = "cpu",
 ) -> Run:
     """A run ready to train: parts checked against task and model, players built. Raises UserError with the remedy if they do not fit."""
-
+    if staged(recipe):
+        return _in_stages(recipe, task, model, seed, device, folder=folder, on_step=on_step, view=view)
     if recipe.environment is not None:
         task = replace(task, environment=recipe.environment)
     check_fit(recipe, task)
@@ -54,14 +57,38 @@ def prepare(
     return Run(recipe, task, players, seed=seed, folder=folder, on_step=on_step, view=view, anew=anew)
 
 
+def _in_stages(recipe: Recipe, task: Task, model: str | Path | None, seed: int, device: str, **how: Any) -> Run:
+    """A run at the start of its first stage. Every stage is checked, with the players that it would have, before anything runs."""
+    say = how["view"].message if how["view"] is not None else None
+    legs = tuple(
+        leg if leg.merges else replace(leg, recipe=with_rate(judgeable(leg.recipe, leg.task, say), model))
+        for leg in course(recipe, task, load_task)
+    )
+
+    def build(leg: Leg, start: str | Path | None) -> dict[str, Any]:
+        return build_players(leg.recipe, model if start is None else start, task, Key(seed), device)
+
+    first, seen = build(legs[0], None), [legs[0].recipe]
+    for leg in legs:
+        check_ends(leg)
+        players = first if leg is legs[0] else build(leg, None) if leg.recipe not in seen else None
+        if players is not None:
+            check_fit(leg.recipe, leg.task, players)
+            seen.append(leg.recipe)
+        if leg.reads is None and not leg.merges:
+            check_pictures(leg.task, first["policy"].policy)
+    return Run(legs[0].recipe, legs[0].task, first, seed=seed, stages=Course(legs, build), **how)
+
+
 def check_pictures(task: Task, policy: Any) -> None:
     """Raises UserError if the data or the first problem of the task show media that the policy cannot read."""
-    for source in sources_of(task):
-        if getattr(source, "pictures", ""):
-            check_kinds(policy, {"image"}, f"the data of task {task.name}")
-    if task.source is not None and task.source.size != 0:
-        for problem in task.source.draw([0], task.level, Key()):
-            check_reads(policy, problem.messages, f"problem {problem.id} of task {task.name}")
+    if pictures_of(task):
+        check_kinds(policy, {"image"}, f"the data of task {task.name}")
+    first: list[Problem] = []
+    with suppress(Exception):  # the check of the problems names the fault
+        first = task.source.draw([0], task.level, Key())
+    for problem in first:
+        check_reads(policy, getattr(problem, "messages", ()), f"problem {problem.id} of task {task.name}")
 
 
 def without_engines(recipe: Recipe) -> Recipe:
@@ -107,7 +134,7 @@ def proceed(run: Run) -> Run:
     # Filling new tensors with NaN costs one more pass over memory, and no code here reads uninitialised tensors.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if run.view is not None:
-        run.view.start(run.recipe.setting.steps, run.step, run.metrics)
+        run.view.start(run.recipe.setting.steps if run.stages is None else sum(leg.steps for leg in run.stages.legs), run.step, run.metrics)
     try:
         memory = run.recipe.setting.memory
         bound = limited(None if memory is None else bytes_of(memory), next(iter(devices), "cpu"))
@@ -148,7 +175,8 @@ async def _trained(run: Run) -> None:
         run.rescue()  # before any other wait: the system may kill the process soon after the signal
         raise
     finally:
-        for reward in (run.recipe.reward, getattr(run.recipe.study, "reward", None)):
+        recipes = [run.recipe] if run.stages is None else [leg.recipe for leg in run.stages.legs]
+        for reward in (each for recipe in recipes for each in (recipe.reward, getattr(recipe.study, "reward", None))):
             closing = getattr(reward, "close", None)
             if closing is not None:
                 await closing()

@@ -64,7 +64,6 @@ class Lessons:
         found: dict[str, Batch] = {}
         if self.run.numbers["streak"] > self.streak or self.run.numbers["broken"]:
             return found
-        self.world.forget([name for earlier in self.waves for name in earlier if name in self.credited and name not in wave])
         for name in wave:
             player = self.run.players[name]
             spec = player.spec

@@ -1,20 +1,31 @@
-"""The state of stateful parts, stored by their place in the recipe and passed to them as last argument."""
+"""The state of stateful parts, stored by their path in the recipe and passed to them as last argument.
+
+A stateful part may stand at any depth (`gradus.training.nested_state`). A part within another one is replaced, for the time of a call, by a
+`Bound`: its methods take no state and return none, so the outer part calls it like any other.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from gradus.runtime.user_code import asked
+from gradus.training.nested_state import Bound, is_part, roots, stateful, stateful_within
+from gradus.types import Frozen
 from gradus.types.returned import RETURNED, check_learned, check_state, remembers, without_state
 
 
 class Memory:
-    """The state of every stateful part, by its place in the recipe. A part without `start` is called without a state."""
+    """The state of every stateful part, by its path in the recipe. A part without `start` is called without a state."""
 
     def __init__(self, states: dict[str, Any] | None = None) -> None:
         self.states = dict(states or {})
+        self._turns: dict[str, asyncio.Lock] = {}  # by path: calls of a part that wait follow each other
+        self._loop: Any = None  # the event loop of the locks
 
     def state(self, place: str, part: Any) -> Any:
         """The part's state; made by its `start` on first use. A part replaced by another of its class keeps the state."""
@@ -28,49 +39,99 @@ class Memory:
 
     async def call(self, place: str, part: Any, method: str, *arguments: Any) -> Any:
         """The method's value, checked; a stateful part gets its state last, and the state that it returns last is kept."""
-        with asked(part, method):
-            value = getattr(part, method)(*self._given(place, part, arguments))
-            value = await value if inspect.isawaitable(value) else value
-        return self._kept(place, part, method, value, arguments)
-
-    def turn(self, schedule: Any, now: Any, recipe: Any) -> tuple[Any, tuple[Any, ...]]:
-        """A schedule's recipe and events of a step, checked; its new state is kept."""
-        arguments = (now, recipe)
-        with asked(schedule, "at"):
-            value = schedule.at(*self._given("schedule", schedule, arguments))
-        if not remembers(schedule) and isinstance(value, type(recipe)):
-            value = (value, ())
-        return self._kept("schedule", schedule, "at", value, arguments)
-
-    def _given(self, place: str, part: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        return (*arguments, self.state(place, part)) if remembers(part) else arguments
-
-    def _kept(self, place: str, part: Any, method: str, value: Any, arguments: tuple[Any, ...]) -> Any:
-        value, state = without_state(part, method, value) if remembers(part) else (value, None)
-        RETURNED[method][0](part, value, *arguments)
-        if remembers(part):
-            self.states[place]["state"] = state
-        return value
+        value = self.ask(place, self.inside(place, part), method, *arguments)
+        return await value if inspect.isawaitable(value) else value
 
     async def peek(self, place: str, part: Any, method: str, *arguments: Any) -> Any:
         """Like `call`, but changes of state are discarded: for evaluation, which reads the same state."""
-        before = copy.deepcopy(self.states)
-        try:
-            return await self.call(place, part, method, *arguments)
-        finally:
-            self.states = before
+        return await self.apart(place).call(place, part, method, *arguments)
+
+    async def answer(self, recipe: Any, requests: Any, world: Any) -> Any:
+        """The groups of the recipe's search, else of its rollout at test time. Changes of state are discarded."""
+        memory = self.apart("rollout")
+        acting = memory.bound("rollout", recipe.search or recipe.rollout)
+        return await memory.call("rollout", acting if recipe.search else getattr(acting, "test", acting), "run", requests, world)
+
+    def turn(self, schedule: Any, now: Any, recipe: Any) -> tuple[Any, tuple[Any, ...]]:
+        """A schedule's recipe and events of a step, checked; its new state is kept."""
+        return self.ask("schedule", self.inside("schedule", schedule), "at", now, recipe)
+
+    def apart(self, place: str) -> Memory:
+        """A memory with copies of the states at and below a place."""
+        return Memory({path: copy.deepcopy(state) for path, state in self.states.items() if path == place or path.startswith(f"{place}.")})
+
+    def ask(self, path: str, part: Any, method: str, *arguments: Any) -> Any:
+        """The checked value of a method; if the method is a coroutine, a coroutine of it. The state is taken and kept."""
+        if isinstance(part, Bound):
+            return getattr(part, method)(*arguments)
+        if inspect.iscoroutinefunction(getattr(part, method, None)):
+            return self._awaited(path, part, method, arguments)
+        with asked(part, method):
+            value = getattr(part, method)(*self._given(path, part, arguments))
+        return self._finished(path, part, method, value, arguments) if inspect.isawaitable(value) else self._kept(path, part, method, value, arguments)
+
+    async def _awaited(self, path: str, part: Any, method: str, arguments: tuple[Any, ...]) -> Any:
+        if not remembers(part):
+            return await self._finished(path, part, method, getattr(part, method)(*arguments), arguments)
+        async with self._turn(path):
+            return await self._finished(path, part, method, getattr(part, method)(*self._given(path, part, arguments)), arguments)
+
+    async def _finished(self, path: str, part: Any, method: str, value: Any, arguments: tuple[Any, ...]) -> Any:
+        with asked(part, method):
+            value = await value
+        return self._kept(path, part, method, value, arguments)
+
+    def _given(self, path: str, part: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*arguments, self.state(path, part)) if remembers(part) else arguments
+
+    def _kept(self, path: str, part: Any, method: str, value: Any, arguments: tuple[Any, ...]) -> Any:
+        if method == "at" and not remembers(part) and isinstance(value, type(arguments[1])):
+            value = (value, ())  # a recipe without events
+        value, state = without_state(part, method, value) if remembers(part) else (value, None)
+        if method in RETURNED:
+            RETURNED[method][0](part, value, *arguments)
+        if remembers(part):
+            self.states[path]["state"] = state
+        return value
+
+    def _turn(self, path: str) -> asyncio.Lock:
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop, self._turns = loop, {}
+        return self._turns.setdefault(path, asyncio.Lock())
+
+    def bound(self, path: str, part: Any) -> Any:
+        """The part with every stateful part in it, and itself if it is stateful, as a `Bound`."""
+        part = self.inside(path, part)
+        return Bound(part, self, path) if is_part(part) and remembers(part) else part
+
+    def inside(self, path: str, part: Any) -> Any:
+        """The part with every stateful part within it as a `Bound`; the part itself if there is none."""
+        if not any(True for _ in stateful_within(path, part)):
+            return part
+        if isinstance(part, Mapping):
+            return Frozen({name: self.bound(f"{path}.{name}", value) for name, value in part.items()})
+        if isinstance(part, tuple):
+            return tuple(self.bound(f"{path}.{i}", value) for i, value in enumerate(part))
+        new = object.__new__(type(part))
+        for field in fields(part):
+            value = getattr(part, field.name)
+            object.__setattr__(new, field.name, self.bound(f"{path}.{field.name}", value) if field.compare else value)
+        return new
 
     async def learn(self, recipe: Any, groups: Any, dropped: Any, world: Any) -> None:
         """Calls `learn` of every stateful part that has it, with the credited groups."""
-        for place in ("curriculum", "rollout", "selection", "credit", "reward"):
-            await self.learn_at(place, getattr(recipe, place), groups, dropped, world)
+        for place, root in roots(recipe):
+            if not place.endswith(".selection"):  # a player's selection learns from the groups of its player
+                await self.learn_at(place, root, groups, dropped, world)
 
-    async def learn_at(self, place: str, part: Any, groups: Any, dropped: Any, world: Any) -> None:
-        """Calls `learn` of the part at a place, if it remembers and has it."""
-        if remembers(part) and hasattr(part, "learn"):
-            state = self.state(place, part)
-            with asked(part, "learn"):
-                learned = part.learn(groups, dropped, world, state)
-                learned = await learned if inspect.isawaitable(learned) else learned
-            check_learned(part, learned, state)
-            self.states[place]["state"] = learned
+    async def learn_at(self, place: str, root: Any, groups: Any, dropped: Any, world: Any) -> None:
+        """Calls `learn` of every stateful part at and within the part at a place."""
+        for path, part in stateful(place, root):
+            if hasattr(part, "learn"):
+                state = self.state(path, part)
+                with asked(part, "learn"):
+                    learned = self.inside(path, part).learn(groups, dropped, world, state)
+                    learned = await learned if inspect.isawaitable(learned) else learned
+                check_learned(part, learned, state)
+                self.states[path]["state"] = learned

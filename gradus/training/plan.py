@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 from gradus.lab.folder import RECIPE, RunFolder, is_run
 from gradus.lab.trackers import names_of
 from gradus.recipe import registry
+from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import PROFILES, Recipe, get, put
 from gradus.recipe.overrides import annotation, declared, read
 from gradus.recipe.serialise import from_json, to_json
+from gradus.schedules.stages import within
 from gradus.tasks import packages
 from gradus.tasks.data.in_memory import ROWS, InMemory, in_memory
+from gradus.tasks.data.problems import of_stored
 from gradus.tasks.data.split_rule import RULE, split_by
+from gradus.training.course import every_stage, every_task, staged
 from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
 
@@ -43,11 +47,9 @@ class Plan:
         model = None if self.model in (None, "tiny") else str(Path(str(self.model)).resolve())
         if isinstance(self.task, InMemory):
             raise UserError(f"{self.task} is not stored; give the run a folder, which then holds them")
-        is_path = self.task not in registry.task_modules() and os.path.exists(self.task)
-        task = str(Path(self.task).resolve()) if is_path else _absolute(self.task)
         return {
-            "recipe": to_json(self.recipe),
-            "task": task,
+            "recipe": to_json(every_task(self.recipe, _anchored)),
+            "task": _anchored(self.task),
             "task_options": [[n, str(Path(value).resolve()) if _is_path(n, value) else _absolute(value)] for n, value in self.task_options],
             "model": model,
             "seed": self.seed,
@@ -80,7 +82,6 @@ def _in_folder(task: str, folder: RunFolder) -> str:
     return str(here.resolve()) if here.name in ROWS and not os.path.exists(task) and here.is_file() else task
 
 
-DEFAULT_TASKS = {"lm": "arithmetic", "flow": "flow_2d"}  # by the kind of policy that a recipe trains
 _FIELDS = {"source.path": "path", "held_out.path": "held_out"}
 
 
@@ -123,6 +124,8 @@ def load_task(spec: str | Any, options: Mapping[str, str] | None = None) -> Task
     options = {_FIELDS.get(n, n) if _FIELDS.get(n, n) in known else n: text for n, text in options.items()}
     given = {n: read(options.pop(n), *declared(known[n]), f"task.{n}") for n in list(options) if n in known}
     task = load(spec, TASKS, **given)
+    if (stored := options.pop("problems", None)) is not None and "problems" not in known:
+        task = of_stored(task, stored)
     if "prompt" in options:
         task = prompted(task, read(options.pop("prompt"), PromptForm, None, "task.prompt"))
     for path, text in options.items():
@@ -180,17 +183,17 @@ def plan(
     check_seed(seed)
     made = registry.recipe(recipe) if isinstance(recipe, str) else recipe
     registry.check_key(made, "the recipe")
-    task = DEFAULT_TASKS[made.policy] if task is None else rows_or_name(task)
+    task = kind_of(made).task if task is None else rows_or_name(task)
     if profile is not None and profile not in PROFILES:
         raise unknown("profile", profile, PROFILES, "Give it with --profile")
     if profile is not None or (model not in (None, "tiny") and made.setting == PROFILES["tiny"]):
         made = made.but(setting=PROFILES[profile or "small"])
     if reward is not None:
-        made = judged_by(made, reward)
+        made = every_stage(made, lambda each: judged_by(each, reward))
     if steps is not None:
         if steps < 0:
             raise UserError(f"--steps is {steps}; it must be 0 or more")
-        made = made.but(setting__steps=steps)
+        made = made.but(schedule=within(made.schedule, steps)) if staged(made) else made.but(setting__steps=steps)
     return Plan(made, task, model, seed, tuple((task_options or {}).items()), device, names_of(log))
 
 
@@ -204,6 +207,12 @@ def _is_path(name: str, value: str) -> bool:
     """Whether the value of a task's option is an existing file or folder. A plain word counts only if the option takes a path."""
     asked = name.rpartition(".")[2] in ("path", "held_out")
     return (asked or "/" in value or "." in value) and os.path.exists(value)
+
+
+def _anchored(task: str) -> str:
+    """The name of a task that means the same in any folder: files by their absolute paths."""
+    is_path = task not in registry.task_modules() and os.path.exists(task)
+    return str(Path(task).resolve()) if is_path else _absolute(task)
 
 
 def _absolute(spec: str) -> str:

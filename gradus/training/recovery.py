@@ -61,7 +61,7 @@ def updated(run: Run, recipe: Recipe, batches: Mapping[str, Batch], groups: Sequ
 def _applied(run: Run, recipe: Recipe, batches: Mapping[str, Batch], world: RunWorld) -> dict[str, float]:
     """The recipe's update, and its metrics."""
     with asked(recipe.update, "apply"):
-        metrics = recipe.update.apply(run.players, batches, world.step, world.key)
+        metrics = recipe.update.apply(run.players, batches, world.step - run.began, world.key)
     check_numbers(recipe.update, "apply", metrics)
     return dict(metrics)
 
@@ -131,9 +131,12 @@ def _put_back(run: Run, checkpoint: Checkpoint | None) -> None:
 
 def _begin_again(run: Run) -> None:
     """Restores the state before the first step: the initial weights, no memory."""
-    if run.anew is None:
+    if run.stages is not None:
+        run.step = 0
+        run.stages.again(run)
+    elif run.anew is None:
         raise UserError("non-finite numbers before the first checkpoint, and this run was not made by `prepare`; start it again")
-    for name, player in run.anew().items():
+    for name, player in ({} if run.anew is None else run.anew()).items():
         run.players[name].load(player.tensors(), 0)
     run.step, run.best, run.history, run.memory, run.saved = 0, {}, {}, Memory(), None
     run.time, run.turned, run.moved_back = {}, None, {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gradus.recipe.core import Recipe, changes
 from gradus.recipe.overrides import override_all
+from gradus.training.course import staged
 from gradus.types import UserError
 
 if TYPE_CHECKING:
@@ -33,8 +34,15 @@ def replanned(recipe: Recipe, steps: int | None, given: Mapping[str, Any]) -> Re
     Args: steps: total number; None: as planned; given: path with two underscores for a dot -> value, as for `Recipe.but`.
     Raises: UserError for a field that is not in `MAY_CHANGE`.
     """
-    _refuse_fixed(given)
-    changed = recipe.but(**{f"setting__{name.removeprefix('setting__')}": value for name, value in given.items()})
+    _refuse_fixed(recipe, given)
+    whole = {name if name.startswith("schedule__") else f"setting__{name.removeprefix('setting__')}": value for name, value in given.items()}
+    changed = recipe.but(**whole)
+    if steps is not None and staged(recipe):
+        last = list(recipe.schedule.stages)[-1]
+        raise UserError(
+            f"--steps cannot change in a run with stages, whose lengths are those of its stages; give the last one more with "
+            f"--schedule.stages.{last}.until.count N"
+        )
     return changed if steps is None else changed.but(setting__steps=steps)
 
 
@@ -47,13 +55,15 @@ def read_fields(recipe: Recipe, fields: Sequence[tuple[str, str]], more: Sequenc
     if fixed := next((path for path, _ in fields if path.partition(".")[0] in PLANNED), None):
         raise _refused(fixed)
     given = {re.sub(r"\.", "__", path): value for path, value in changes(recipe, override_all(recipe, fields, more)).items()}
-    _refuse_fixed(given)
+    _refuse_fixed(recipe, given)
     return given
 
 
-def _refuse_fixed(given: Mapping[str, Any]) -> None:
+def _refuse_fixed(recipe: Recipe, given: Mapping[str, Any]) -> None:
+    """Raises UserError for a field that is fixed at the start of a run. The length of the last stage is not."""
+    last = f"schedule.stages.{list(recipe.schedule.stages)[-1]}.until." if staged(recipe) and recipe.schedule.repeat == 1 else None
     for path in (name.replace("__", ".") for name in given):
-        if path.removeprefix("setting.") not in MAY_CHANGE:
+        if path.removeprefix("setting.") not in MAY_CHANGE and not (last is not None and path.startswith(last)):
             raise _refused(path)
 
 

@@ -66,12 +66,28 @@ class Run:
     anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
     warned: bool = False  # whether the view has shown that the run learns nothing
+    stages: Any = None  # the stages and the run's place in them (`gradus.training.stages.Course`); None: a run without stages
 
     @property
     def key(self) -> Key:
         """The key of the seed; another key after a return to a checkpoint, so that the run draws other data."""
         restarts = self.numbers["restarts"]
         return Key(self.seed).fold("restart", restarts) if restarts else Key(self.seed)
+
+    @property
+    def began(self) -> int:
+        """The step at the start of the stage; 0 without stages."""
+        return 0 if self.stages is None else int(self.stages.began)
+
+    @property
+    def length(self) -> int:
+        """The steps of the stage at most; of the run without stages."""
+        return self.recipe.setting.steps if self.stages is None else int(self.stages.leg.steps)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The stage, for a row of the metrics; empty without stages."""
+        return {} if self.stages is None else {"stage": self.stages.leg.name}
 
     def mark(self) -> None:
         """Copies memory, best evaluation and health at this boundary, in case the step is discarded."""
@@ -130,10 +146,12 @@ class Run:
             reward=reward or recipe.reward,
             sampling=sampling_of(recipe, self.task),
             group=recipe.setting.group,
-            progress=self.step / max(recipe.setting.steps, 1),
+            progress=(self.step - self.began) / max(recipe.setting.steps, 1),
             steps=recipe.setting.steps,
             choose=partial(self._choose, recipe) if purpose == "train" else None,
             watchdog=self.watchdog,
+            memory=self.memory,
+            reward_place="reward" if reward is None else "study.reward",
             **(self.folder.of_step(self.step, self.numbers["restarts"]) if self.folder is not None else {}),
         )
 
@@ -151,9 +169,9 @@ class Run:
         self.stop.heed()
         self.measured = {**measured, **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
         score = measured.get("held_out/accuracy")
-        score = measured.get("held_out/reward") if score is None or self.task.policy != "lm" else score
+        score = measured.get("held_out/reward") if score is None or self.task.unmarked else score
         if score is not None and not self.numbers["streak"] and (not self.best or score > self.best["score"]):
-            if self.folder is not None and self.step > 0:
+            if self.folder is not None and self.step > self.began:
                 self.folder.point("best", self.save() / "model")  # before `best` changes: a run resumed from it measures again
             self.best = {"step": self.step, "score": score, "since": 0}
         elif self.best:
@@ -163,7 +181,8 @@ class Run:
             self.view.evaluated(self.step, measured, time.perf_counter() - started)
         target, patience = getattr(study, "target", None), getattr(study, "patience", 0)
         enough = target is not None and score is not None and score >= target
-        return enough or bool(patience and self.best.get("since", 0) >= patience)
+        over = self.stages is not None and self.stages.over(self.step, measured)
+        return enough or over or bool(patience and self.best.get("since", 0) >= patience)
 
     def follow(self) -> None:
         """Updates the moving averages and lagged copies of other players, after every round of a step."""
@@ -176,7 +195,7 @@ class Run:
         self, step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int], timings: Mapping[str, float]
     ) -> None:
         """Writes the step to the folder, and passes it to trackers, view and callback."""
-        row = {**summarise(step, groups, {**update, **splits(self.players)}, spent), **self.measured}
+        row = {**summarise(step, groups, {**update, **splits(self.players)}, spent), **self.measured, **self.labels}
         self.metrics.append(row)
         self.last = dict(numbers(row))
         if self.folder is not None:
@@ -184,6 +203,8 @@ class Run:
                 self.folder.append_rollouts(step, groups)
                 self.folder.append_timings(step, timings)
                 self.folder.append_metrics(step, row)
+        elif self.stages is not None:
+            self.stages.keep(groups)
         if self.sinks is not None:
             self.sinks.row(row)
         if self.view is not None:
@@ -194,20 +215,30 @@ class Run:
 
     def _warn(self) -> None:
         """Shows once why the run has learned nothing so far."""
-        if not self.warned and (fault := stuck(self.metrics, self.recipe)) is not None:
+        if not self.warned and (fault := stuck([row for row in self.metrics if row.get("stage") == self.labels.get("stage")], self.recipe)) is not None:
             self.warned = True
             self.view.message(fault)
 
     def finish(self) -> None:
         """Saves the last weights as the final model, and the last evaluation as a row of the next step."""
         if self.measured:
-            self.metrics.append({"step": self.step, **self.measured})
+            self.metrics.append({"step": self.step, **self.measured, **self.labels})
         if self.folder is not None:
             self.folder.point("final", self.save() / "model")
             if self.measured:
                 self.folder.append_metrics(self.step, self.metrics[-1])
         if self.sinks is not None and self.measured:
             self.sinks.row(self.metrics[-1])
+
+    def end_stage(self) -> None:
+        """Writes the evaluation at the end of a stage as a row of its own; the first step of the next stage has the same number."""
+        row = {"step": self.step, **self.measured, **self.labels, "ended": 1.0}
+        self.metrics.append(row)
+        if self.folder is not None:
+            self.folder.append_metrics(self.step, row)
+        if self.sinks is not None:
+            self.sinks.row(row)
+        self.measured = {}
 
     def rollouts(self, steps: Collection[int] | None = None) -> pa.Table:
         """The stored trajectories of `steps` (None: all) as an Arrow table, one row each. Raises UserError for a run without folder."""
@@ -251,6 +282,7 @@ class Run:
             "history": self.history,
             "watched": watched(self.numbers, self.players),
             "time": self.time,
+            **({} if self.stages is None else {"stages": self.stages.state()}),
         }
         document, arrays = split(state)
         files = {f"player-{name}.safetensors": player.tensors() for name, player in self.players.items()}
@@ -263,6 +295,8 @@ class Run:
         document = checkpoint.document("state.json")
         arrays = checkpoint.tensors("state.safetensors") if checkpoint.has("state.safetensors") else {}
         state = join(document, arrays)
+        if self.stages is not None and "stages" in state:
+            self.stages.back_to(self, state["stages"])
         self.step, self.best, self.history = state["step"], state["best"], state["history"]
         self.memory = Memory({place: {**entry, "part": class_today(entry["part"])} for place, entry in state["memory"].items()})
         for name, player in self.players.items():

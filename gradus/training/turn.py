@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import NoneType
 from typing import Any
 
 from gradus.recipe.asks import check_asks
 from gradus.recipe.compatibility import check_learning, check_parts, check_reads, signals_of, wants
-from gradus.recipe.core import Recipe, get, specs_of
-from gradus.recipe.scheduled import NUMBERS, check_events, check_moves
+from gradus.recipe.core import Recipe, specs_of
+from gradus.recipe.scheduled import check_events, check_moves, only_numbers
 from gradus.types import Frozen, UserError
 from gradus.types.moments import AverageWeights, CopyWeights, Event, Freeze, Moment, Release, ResetOptimizer, StopHere
 from gradus.types.players import Player
@@ -36,40 +34,43 @@ class Turn:
 
 def moment(run: Any) -> Moment:
     """What the schedule sees of a run at a boundary."""
-    return Moment(run.step, run.recipe.setting.steps, Frozen(run.last), Frozen(run.evaluated), run.evaluations)
+    return Moment(
+        step=run.step - run.began,
+        steps=run.recipe.setting.steps,
+        last=Frozen(run.last),
+        evaluated=Frozen(run.evaluated),
+        evaluations=run.evaluations,
+        stage=run.labels.get("stage", ""),
+        key=run.key.fold("schedule", run.step),
+    )
 
 
 def numbers(row: Mapping[str, Any]) -> Frozen[float]:
     """The metrics of a row that have a number, without its step."""
-    return Frozen({name: float(value) for name, value in row.items() if value is not None and name != "step"})
+    return Frozen({name: float(value) for name, value in row.items() if value is not None and name not in ("step", "stage")})
 
 
 def take_turn(run: Any) -> Turn:
     """Asks the schedule for the next step and lets its events take place; before a stop nothing takes place, and nothing is remembered."""
     recipe, before = run.recipe, run.turned
-    states = copy.deepcopy(run.memory.states.get("schedule"))
-    found, events = run.memory.turn(recipe.schedule, moment(run), recipe)
+    memory = run.memory.apart("schedule")
+    found, events = memory.turn(recipe.schedule, moment(run), recipe)
     specs = {} if found is recipe and not events else specs_of(found)
     if found is not recipe and (before is None or before.recipe != found):
         check_found(run, found)
     check_events(recipe.schedule, events, specs)
     run.turned = turn = Turn(run.step, found, specs, events)
-    if turn.stop is not None:
-        run.memory.states = {**run.memory.states, "schedule": states} if states is not None else _without(run.memory.states, "schedule")
-    else:
+    if turn.stop is None:
+        run.memory.states.update(memory.states)
         cause(run, events)
     return turn
-
-
-def _without(states: Mapping[str, Any], place: str) -> dict[str, Any]:
-    return {name: state for name, state in states.items() if name != place}
 
 
 def check_found(run: Any, found: Recipe) -> None:
     """Raises UserError if a run cannot go on with the recipe of its schedule."""
     changed = check_moves(run.recipe, found, f" at step {run.step}")
     try:
-        if not all(isinstance(v, NUMBERS) and isinstance(get(run.recipe, p), (*NUMBERS, NoneType)) for p, v in changed.items()):  # a part
+        if not only_numbers(run.recipe, changed):
             check_parts(found)
             check_asks(found)
             check_learning(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gradus.runtime.user_code import asked
 from gradus.training.drawing import drawn
+from gradus.training.memory import Memory
+from gradus.training.readings import Readings, gradients
 from gradus.types import Context, Failed, Group, Key, Problem, Request, Sampling, Trajectory, UserError, unknown
 from gradus.types.parts import Judgement, Signals, Task
 from gradus.types.reads import check_reads
-from gradus.types.returned import check_judgements
-from gradus.types.signals import LogProbs, Signal, Want
+from gradus.types.signals import Signal, Want
 from gradus.types.spaces import Action, Observation
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class RunWorld:
         failed: Callable[[str, Sequence[Trajectory]], None] | None = None,
         quarantine: str = "",
         watchdog: Watchdog | None = None,
+        memory: Memory | None = None,
+        reward_place: str = "reward",
     ) -> None:
         self.step, self.purpose, self.seed, self.task, self.players, self.reward = step, purpose, seed, task, players, reward
         self.sampling, self.group, self.progress, self.steps, self._choose = sampling, group, progress, steps, choose
@@ -76,10 +78,11 @@ class RunWorld:
         self._calls: dict[str, int] = {}
         self._facts, self._decided = {call: reason for call, reason in (facts or {}).items() if reason}, decided
         self._failed, self._quarantine, self._watchdog = failed, quarantine, watchdog
+        self._memory, self._reward_place = memory if memory is not None else Memory(), reward_place
         self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum gave each problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._beside: list[Group] = []  # groups given to `also`
-        self._read: dict[Signal, dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry keeps the context alive
+        self._readings = Readings(players, self.score, self.key)
 
     def note(self, name: str, value: float) -> None:
         """Adds a number to the step's metrics."""
@@ -129,7 +132,8 @@ class RunWorld:
         if index == 0:
             return self
         other = copy(self)
-        other.key, other._read = self.key.fold("round", index), {}
+        other.key = self.key.fold("round", index)
+        other._readings = Readings(other.players, other.score, other.key)
         return other
 
     async def more(self, count: int) -> list[Request]:
@@ -263,40 +267,19 @@ class RunWorld:
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
-        """Every signal for every trajectory, each read once per step. A player's own log-probabilities are taken as sampled."""
-        trajectories = [t for g in groups for t in g.trajectories]
-        out: dict[Signal, dict[str, np.ndarray]] = {}
-        for signal in dict.fromkeys(needs):
-            asked = [c for t in trajectories if not _as_sampled(signal, t) for c in t.contexts]
-            known = await self._known(signal, asked)
-            out[signal] = {
-                t.id: np.concatenate([_sampled(c) if _as_sampled(signal, t) else known[id(c)][1] for c in t.contexts]) for t in trajectories
-            }
-        return out
+        """Every signal for every trajectory; see `training.readings`."""
+        return await self._readings.signals(groups, needs)
 
-    async def _known(self, signal: Signal, contexts: Sequence[Context]) -> dict[int, tuple[Context, np.ndarray]]:
-        """The rows of a signal by id(context), those of these contexts among them. The signals that it needs are read first."""
-        known = self._read.setdefault(signal, {})
-        missing = {id(c): c for c in contexts if id(c) not in known}
-        if missing:
-            first = [(need, await self._known(need, list(missing.values()))) for need in signal.needs]
-            found = {need: [rows[place][1] for place in missing] for need, rows in first}
-            seen = signal.seen_by(list(missing.values()), found, self.key)
-            read = [s.actions > 0 or s is c for c, s in zip(missing.values(), seen, strict=True)]  # a view may leave no action to read
-            rows = iter(await self.score([s for s, due in zip(seen, read, strict=True) if due], signal.want, signal.player) if any(read) else [])
-            known |= {place: (c, next(rows) if due else np.zeros(0, np.float32)) for (place, c), due in zip(missing.items(), read, strict=True)}
-        return known
-
-    def forget(self, players: Collection[str]) -> None:
-        """Forgets the fresh signals of players that were updated within the step; they are then read anew."""
-        self._read = {s: known for s, known in self._read.items() if not (s.fresh and s.player in players)}
+    async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
+        """Norms or projections of the contexts' gradients; see `training.readings`. The tokens are counted as "gradients"."""
+        self._count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
+        return gradients(self.players[player], contexts, project, self.seed.fold("gradients"))
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:
         """The groups with rewards, components and rewards at single actions filled in."""
         signals = await self.signals(groups, getattr(self.reward, "needs", ()))
-        with asked(self.reward, "score"):
-            judgements = await self.reward.score(groups, signals, self)
-        check_judgements(self.reward, judgements, groups)
+        judge = self._memory.call if self.purpose == "train" else self._memory.peek
+        judgements = await judge(self._reward_place, self.reward, "score", groups, signals, self)
         done = [tuple(judged(t, j) for t, j in zip(g.trajectories, row, strict=True)) for g, row in zip(groups, judgements, strict=True)]
         failed = [t for row in done for t in row if t.failed is not None]
         if failed and self._failed is not None:
@@ -379,17 +362,3 @@ def judged(trajectory: Trajectory, judgement: Judgement) -> Trajectory:
     if isinstance(reward, float) and not np.isfinite(reward):
         reward = Failed(f"the reward is {reward}")
     return trajectory.but(contexts=contexts, reward=reward, components=judgement.components, extra=judgement.extra)
-
-
-def _as_sampled(signal: Signal, trajectory: Trajectory) -> bool:
-    """Whether the rows are the trajectory's behaviour log-probabilities; given answers have none and must be scored."""
-    sampled = trajectory.source == "policy" and trajectory.player == signal.player
-    return isinstance(signal, LogProbs) and not signal.fresh and sampled
-
-
-def _sampled(context: Context) -> np.ndarray:
-    if context.logprobs is None:
-        raise UserError(
-            "this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe"
-        )
-    return context.logprobs

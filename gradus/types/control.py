@@ -260,6 +260,7 @@ def shows_more(context: Context) -> bool:
 class EndValues(Signal):
     """The value of the state after the last action, one row for every context that shows it, none for others. Not one row per action."""
 
+    aligned: ClassVar[bool] = False
     name: str = "value"
 
     @property

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from gradus.types.frozen import Frozen
+from gradus.types.keys import Key
 from gradus.types.ranges import check_ranges
 
 
@@ -20,6 +21,7 @@ class Moment:
     evaluated: Mapping[str, float] = field(default_factory=Frozen)  # newest evaluation; empty before the first
     evaluations: int = 0  # evaluations so far
     stage: str = ""  # name of the stage; empty without stages
+    key: Key = Key()  # for draws of this step
 
     @property
     def progress(self) -> float:

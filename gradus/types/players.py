@@ -121,7 +121,7 @@ class Fresh:
     outputs: Literal["actions", "q", "value", "number"] = "actions"  # number: one number that no observation changes
     heads: int = 1  # networks of an ensemble of "q", evaluated together
     layer_norm: bool = False  # after every hidden layer, before the ReLU
-    start: float = 0.0  # the first value of a number
+    number: float = 0.0  # the first value of the outputs "number"
 
     def __post_init__(self) -> None:
         check_ranges(self, hidden="[1, inf)", heads="[1, inf)")

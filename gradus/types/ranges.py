@@ -27,11 +27,11 @@ def check_ranges(part: Any, **ranges: str) -> None:
         for number in value if isinstance(value, tuple) else (value,):
             if number is not None and not within(number, interval):
                 raise UserError(f"{type(part).__name__}.{name} is {value}; it must {_wanted(number, interval)}")
-            if isinstance(number, float) and _declared_type(type(part), name) in ("int", "int | None"):
+            if isinstance(number, float) and declared_type(type(part), name) in ("int", "int | None"):
                 raise UserError(f"{type(part).__name__}.{name} is {value}; it must be a whole number, such as {math.floor(number)}")
 
 
-def _declared_type(cls: type, name: str) -> str:
+def declared_type(cls: type, name: str) -> str:
     """The type of a field as its class writes it."""
     written = next((vars(owner)["__annotations__"][name] for owner in cls.__mro__ if name in vars(owner).get("__annotations__", {})), "")
     return written if isinstance(written, str) else getattr(written, "__name__", "")

@@ -6,6 +6,7 @@ from typing import Any
 
 from gradus.types.errors import UserError
 from gradus.types.media import shown
+from gradus.types.tasks import Source, Task
 
 THINGS = {"image": "pictures", "video": "videos", "audio": "sound", "array": "arrays"}
 
@@ -28,3 +29,15 @@ def check_kinds(policy: Any, kinds: set[str], whose: str) -> None:
         reads = ", ".join(sorted(policy.reads)) or "nothing"
         things = " and ".join(THINGS.get(kind, kind) for kind in lacking)
         raise UserError(f"{whose} shows {things}, but {name} reads {reads}; take a model that reads {things} with --model, or problems of text")
+
+
+def sources_of(task: Task) -> list[Source]:
+    """The sources of a task; for a mixture, those of its tasks."""
+    parts = [part for source in (task.source, task.held_out) for part in getattr(source, "parts", {}).values() if isinstance(part, Task)]
+    return [source for part in parts for source in sources_of(part)] if parts else [task.source, task.held_out]
+
+
+def pictures_of(task: Task) -> str:
+    """The hash of all pictures of the task's data; empty if it has none."""
+    found = [pictures for source in sources_of(task) if (pictures := getattr(source, "pictures", ""))]
+    return "-".join(dict.fromkeys(found))

@@ -5,6 +5,7 @@ The functions only look: none copies an array, and none looks at the numbers of 
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -21,7 +22,7 @@ from gradus.types.records import SOURCES, Context, Failed, Group, NotApplicable,
 
 def place_of(part: Any, method: str = "") -> str:
     """File and line of a part's method, else of its class, as "p.py, line 28"; '' if the source is not there."""
-    cls = part if isinstance(part, type) else type(part)
+    cls = part if isinstance(part, type) else type(unbound(part))
     code = getattr(inspect.unwrap(vars(cls).get(method) or (lambda: None)), "__code__", None) if method in vars(cls) else None
     if code is not None and not code.co_filename.startswith("<"):
         return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
@@ -33,14 +34,14 @@ def place_of(part: Any, method: str = "") -> str:
 
 def named(part: Any, method: str = "") -> str:
     """A part's class and method with their place: "Mine.assign (p.py, line 28)"."""
-    cls = part if isinstance(part, type) else type(part)
+    cls = part if isinstance(part, type) else type(unbound(part))
     place = place_of(part, method)
     return f"{cls.__name__}{'.' if method else ''}{method}{f' ({place})' if place else ''}"
 
 
 def of_user(part: Any) -> bool:
     """Whether the class of a part is none of the package's."""
-    return type(part).__module__.partition(".")[0] not in ("gradus", "builtins")
+    return type(unbound(part)).__module__.partition(".")[0] not in ("gradus", "builtins")
 
 
 def own_parts(part: Any) -> Iterator[Any]:
@@ -106,7 +107,7 @@ def check_requests(part: Any, value: Any, source: Any, count: int, world: Any) -
     """Raises UserError unless a curriculum gave requests that can be asked. An empty list is right only for a curriculum with a state."""
     due = "a list of Request, as in [Request(problem, count=world.group) for problem in problems]"
     check_list(part, "choose", value, Request, due)
-    if not value and count and not remembers(part):
+    if not value and count and not remembers(unbound(part)):
         raise wrong(part, "choose", f"no requests for {count} problems", due)
     players = getattr(world, "players", None)
     for request in value:
@@ -124,7 +125,7 @@ def check_groups(part: Any, value: Any, requests: Sequence[Request], world: Any)
     No group at all is right only for a rollout that remembers what it has begun.
     """
     check_list(part, "run", value, Group, "a list of Group, as `await world.judge(groups)` gives it")
-    if requests and not value and not remembers(part):
+    if requests and not value and not remembers(unbound(part)):
         raise wrong(part, "run", f"no groups for {len(requests)} requests", "one group or more")
     players, keys, seen = getattr(world, "players", None), set[str](), set[str]()
     for group in value:
@@ -172,7 +173,7 @@ def _context_fault(c: Context) -> str | None:
     return None
 
 
-def check_judgements(part: Any, value: Any, groups: Sequence[Group]) -> None:
+def check_judgements(part: Any, value: Any, groups: Sequence[Group], signals: Any = None, world: Any = None) -> None:
     """Raises UserError unless a reward gave a Judgement for every trajectory of every group."""
     due = "a list for every group with a Judgement for each of its trajectories"
     _check_rows(part, "score", value, groups, Judgement, due)
@@ -299,13 +300,35 @@ def check_learned(part: Any, state: Any, before: Any) -> None:
 
 
 def remembers(part: Any) -> bool:
-    """Whether a part has a state, for it says with `start` how that begins."""
-    return hasattr(part, "start")
+    """Whether a part has a state: a `start` that takes nothing (that of an environment takes a problem)."""
+    start = getattr(part, "start", None)
+    own = getattr(start, "__func__", None)
+    return callable(start) and not isinstance(part, type) and len(_parameters(own or start)) == int(own is not None)
+
+
+def unbound(part: Any) -> Any:
+    """The part itself for one whose state is kept for it (`gradus.training.memory.Bound`)."""
+    return vars(part).get("unbound", part) if hasattr(part, "__dict__") else part
+
+
+def takes_state(part: Any, name: str) -> bool:
+    """Whether a method of a stateful part takes the state last and returns it last: one of a seam, or one with `state` as its last parameter."""
+    if name.startswith("_") or not inspect.isfunction(inspect.getattr_static(part, name, None)):
+        return False
+    return name in RETURNED or _parameters(getattr(type(part), name))[-1:] == ("state",)
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    try:
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # a built-in function that tells nothing of itself
+        return ("unknown", "unknown")
 
 
 def without_state(part: Any, method: str, value: Any) -> tuple[Any, Any]:
     """Splits the value of a stateful part into (result, state). Raises UserError if the state is missing."""
-    names = RETURNED[method][1]
+    names = RETURNED[method][1] if method in RETURNED else ("value",)
     if not isinstance(value, tuple) or len(value) != len(names) + 1:
         raise wrong(part, method, shown(value), f"({', '.join((*names, 'state'))}), for the part has `start` and so remembers")
     *values, state = value
@@ -327,6 +350,7 @@ RETURNED: Mapping[str, tuple[Callable[..., None], tuple[str, ...]]] = {
     "keep": (check_kept, ("kept", "dropped")),
     "rounds": (check_rounds, ("rounds",)),
     "assign": (check_credited, ("credits",)),
+    "score": (check_judgements, ("judgements",)),
     "at": (check_turn, ("recipe", "events")),
 }
 """By method of a seam: the check of its value, given the part, the value and what the method was called with; and what the value is made of."""

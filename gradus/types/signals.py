@@ -7,7 +7,7 @@ what one forward pass opens; `Read(reads=want)` makes a signal of it. `types.rea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -28,6 +28,11 @@ class Opened(Protocol):
 
     @property
     def contexts(self) -> Sequence[Context]: ...
+
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        ...
 
     def logprobs(self) -> Tensor:
         """Log-probability of every action, nats, at its context's temperature. [A]"""
@@ -86,19 +91,21 @@ class View(Protocol):
 
 
 def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Context]:
-    """The contexts under a view. Each has a key of its own by what it holds, so that every reader of a step sees it alike.
+    """The contexts under a view. The key of each is that of its prompt (what stands before its first action), so that every reader of a step
+    sees it alike, and the answers to one prompt share their view of it.
 
     Raises UserError if the view changes the actions.
     """
     out = []
     for context in contexts:
-        digest = hashlib.blake2b(context.beginning(len(context.sequence)), digest_size=8).hexdigest()
+        prompt = int(context.action_positions[0]) if context.actions else len(context.sequence)
+        digest = hashlib.blake2b(context.beginning(prompt), digest_size=8).hexdigest()
         seen = view.of(context, key.fold("view", digest))
         given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
         if given != due and not (len(given) == len(due) and getattr(view, "later", False)):
             raise UserError(
                 f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions, {len(given)} after it); "
-                "a view may change what stands before and between them, never the actions themselves"
+                "it must keep them, and may change what stands before and between them"
             )
         out.append(seen)
     return out
@@ -130,9 +137,11 @@ class Want:
 class Signal:
     """An output of `player`, read in a forward pass without gradient.
 
-    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories.
+    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories. `aligned`: one row per
+    action; else `seen_by` decides how many rows a context has.
     """
 
+    aligned: ClassVar[bool] = True
     player: str = "policy"
     fresh: bool = False
 
@@ -163,6 +172,24 @@ def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     outputs = "" if name == "value" else f', outputs=("{name}",)'
     place = f"players.{player}.model=" if player else "model="
     return f'{seen}give the player a {"value head" if name == "value" else "head of this name"}: {place}Head(of=Copy("policy"){outputs})'
+
+
+def needed_first(signals: Iterable[Signal]) -> tuple[Signal, ...]:
+    """The signals, and those that they need, each once and after all that it needs. Raises UserError for a circle."""
+    out: dict[Signal, None] = {}
+
+    def visit(signal: Signal, path: tuple[Signal, ...]) -> None:
+        if signal in path:
+            names = " needs ".join(type(s).__name__ for s in (*path[path.index(signal) :], signal))
+            raise UserError(f"signals need each other in a circle: {names}; leave one of these needs out")
+        if signal not in out:
+            for need in signal.needs:
+                visit(need, (*path, signal))
+            out[signal] = None
+
+    for signal in signals:
+        visit(signal, ())
+    return tuple(out)
 
 
 # readers of language models

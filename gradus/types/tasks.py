@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from gradus.types.errors import UserError
 from gradus.types.keys import Key
 from gradus.types.records import Group, Outcome, Problem, Request, Sampling, Trajectory
 from gradus.types.signals import Want
-from gradus.types.spaces import Action, Observation
+from gradus.types.spaces import Action, Box, Observation, Space, Text
 
 
 @runtime_checkable
@@ -92,8 +92,8 @@ class Environment(Protocol):
     `together` (most episodes at a time; None or absent: no limit), `forks` (whether its episodes are Forkable).
     """
 
-    def start(self, problem: Problem, key: Key, world: World) -> Episode:
-        """A new episode."""
+    def start(self, problem: Problem, key: Key, world: World) -> Episode | Awaitable[Episode]:
+        """A new episode; it may be a coroutine."""
         ...
 
 
@@ -115,7 +115,9 @@ class Task:
     system: str | None = None  # system message before the problem's messages
     sampling: Sampling = Sampling()
     level: float | None = None  # difficulty level of the drawn problems; None: no level is named
-    policy: str = "lm"  # kind of policy that acts: lm, flow
+    policy: str = "lm"  # kind of the built-in model to take if no model is named: lm, flow
+    shows: frozenset[str] = frozenset({"text"})  # kinds of things that a problem shows: text, image, audio, array, condition
+    acts: Space = Text()  # what an answer is
     chance: float = 0.0  # accuracy of guessing
     transitions: Transitions | None = None  # recorded steps for learning offline (`provides` then has "transitions")
 
@@ -136,6 +138,27 @@ class Task:
                     f"task {self.name} has {article} {thing}, which raw prompts cannot have; leave --task.prompt raw out, or leave out the {thing}"
                 )
             object.__setattr__(self, name, source.in_form("chat"))
+
+
+    @property
+    def showing(self) -> frozenset[str]:
+        """The kinds of things that the player is shown: by the environment if there is one, else by the problem."""
+        return self.shows if self.environment is None else frozenset(getattr(self.environment, "shows", self.shows))
+
+    @property
+    def acting(self) -> Space:
+        """The space of the player's actions: the environment's if there is one, else that of an answer."""
+        return self.acts if self.environment is None else getattr(self.environment, "acts", self.acts)
+
+    @property
+    def unmarked(self) -> bool:
+        """Whether no reward of it says that an answer is right: a score of a sample, or returns of an environment without a scale."""
+        return self.judge is not None or bool(getattr(self.environment, "unmarked", False))
+
+    @property
+    def of_text(self) -> bool:
+        """Whether the player reads text and answers in text or by a name."""
+        return "text" in self.showing and not isinstance(self.acting, Box)
 
 
 class World(Protocol):
@@ -207,6 +230,13 @@ class World(Protocol):
 
     async def score(self, contexts: Sequence[Context], want: Want, player: str = "policy") -> list[np.ndarray]:
         """Rows of `want` for every action of each context, without gradient."""
+        ...
+
+    async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
+        """Per context the gradient of its actions' summed log-probability: norms [n], or random projections [n, project], the same at every step.
+
+        float64; one backward pass per context, whose tokens are counted as "gradients".
+        """
         ...
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:

@@ -21,6 +21,36 @@ DATA: list[Row] = [
         "d.jsonl, line 3: byte 16 is not UTF-8; save",
         {"d.jsonl": (ROWS + '{"prompt": "caf\u00e9"}\n').encode("latin-1")},
     ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 3: "images" names the picture cat.png, but there is no file|name a file, or give a data URI',
+        {"d.jsonl": ROWS + '{"prompt": "say 3", "images": ["cat.png"]}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 3: "images" holds the picture d.jsonl, which cannot be read: it is not a picture, or it is damaged; name a file',
+        {"d.jsonl": ROWS + '{"prompt": "say 3", "images": ["d.jsonl"]}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 3: "images" names the picture https://a.org/cat.png on the network; save it and name the file',
+        {"d.jsonl": ROWS + '{"prompt": "say 3", "images": ["https://a.org/cat.png"]}\n'},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'd.jsonl, line 3: "prompt" has 2 places for pictures (<image>), but the row has 1 pictures; give as many',
+        {"d.jsonl": ROWS + '{"prompt": "<image> or <image>?", "images": ["x.ppm"]}\n', "x.ppm": "P3 1 1 9 9 0 0\n"},
+    ),
+    (
+        "{train} --task d.jsonl",
+        'the data of task d shows pictures, but the model "|reads text; take a model that reads pictures with --model',
+        {"d.jsonl": ROWS + '{"prompt": "say 3", "images": ["x.ppm"]}\n', "x.ppm": "P3 1 1 9 9 0 0\n"},
+    ),
+    (
+        "{train} --task d.jsonl --task.prompt raw",
+        "d.jsonl: the prompts have pictures, which need a chat template; leave --task.prompt raw out",
+        {"d.jsonl": ROWS + '{"prompt": "say 3", "images": ["x.ppm"]}\n', "x.ppm": "P3 1 1 9 9 0 0\n"},
+    ),
     ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is missing; every row needs one', {"d.jsonl": ROWS + '{"answer": "3"}\n'}),
     ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is a number; it must be text', {"d.jsonl": ROWS + '{"prompt": 3}\n'}),
     ("{train} --task d.jsonl", 'd.jsonl, line 3: "prompt" is empty; write a prompt', {"d.jsonl": ROWS + '{"prompt": " "}\n'}),

@@ -86,7 +86,7 @@ def test_outcomes_keep_their_three_kinds(strange: Callable) -> None:
     assert mixed.components == {"correct": Failed("timed out"), "style": NOT_APPLICABLE, "length": -0.5}
 
 
-BESIDE = {Group: {"aside"}, Trajectory: {"weights", "extra"}, Context: {"seen"}}  # columns of their own, in steps that have them
+BESIDE = {Group: {"aside"}, Trajectory: {"extra", "weights"}, Context: {"seen"}}  # columns of their own, in steps that have them
 
 
 def test_every_field_of_a_record_is_stored() -> None:

@@ -103,7 +103,8 @@ def test_an_optimizer_that_joins_groups_is_refused():
 
 
 def test_fields_that_cannot_be():
-    for fields, said in (({"trains": ()}, "trains is empty"), ({"rates": Frozen(gate=-1.0)}, "factor on the learning rate"), ({"rates": Frozen({"a.b": 1.0})}, 'write "a/b"')):
+    dotted = Frozen({"a.b": 1.0})
+    for fields, said in (({"rates": dotted}, 'write "a/b"'), ({"trains": ()}, "trains is empty"), ({"rates": Frozen(gate=-1.0)}, "factor on the learning rate")):
         with pytest.raises(UserError, match=said):
             Player(**fields)
     with pytest.raises(UserError, match="each once"):

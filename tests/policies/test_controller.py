@@ -129,7 +129,7 @@ def test_a_context_is_a_conversation():
     values = made(TORQUE, outputs="value").evaluate([grown], (Value(),))[Value()]
     alone = made(TORQUE, outputs="value").evaluate([policy.opening({"state": np.full(4, 2.0)}).then(policy.told(np.zeros(2)))], (Value(),))
     assert values.shape == (3,)
-    assert float(values[2]) == pytest.approx(float(alone[Value()][0]), abs=1e-12)
+    assert values[2].item() == pytest.approx(alone[Value()][0].item(), abs=1e-12)
 
 
 def test_a_gru_remembers_and_an_mlp_does_not():
@@ -201,7 +201,7 @@ def test_choices_have_values_of_all_of_them():
 
 
 def test_a_number():
-    policy = made(PUSH, outputs="number", start=-1.5)
+    policy = made(PUSH, outputs="number", number=-1.5)
     context = policy.opening({"state": np.ones(4)}).then(policy.told(0))
     assert policy.evaluate([context, context], (Number(),))[Number()].tolist() == [-1.5, -1.5]
     assert sum(p.numel() for p in policy.network.parameters()) == 1
@@ -249,7 +249,7 @@ def test_refusals(tmp_path):
         policy.opening("hello")
     with pytest.raises(UserError, match=r"reads state \[4\], but the observation has place \[3\]"):
         policy.opening({"place": np.zeros(3)})
-    with pytest.raises(UserError, match="gives no q; Q needs it"):
+    with pytest.raises(UserError, match="does not offer Q, which needs q"):
         policy.evaluate([rows(2)], (Q(),))
     with pytest.raises(UserError, match="shows text and takes text"):
         config_for(Fresh(), "a map", Text())

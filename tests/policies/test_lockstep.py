@@ -31,8 +31,8 @@ def step(request, monkeypatch):
 
 def drawn(rule: Any, networks: dict[str, Any], jobs: list[Job], **more: Any):
     def made(longest: int):
-        pairs = {n: net if isinstance(net, tuple) else (net,) for n, net in networks.items()}
-        return {n: rows_of(network, longest, *head) for n, (network, *head) in pairs.items()}
+        each = {n: net if isinstance(net, tuple) else (net,) for n, net in networks.items()}
+        return {n: rows_of(net[0], longest, *net[1:]) for n, net in each.items()}
 
     return generate_by_rule(made, rule, jobs, **{"end_tokens": (0,), "decode_text": text, "max_context": 160, **more})
 

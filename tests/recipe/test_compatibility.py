@@ -22,8 +22,7 @@ from gradus.recipe.overrides import override_all
 from gradus.rewards.reward_model import RewardModel
 from gradus.rewards.verified import Verified
 from gradus.rollouts.dynamic_sampling import DynamicSampling
-from gradus.rollouts.experience_extractors import Contrast
-from gradus.rollouts.experience_library import Recalling
+from gradus.study.held_out import HeldOut
 from gradus.testing.methods import TOY
 from gradus.training.plan import load_task
 from gradus.types import Frozen, Key, Problem, UserError
@@ -51,6 +50,12 @@ def test_what_has_the_attributes_fits_whatever_its_class() -> None:
     check_parts(grpo.but(objective__policy__weight=None))
 
 
+@dataclass(frozen=True)
+class Forgetful(Own):
+    def start(self) -> dict[str, int]:
+        return {}
+
+
 class Remembering(Verified):
     def start(self) -> dict[str, int]:
         return {}
@@ -67,9 +72,10 @@ class Remembering(Verified):
         ({"objective__policy__ratio": None}, "objective.policy.ratio is empty; set a Ratio with --objective.policy.ratio"),
         ({"objective__policy__trust": Own(wide=math.nan)}, "objective.policy.trust.wide is nan"),
         ({"players__reference": Copy("policy")}, "players.reference cannot be Copy, which lacks Player"),
-        ({"rollout": DynamicSampling(Recalling(Contrast()))}, "rollout.rollout is Recalling, which remembers something from step to step"),
+        ({"objective__policy__trust": Forgetful()}, "objective.policy.trust is Forgetful (test_compatibility.py, line"),
         ({"study": ShuffledEpochs()}, "study cannot be ShuffledEpochs"),
-        ({"reward": Remembering()}, "reward is Remembering, which remembers something from step to step"),
+        ({"study": HeldOut(reward=Remembering())}, "study.reward is Remembering (test_compatibility.py, line"),
+        ({"reward": Remembering()}, "reward is Remembering, whose score"),
         ({"system": Clip()}, "system is Clip, but nothing reads it"),
         ({"players__reference__model": GroupRelative()}, "players.reference.model cannot be GroupRelative, which lacks Copy"),
     ],

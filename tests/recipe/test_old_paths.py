@@ -12,7 +12,7 @@ import pytest
 import gradus
 from benchmarks.kills import fingerprint
 from gradus.recipe.core import Recipe
-from gradus.recipe.old_paths import MODULES, PARTS, class_today, path_today
+from gradus.recipe.old_paths import GONE, MODULES, PARTS, class_today, path_today
 from gradus.recipe.serialise import from_json, to_json
 
 STORED = [json.loads(line) for line in Path(__file__).with_name("old_recipes.jsonl").read_text().splitlines()]
@@ -20,12 +20,13 @@ STORED = [json.loads(line) for line in Path(__file__).with_name("old_recipes.jso
 
 
 def renamed(document: Any) -> Any:
-    """The stored recipe with the class paths of today."""
+    """The stored recipe with the class paths of today, without the fields that nothing reads any more."""
     if isinstance(document, list):
         return [renamed(item) for item in document]
     if not isinstance(document, dict):
         return document
-    return {key: path_today(value) if key in ("part", "function") else renamed(value) for key, value in document.items()}
+    gone = GONE.get(path_today(document.get("part", "")), frozenset())
+    return {key: path_today(value) if key in ("part", "function") else renamed(value) for key, value in document.items() if key not in gone}
 
 
 def holds(whole: Any, part: Any) -> bool:

@@ -20,8 +20,12 @@ from gradus.types.players import Copy, MovingAverage, VLLMServer
 class Says:
     """A schedule that says what it does."""
 
-    sets: tuple[tuple[str, Any], ...] = ()
+    pairs: tuple[tuple[str, Any], ...] = ()
     causes: tuple[Any, ...] = ()
+    watches: tuple[str, ...] = ()
+
+    def sets(self, recipe: Any) -> Any:
+        return self.pairs
 
     def at(self, now: Moment, recipe: Any) -> Any:
         return recipe, ()
@@ -43,10 +47,10 @@ def test_what_it_may_set_is_tried(path: str, value: Any, said: str) -> None:
         value = MovingAverage()
         said = "changes players.reference.model"
     with pytest.raises(UserError) as error:
-        check_schedule(grpo.but(schedule=Says(sets=((path, value),))))
+        check_schedule(grpo.but(schedule=Says(pairs=((path, value),))))
     assert str(error.value).startswith("schedule is Says (test_scheduled.py, line")
     assert said in str(error.value)
-    check_schedule(grpo.but(schedule=Says(sets=(("objective.kl.coefficient", 0.1), ("setting.group", 2)))))
+    check_schedule(grpo.but(schedule=Says(pairs=(("objective.kl.coefficient", 0.1), ("setting.group", 2)))))
 
 
 @pytest.mark.parametrize(
@@ -81,3 +85,10 @@ def test_the_fields_that_are_read_at_each_step() -> None:
     fixed += ("setting.guard.spike", "setting.micro_tokens", "setting.steps", "study", "search", "schedule")
     assert all(READ_EVERY_STEP.fullmatch(path) for path in read)
     assert not any(READ_EVERY_STEP.fullmatch(path) for path in fixed)
+
+
+def test_a_schedule_that_waits_for_evaluations_needs_a_study() -> None:
+    schedule = Says(watches=("held_out/accuracy",))
+    check_schedule(grpo.but(schedule=schedule))
+    with pytest.raises(UserError, match="watches held_out/accuracy, but the recipe has no evaluations; set --study HeldOut"):
+        check_schedule(grpo.but(schedule=schedule, study=None))

@@ -258,7 +258,7 @@ def test_an_environment_that_computes_for_ever_fails_its_episode_and_the_others_
 def test_users_errors_and_other_players_stop_the_run() -> None:
     with pytest.raises(UserError, match="install it"):
         play(Line([UserError("install it")]))
-    with pytest.raises(UserError, match='asks player "judge"'):
+    with pytest.raises(UserError, match='asks "judge" to act'):
         play(Line([Turn("s1", player="judge")]))
     with pytest.raises(UserError, match='task "line" has no environment'):
         play(None)

@@ -39,6 +39,28 @@ def test_every_token_has_the_version_and_the_chances_of_the_weights_that_chose_i
     assert max(m.get("versions", 0) for m, _ in seen) > 1
 
 
+def test_two_parts_of_an_answer_in_one_step_have_draws_of_their_own():
+    """Another rollout may call it several times a step: the second part must not repeat the draws of the first."""
+    run = toy_run(FLYING)
+    world = run.at(0)[1]
+    asked = []
+    sample = world.sample
+
+    async def listening(requests):
+        asked.append([(r.problem.id, r.tags, r.sample) for r in requests])
+        return await sample(requests)
+
+    world.sample = listening
+    rollout, state = InFlight(6), {"flights": []}
+    requests = asyncio.run(world.more(4))
+    for more in (requests, [], []):
+        _, state = asyncio.run(rollout.run(more, world, state))
+    names = [name for call in asked for name in call]
+    assert len(asked) == 3
+    assert len(set(names)) == len(names)
+    assert all("again" not in tags for _, tags, _ in asked[0])
+
+
 def test_every_group_comes_back_within_its_parts_and_nothing_is_lost():
     seen, launched = [], {}
 

@@ -50,11 +50,10 @@ def reward_of(model):
 
 
 def plan(key, model):
-    made = recipe(key)
-    words = {} if made.policy == "flow" or key == "gigpo" else {"reward": reward_of(model)}
-    task = "frozen_lake" if key == "gigpo" else None
-    planned = api.plan(key, task, model=None if made.policy == "flow" else model, steps=2, **words)
-    setting = {**SMALL, **({"micro_tokens": 4} if made.policy == "flow" else {})}  # several micro-batches
+    task = {"gigpo": "frozen_lake", "flow_grpo": "flow_2d", "awm": "flow_2d"}.get(key)
+    words = {} if task else {"reward": reward_of(model)}
+    planned = api.plan(key, task, model=None if task == "flow_2d" else model, steps=2, **words)
+    setting = {**SMALL, **({"micro_tokens": 4} if task == "flow_2d" else {})}  # several micro-batches
     short = {"update__iterations": 2} if key == "trpo" else {}
     return api.replace(planned, recipe=planned.recipe.but(**{f"setting__{n}": v for n, v in setting.items()}, study=None, **short))
 

@@ -28,11 +28,10 @@ class Wrong:
 
 
 def samples() -> list[Context]:
-    prompt = prompt_context([1, 2])
-    return [Context(np.array([3 + i, 4], np.int32), np.ones(2, bool), parent=(prompt, 2)) for i in range(20)]
+    return [Context(np.array([3 + i, 4], np.int32), np.ones(2, bool), parent=(prompt_context([1, i]), 2)) for i in range(20)]
 
 
-def test_a_view_draws_by_step_and_by_what_a_context_holds():
+def test_a_view_draws_by_step_and_by_the_prompt():
     """Not by the place among the contexts: so micro-batches, old rows and a reference see it alike."""
     contexts = samples()
     lengths = [len(c.sequence) for c in seen_through(Longer(), contexts, Key(1))]
@@ -40,6 +39,12 @@ def test_a_view_draws_by_step_and_by_what_a_context_holds():
     assert lengths == again[::-1]
     assert len(set(lengths)) > 10
     assert lengths != [len(c.sequence) for c in seen_through(Longer(), contexts, Key(2))]
+
+
+def test_the_answers_to_one_prompt_are_seen_alike():
+    prompt = prompt_context([1, 2])
+    contexts = [Context(np.array([3 + i, 4], np.int32), np.ones(2, bool), parent=(prompt, 2)) for i in range(20)]
+    assert len({len(c.sequence) for c in seen_through(Longer(), contexts, Key(1))}) == 1  # so that the prefix of the view is shared, too
 
 
 def test_a_view_leaves_the_actions():

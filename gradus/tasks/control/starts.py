@@ -18,4 +18,4 @@ class Starts:
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         kind = "held-out" if self.held_out else "start"
-        return [Problem(f"{self.task}/{kind}/{i}", self.task, text="", meta=Frozen(start=int(i))) for i in indices]
+        return [Problem(f"{self.task}/{kind}/{i}", self.task, text=f"start {i}", meta=Frozen(start=int(i))) for i in indices]

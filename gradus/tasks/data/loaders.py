@@ -20,7 +20,7 @@ from gradus.tasks.data.files import FORMATS, BadRow, Row, Table, read_table
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.mixture import mix_tasks, split_weights
 from gradus.tasks.data.python_file import load_python_task
-from gradus.tasks.data.rows import PromptForm, RowSource, check_rows
+from gradus.tasks.data.rows import PromptForm, check_rows, source_of
 from gradus.tasks.data.splits import beside as split_beside
 from gradus.tasks.data.splits import by_content
 from gradus.tasks.maths.mathematics import mathematics
@@ -146,24 +146,21 @@ def load_task_file(
     The held-out problems are those of the file `held_out`; without it the split validation or test of a data set; without that a tenth of
     the distinct prompts (at least 1, at most 256), chosen by a hash of their content, with all their rows. No held-out prompt is trained on.
     `repeats`: "drop" leaves out a training row that equals an earlier one in every column, "keep" asks it again. Equal held-out rows count once.
-    A row may have pictures, in a column `images` or in its messages (`gradus.tasks.data.pictures`).
-    Raises UserError if the source cannot be read, and with file and line if there are too many bad rows.
+    A row may have pictures (`gradus.tasks.data.pictures`). Raises UserError if the source cannot be read, and with file and line if there are too many bad rows.
     """
     judge = _judge(verify, isolation)
     table, beside = _open_both(path, held_out, prompt_column, lossy=bad_rows > 0)
     name = name or _name(path.file if isinstance(path, InMemory) else str(path))
     refused = refusal(verify)
     checked = check_rows(table, prompt_column, answer_column, bad_rows=bad_rows, refused=refused)
-    known: dict[str, Any] = {"plain": checked.plain, "pictures": checked.pictures}
-    rows = RowSource(table, checked.columns, name, checked.rows, len(checked.rows), **known)
+    rows = source_of(table, checked, name, checked.rows)
     if beside is None:
         split = by_content(table, checked, str(path), repeats)
         evaluation = replace(rows, indices=split.held_out, size=len(split.held_out))
     else:
         other = check_rows(beside, checked.columns.prompt, checked.columns.answer, bad_rows=bad_rows, refused=refused)
         split = split_beside(table, checked, beside, other, str(path), str(held_out or "its held-out split"), repeats)
-        known = {"plain": other.plain, "pictures": other.pictures, "bad": other.bad}
-        evaluation = RowSource(beside, other.columns, name, split.held_out, len(split.held_out), part="held_out/", **known)
+        evaluation = source_of(beside, other, name, split.held_out, part="held_out/", bad=other.bad)
     bad = len(checked.bad) + len(evaluation.bad)
     task = Task(
         name=name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -14,6 +14,7 @@ import numpy as np
 from gradus.types import NOT_APPLICABLE, Frozen, Key, Outcome, Problem, UserError, unknown
 from gradus.types.parts import Arms, Environment, Episode, Source, Task, Verify, World
 from gradus.types.returned import check_drawn
+from gradus.types.spaces import Space, Text, described
 
 
 def split_weights(spec: str) -> list[tuple[str, Fraction]]:
@@ -137,7 +138,22 @@ class MixtureEnvironment:
 
     parts: Frozen[Environment]
 
-    def start(self, problem: Problem, key: Key, world: World) -> Episode:
+    @property
+    def shows(self) -> frozenset[str]:
+        """What any of them shows."""
+        return frozenset().union(*(getattr(part, "shows", {"text"}) for part in self.parts.values()))
+
+    @property
+    def acts(self) -> Space:
+        """Their common space; text if each has names of its own."""
+        return common([getattr(part, "acts", Text()) for part in self.parts.values()])
+
+    @property
+    def together(self) -> int | None:
+        """The least of their limits."""
+        return min((most for part in self.parts.values() if (most := getattr(part, "together", None)) is not None), default=None)
+
+    def start(self, problem: Problem, key: Key, world: World) -> Episode | Awaitable[Episode]:
         return self.parts[problem.task].start(problem, key, world)
 
 
@@ -164,7 +180,7 @@ def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
     """One task from several, given as (spec, task, weight). A problem's `task` is its task's name, or the spec if two tasks share a name.
 
     max_tokens is the largest of the tasks' limits, None if a task has none; only common stops are kept, and the first task sets all other sampling.
-    Raises UserError for tasks that cannot run together: one-turn tasks with environments, different kinds of policies, one task twice.
+    Raises UserError for tasks that cannot run together: one-turn tasks with environments, tasks for different policies, one task twice.
     """
     names = [task.name for _, task, _ in parts]
     names = names if len(set(names)) == len(names) else [spec for spec, _, _ in parts]
@@ -190,6 +206,8 @@ def mix_tasks(parts: Sequence[tuple[str, Task, Fraction | float]]) -> Task:
         about=f"a mixture: {'; '.join(f'{n}: {t.about}' for n, t in tasks.items())}",
         sampling=replace(first.sampling, max_tokens=None if None in limits else max(n for n in limits if n is not None), stops=stops),
         policy=first.policy,
+        shows=frozenset[str]().union(*(t.shows for t in tasks.values())),
+        acts=common([t.acts for t in tasks.values()]),
         chance=sum(w * t.chance for w, t in zip(weights, tasks.values(), strict=True)) / sum(weights),
     )
 
@@ -199,11 +217,15 @@ def _check_together(tasks: Frozen[Task]) -> None:
     if playing and len(playing) < len(tasks):
         single = next(name for name in tasks if name not in playing)
         raise UserError(f"{playing[0]} is played in an environment and {single} is answered in one turn; mix tasks of one kind")
-    policies = {task.policy: name for name, task in tasks.items()}
-    if len(policies) > 1:
-        raise UserError(
-            f"the tasks {' and '.join(policies.values())} are for different kinds of policies ({', '.join(policies)}); mix one kind"
-        )
+    kinds = {(task.showing, task.acting): name for name, task in tasks.items()}
+    if len(kinds) > 1 and not all(task.of_text for task in tasks.values()):
+        said = "; ".join(f"{name} shows {', '.join(sorted(shows))} and takes {described(acts)}" for (shows, acts), name in kinds.items())
+        raise UserError(f"the tasks {' and '.join(kinds.values())} are for different policies ({said}); mix tasks of one kind")
+
+
+def common(spaces: Sequence[Space]) -> Space:
+    """The space of all of them; text if they differ."""
+    return spaces[0] if all(space == spaces[0] for space in spaces) else Text()
 
 
 def _named(problem: Problem, name: str, task: Task) -> Problem:

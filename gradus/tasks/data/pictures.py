@@ -76,8 +76,6 @@ def part(value: Any, folder: Path, where: str, which: str) -> dict[str, Any]:
 
     Raises RowError with the place for any other value.
     """
-    if isinstance(value, str):
-        return {"type": "text", "text": value}
     if not isinstance(value, Mapping):
         raise RowError(where, f'{which}: a part of "content" is {kind(value)}; it must be an object with "type"')
     sort = value.get("type")
@@ -113,7 +111,7 @@ def picture(value: Any, folder: Path, where: str, column: str) -> Media:
         if "cannot identify image file" in said:
             said = "it is not a picture, or it is damaged"
         name = f"the picture {_short(value)}" if isinstance(value, str) else "a picture"
-        raise RowError(where, f"{name} cannot be read: {said}; {_REMEDY}", column) from None
+        raise RowError(where, f"holds {name}, which cannot be read: {said}; {_REMEDY}", column) from None
 
 
 def _of_text(value: str, folder: Path, where: str, column: str) -> Media:

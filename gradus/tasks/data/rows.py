@@ -172,6 +172,11 @@ class Checked:
     pictures: str = ""  # the hash of all pictures with their rows; empty: there are none
 
 
+def source_of(table: Table, checked: Checked, name: str, rows: np.ndarray, **more: Any) -> RowSource:
+    """The source of some rows of a checked table."""
+    return RowSource(table, checked.columns, name, rows, len(rows), plain=checked.plain, pictures=checked.pictures, **more)
+
+
 def check_rows(
     table: Table,
     prompt: str | None = None,
@@ -216,6 +221,7 @@ def check_rows(
         pictures.update("".join(f"{index} {media.digest}\n" for media in problem.media).encode())
         answered += has_answer(problem.answer)
         brought = {name for name, value in problem.meta.items() if value is not None and name != columns.answer}
+        brought |= {"images"} if problem.media else set()
         common = brought if common is None else common & brought
     total = len(table) + len(table.lost)
     if columns is None or not rows or len(bad) > bad_rows * total:

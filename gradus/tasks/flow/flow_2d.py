@@ -11,6 +11,7 @@ import numpy as np
 from gradus.tasks.generated import Draft, Generated
 from gradus.types import Frozen, Outcome, Trajectory
 from gradus.types.parts import Task
+from gradus.types.spaces import Box
 
 MODES, RADIUS, SPREAD = 8, 2.0, 0.2  # Gaussians, distance of their centres from the origin, their standard deviation
 ASIDE = 11.0  # largest angle in degrees between a direction and its mode's; half the gap between two modes is 22.5
@@ -29,6 +30,8 @@ def flow_2d() -> Task:
         about="points in the plane: draw near the one of eight Gaussians in a given direction (for flow generators)",
         level=1,
         policy="flow",
+        shows=frozenset({"condition"}),
+        acts=Box((-math.inf,) * 2, (math.inf,) * 2),
     )
 
 

@@ -17,6 +17,7 @@ from gradus.selection.filters import without_failures
 from gradus.training.lessons import credit
 from gradus.training.loop import refuse_failures
 from gradus.training.recovery import whole
+from gradus.training.rounds import rounds
 from gradus.training.run import Run
 from gradus.types import Group, Key
 from gradus.types.batch import Batch
@@ -71,7 +72,8 @@ async def _step(run: Run) -> Step:
     refuse_failures(whole(groups), recipe.setting.max_failed, world.refused)
     groups = without_failures(groups)
     kept, _ = await run.memory.call("selection", recipe.selection, "keep", groups, world.key)
-    credited, batches = await credit(run, kept, world)
+    drawn, round_ = next(await rounds(run, recipe, kept, world), ([], world))
+    credited, batches = await credit(run, drawn, round_)
     rows: dict[str, Mapping[Want, Tensor]] = {}
     for name, batch in batches.items():
         player = run.players[name]

@@ -59,8 +59,8 @@ class BigramPolicy:
     ([1], [1, 2, 0], 'bc')
     """
 
-    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork"})
-    reads = frozenset({"text"})
+    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork", "rules"})
+    reads = frozenset({"text", "image"})  # of a picture nothing is seen
     context_length = 256
     vocabulary = VOCABULARY
     end_tokens = (END,)
@@ -152,6 +152,8 @@ class BigramPolicy:
 class OpenedTable:
     """What the table shows. The hidden state before an action is its row of logits; every token attends to the one before it."""
 
+    layers = 1
+
     def __init__(self, network: Bigram, contexts: Sequence[Context]) -> None:
         self.network, self.contexts = network, contexts
         self._before, self._token = (self._tokens(shift) for shift in (-1, 0))
@@ -191,7 +193,7 @@ class OpenedTable:
             yield chain.expand(len(layers), 1, -1, -1)
 
     def head(self, name: str) -> Tensor:
-        found = self.network.heads.get(name, self.network.values)
+        found = self.network.heads[name] if name in self.network.heads else self.network.values  # noqa: SIM401 (a ModuleDict has no get)
         rows = found.index_select(0, self._before)
         return rows if rows.ndim == 1 else rows.gather(1, self._token[:, None])[:, 0]
 

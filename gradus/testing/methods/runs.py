@@ -9,8 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradus.players.build import build_players
 from gradus.players.learner import Learner
+from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
+from gradus.testing.methods.control import cut_down, toy_control
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.policy import BigramPolicy
 from gradus.testing.methods.tasks import toy_task
@@ -23,7 +26,20 @@ from gradus.updates.optimizers import AdamW
 
 SCALE = {"warmup": 0, "eval_every": 0, "save_every": 0}
 LANGUAGE = {**SCALE, "prompts": 4, "group": 4, "learning_rate": 0.05}
+CONTROL = {**SCALE, "prompts": 2, "group": 1, "learning_rate": 0.01, "precision": "float64"}
 FLOW = {**SCALE, "prompts": 3, "group": 5, "learning_rate": 0.01}
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A toy policy and the scale of its runs."""
+
+    make: Callable[[], Any]
+    scale: Mapping[str, Any]
+
+
+TOYS = {"lm": Toy(lambda: BigramPolicy(Key(7)), LANGUAGE), "flow": Toy(toy_flow, FLOW)}
+"""The toy by the kind of policy that a recipe trains (`gradus.policies.registry`)."""
 
 
 def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: int = 0, micro: int | None = None, **setting: Any) -> Run:
@@ -37,10 +53,13 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     >>> sorted(run.players), run.players["policy"].policy.network.logits.shape
     (['policy', 'reference'], torch.Size([8, 8]))
     """
-    flow = recipe.policy == "flow"
-    scale = {**(FLOW if flow else LANGUAGE), "steps": steps, **setting}
+    kind = kind_of(recipe).name
+    if kind == "controller":
+        return _control_run(recipe, {**CONTROL, "steps": steps, **setting}, task, seed, micro)
+    toy = TOYS[kind]
+    scale = {**toy.scale, "steps": steps, **setting}
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
-    policy: Any = toy_flow() if flow else BigramPolicy(Key(7))
+    policy = toy.make()
     policy.micro = micro
     players = {}
     specs = specs_of(recipe)
@@ -61,6 +80,15 @@ def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:
     while isinstance(relation, (Copy, Lagged, MovingAverage)):
         relation = specs[relation.of].model
     return relation if isinstance(relation, Head) and (relation.outputs, relation.over) != (("value",), "action") else None
+
+
+def _control_run(recipe: Recipe, scale: Mapping[str, Any], task: Task | None, seed: int, micro: int | None) -> Run:
+    """Controllers are as small as toys, so the players are the recipe's own, cut down."""
+    made = cut_down(replace(recipe, setting=replace(recipe.setting, **scale), study=None))
+    if micro is not None:
+        made = made.but(setting__micro_tokens=micro)
+    world = toy_control() if task is None else task
+    return Run(made, world, build_players(made, None, world, Key(7)), seed=seed)
 
 
 def train_toy(recipe: Recipe, *, watch: Callable[[Run, Mapping[str, Any], Sequence[Group]], None] | None = None, **options: Any) -> Run:

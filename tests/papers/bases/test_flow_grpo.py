@@ -102,7 +102,7 @@ def test_rewards_too_small_to_differ_give_no_advantage():
 
 def test_without_its_differences_it_is_grpo():
     ratio = {"objective__policy__trust": Clip(0.2, 0.2), "objective__kl": KL(0.04)}
-    plain = flow_grpo.but(policy="lm", rollout=grpo.rollout, setting=grpo.setting, update=grpo.update, **ratio)
+    plain = flow_grpo.but(rollout=grpo.rollout, setting=grpo.setting, update=grpo.update, **ratio)
     assert changes(grpo, plain) == {}
     ours, base = weights_after(plain), weights_after(grpo)
     assert torch.equal(ours["policy.logits"], base["policy.logits"])

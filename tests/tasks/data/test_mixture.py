@@ -2,6 +2,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.tasks.puzzles.countdown import countdown
 from gradus.types import NOT_APPLICABLE, Frozen, Key, Problem, Sampling, UserError
 from gradus.types.parts import Task
+from gradus.types.spaces import Box, Choice, Text
 
 
 @dataclass(frozen=True)
@@ -154,8 +156,21 @@ def test_environments_are_chosen_by_problem_and_not_mixed_with_one_turn_tasks():
     assert mixture.environment.start(Problem("b/1", "b"), Key(), None) == ("b", "b/1")
     with pytest.raises(UserError, match="a is played in an environment and b is answered in one turn"):
         mixed((task("a", environment=Game("a")), 1), (task("b"), 1))
-    with pytest.raises(UserError, match="different kinds of policies"):
-        mixed((task("a"), 1), (task("b", policy="flow"), 1))
+    with pytest.raises(UserError, match=r"a and b are for different policies .* b shows text and takes 1 numbers"):
+        mixed((task("a"), 1), (task("b", acts=Box((0.0,), (1.0,))), 1))
+
+
+@dataclass(frozen=True)
+class Moves(Game):
+    acts: Any = Choice(("up", "down"))
+
+
+def test_names_and_text_mix_and_make_text():
+    same = mixed((task("a", environment=Moves("a")), 1), (task("b", environment=Moves("b")), 1))
+    assert same.acting == Choice(("up", "down"))
+    other = mixed((task("a", environment=Moves("a")), 1), (task("b", environment=Game("b")), 1))
+    assert other.acting == Text()
+    assert other.showing == {"text"}
 
 
 def test_mixtures_are_equal_by_content():

@@ -87,7 +87,7 @@ def test_an_answered_chat_is_asked_again():
         ({"prompt": []}, '"prompt" is an empty list'),
         ({"prompt": ["hello"]}, 'message 1 of "prompt" is text; it must be an object with "role" and "content"'),
         ({"prompt": [CHAT[0], {"content": "x"}]}, 'message 2 of "prompt": "role" is missing; it must be text'),
-        ({"prompt": [{"role": "user", "content": ["x"]}]}, 'message 1 of "prompt": "content" is a list; it must be text'),
+        ({"prompt": [{"role": "user", "content": ["x"]}]}, 'message 1 of "prompt": a part of "content" is text; it must be an object with "type"'),
         ({"prompt": [*CHAT, {"role": "assistant", "content": "4"}]}, '"prompt" ends with the assistant\'s turn'),
         ({"messages": [{"role": "assistant", "content": "4"}]}, '"messages" ends with the assistant\'s turn'),
         ({"prompt": "half \ud800"}, "holds half of a surrogate pair"),

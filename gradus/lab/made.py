@@ -1,0 +1,60 @@
+"""Rows that a stage makes or keeps, as JSON lines under the run: `made/NAME.jsonl`, `screened/NAME.jsonl`.
+
+Each file is a fact of the step at which it was made, with its hash. A step that is done again takes the file as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gradus.lab.atomic_files import encode, room, sync, write
+from gradus.lab.checkpoints import digest
+from gradus.lab.folder import PROVENANCE, RunFolder
+from gradus.types import UserError
+
+MADE, SCREENED = "made", "screened"
+"""The folders of a run for rows that a stage made, and for the problems that it kept."""
+
+
+def path_of(folder: RunFolder, kind: str, name: str) -> Path:
+    """The file of a stage's rows."""
+    return folder.path / kind / f"{name}.jsonl"
+
+
+def store(folder: RunFolder, kind: str, name: str, lines: Sequence[str], step: int, restart: int, numbers: Mapping[str, Any]) -> Path:
+    """Writes the rows, then their fact, then their entry in the provenance; each is whole or is not there. An interrupted call can be repeated."""
+    target, content = path_of(folder, kind, name), "".join(f"{line}\n" for line in lines).encode()
+    found = hashlib.sha256(content).hexdigest()
+    with room(folder.path, f"{kind}/{target.name}"):
+        if not target.parent.is_dir():
+            target.parent.mkdir()
+            sync(folder.path)
+        write(target, content)
+        sync(target.parent)
+    fact = {"sha256": found, "numbers": dict(numbers)}
+    if folder.facts(step, restart).get(f"{kind}/{name}") != json.dumps(fact):
+        folder.append_fact(step, f"{kind}/{name}", json.dumps(fact), restart)
+    before = folder.provenance()
+    about = {"step": step, "bytes": len(content), "rows": len(lines), "sha256": found}
+    with room(folder.path, PROVENANCE):
+        write(folder.path / PROVENANCE, encode({**before, kind: {**before.get(kind, {}), name: about}}))
+    return target
+
+
+def stored(folder: RunFolder, kind: str, name: str, step: int, restart: int) -> tuple[Path, dict[str, Any]] | None:
+    """The file and the numbers of rows that were made at this step before; None if they were not, or if the file is gone.
+
+    Raises UserError if the file has changed since.
+    """
+    told = folder.facts(step, restart).get(f"{kind}/{name}")
+    target = path_of(folder, kind, name)
+    if told is None or not target.is_file():
+        return None
+    fact = json.loads(told)
+    if digest(target) != fact["sha256"]:
+        raise UserError(f"{target} has changed since the run made it; put the old file back, or delete it, and it is made again")
+    return target, fact["numbers"]

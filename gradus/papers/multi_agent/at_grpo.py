@@ -1,0 +1,175 @@
+"""AT-GRPO: a team of agents is compared by agent and turn; at every move K candidates answer one and the same prompt, and the best is played.
+
+A group over whole episodes would mix prompts that differ by agent and turn, so its mean would be no baseline. Here, in every episode:
+
+    for turn t, for each agent i in order:
+        K messages from the prompt of agent i in the current state;   r_k = r_team + r_local,i for each, on a copy of the episode;
+        group (episode, t, i) = these K;   the message with the largest r_k (the first of equals) is played in all copies.
+
+    A_k = (r_k - mean r) / std r within the group;   GRPO's clipped loss over the tokens of the K messages, no KL.
+
+r_team is the reward of the episode for the move, r_local what the environment gives to the seat alone (is the move legal, how far does it
+lead). With `rollout.players` empty one policy plays all roles. Role-specialised policies are players of their own, each trained on its own
+samples: `at_grpo_roles` gives the checker a policy. The rollout of a request of K samples costs K messages per agent and turn.
+
+Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062: tree sampling, agent- and
+turn-wise groups, the mix of team and local reward with alpha = 1, both ways to share weights. The released code standardises with the
+sample's deviation plus 1e-6; here it is the population's. A message that skips the turn counts 0 there; here it earns what the environment
+gives, -0.1 in sokoban. Ours: the embedded team is a planner, whose proposal is scored as if it were played, and a checker, who decides.
+At test time every agent answers once (rollout Seats). Clip 0.2, one update a batch, so rho is 1 and the clip never acts;
+`--update.count` sets more updates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from gradus.papers.bases.grpo import grpo
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.episodes import Episodes, Played, Seat, refuse_long
+from gradus.rollouts.ids import group_name, trajectory_name
+from gradus.rollouts.seats import Seats, Table, check_seats, seen
+from gradus.rollouts.turns import acted, begun
+from gradus.types import Context, Ended, Failed, Frozen, Group, Request, Trajectory, UserError
+from gradus.types.parts import Forkable, Task, Turn, World
+from gradus.types.players import Copy, Player
+from gradus.types.spaces import in_words
+
+
+def best(rewards: Sequence[float]) -> int:
+    """The index of the largest reward, the lowest of equal ones.
+
+    >>> best([0.0, 1.0, 1.0])
+    1
+    """
+    return max(range(len(rewards)), key=lambda i: (rewards[i], -i))
+
+
+@dataclass(frozen=True)
+class TurnCandidates:
+    """At every turn the seat that acts gives `request.count` candidates from one prompt; each is tried on a copy, the best is played on.
+
+    Every seat and turn of an episode is a group. A candidate whose trial failed has failed and is never played.
+    """
+
+    players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player
+    play: Episodes = Episodes(max_turns=16)
+    gives: ClassVar[frozenset[str]] = frozenset({"turns"})
+    plays: ClassVar[str] = "episodes"
+    names_players: ClassVar[tuple[str, ...]] = ("players",)
+
+    @property
+    def test(self) -> Seats:
+        """Every seat answers once."""
+        return Seats(self.players, self.play)
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the task has no seats or if its episodes cannot be copied."""
+        check_seats(task, self.players)
+        if not getattr(task.environment, "forks", False):
+            raise UserError(
+                f'rollout is TurnCandidates, which tries every candidate on a copy of the episode, but episodes of task "{task.name}" cannot be '
+                "copied; give the episode a method fork(key) and the environment forks = True, or take --rollout Seats"
+            )
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """The judged groups of every request: one per turn and seat, in order."""
+        seats, prompts = check_seats(world.task, self.players), dict[bytes, Context]()
+        rows = await asyncio.gather(*(self._tree(request, seats, Seat(request, 0, world, prompts)) for request in requests))
+        return [group for row in rows for group in row]
+
+    async def _tree(self, request: Request, seats: tuple[str, ...], place: Seat) -> list[Group]:
+        environment: Any = place.world.task.environment
+        async with self.play.running(environment, place) as first:
+            episode: Any = first
+            if isinstance(episode, Failed):
+                raise UserError(f"problem {request.problem.id}: {episode.reason}; repair the environment")
+            table, turn, groups = Table(place, {}), episode.first, list[Group]()
+            for t in range(self.play.max_turns):
+                if not isinstance(episode, Forkable):
+                    raise UserError(f"an episode of problem {request.problem.id} has no method fork(key), though its environment says forks; write it")
+                tried = await self._tried(episode, table, turn, t, seats)
+                if tried is None:
+                    break
+                group, episodes, answers, table = tried
+                groups.append(group)
+                if (chosen := self._chosen(group)) is None:
+                    break
+                episode, turn = episodes[chosen], answers[chosen]
+                if turn.terminated or turn.truncated:
+                    break
+            return groups
+
+    async def _tried(self, episode: Forkable, table: Table, turn: Turn, t: int, seats: tuple[str, ...]) -> Any:
+        """The judged group of candidates, the copies after each, their answers, and the table after the best; None without room."""
+        name, world, place = turn.player, table.place.world, table.place
+        seat = table.seat(name, self.players.get(name, place.request.player))
+        side = seen(table.sides.get(name, Played()), turn)
+        prompt = self.play.prompt_of(side, seat)
+        if len(prompt.sequence) >= world.context_length(seat.request.player):
+            refuse_long(prompt, seat, t)
+            return None
+        request, ask = seat.request, replace(seat.request, prompt=prompt, at=None, tags=(*seat.request.tags, "turn", t))
+        (samples,) = await world.sample([ask])
+        key = world.key.fold("fork", request.problem.id, *ask.tags)
+        copies = [episode.fork(key) for _ in samples]  # one key: equal actions meet equal chance
+        actions = [world.said(s, len(prompt.sequence), request.player) for s in samples]
+        answers = [
+            await self.play.answered(c, a, replace(place, index=i), t, seats)
+            for i, (c, a) in enumerate(zip(copies, actions, strict=True))
+        ]
+        tried = [candidate(seat, name, t, i, prompt, turn, *row) for i, row in enumerate(zip(samples, actions, answers, strict=True))]
+        (group,) = await world.judge([Group(f"{group_name(place.request)}/{t}/{name}", tuple(tried))])
+        chosen = self._chosen(group)
+        if chosen is not None and not isinstance(after := answers[chosen], Failed):
+            kept = () if self.play.history is None else side.contexts
+            played = acted(prompt, samples[chosen], t, turn, replace(after, reward=0.0))
+            side = replace(side, actions=(*side.actions, actions[chosen]), contexts=(*kept, played))
+        return group, copies, answers, Table(place, {**table.sides, name: side})
+
+    def _chosen(self, group: Group) -> int | None:
+        """The candidate that is played; None if all failed."""
+        rewards = [float("-inf") if t.failed is not None else t.value for t in group.trajectories]
+        return None if max(rewards) == float("-inf") else best(rewards)
+
+
+def candidate(seat: Seat, name: str, t: int, index: int, prompt: Context, before: Turn, sample: Context, action: Any, answer: Turn | Failed) -> Trajectory:
+    """The trajectory of one candidate: its tokens alone are actions, after the prompt that all candidates share."""
+    after = Turn("") if isinstance(answer, Failed) else answer
+    context = acted(begun(prompt), sample, t, before, after)
+    if local := float(after.rewards.get(name, 0.0)):
+        context = replace(context, rewards=(*context.rewards, (context.actions - 1, "role", local)))
+    episode = trajectory_name(seat.world.step, replace(seat.request, tags=seat.request.tags[:-2]), 0)
+    return Trajectory(
+        id=f"{episode}/{t}/{name}/{index}",
+        problem=seat.request.problem,
+        contexts=(context,),
+        player=seat.request.player,
+        completion=in_words(action, seat.acts),
+        reward=answer if isinstance(answer, Failed) else None,
+        ended=Ended.FAILED if isinstance(answer, Failed) else sample.ended,
+        trained=seat.request.trained,
+        links=Frozen({"episode": episode, "role": name, "turn": t}),
+    )
+
+
+at_grpo = grpo.derive(
+    "at_grpo",
+    "A team's candidates are compared by agent and turn, each group from one prompt, and the best of each is played on.",
+    family="multi_agent",
+    rollout=TurnCandidates(),
+    reward=EnvironmentReturn(),
+    objective__kl=None,
+    players__reference=None,
+)
+
+at_grpo_roles = at_grpo.derive(
+    "at_grpo_roles",
+    "The checker has a policy of its own, trained on its own samples alone.",
+    family="multi_agent",
+    rollout__players=Frozen(checker="checker"),
+    players__checker=Player(Copy("policy"), objective=at_grpo.objective, credit=at_grpo.credit),
+)

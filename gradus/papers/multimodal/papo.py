@@ -1,0 +1,100 @@
+"""PAPO: GRPO that is also paid for answers that depend on the picture: the policy shall differ from itself when the picture is masked.
+
+With d_t = log pi(o_t | q, I, o_<t) - log pi(o_t | q, I_mask, o_<t), r_t = exp(d_t), and H an entropy estimated as -mean log pi of the sampled
+tokens, the method maximises
+
+    J = J_GRPO + gamma KL_prcp - eta1 H[pi(. | I)] - eta2 H[pi(. | I_mask)],    KL_prcp = mean_t (1/r_t + log r_t - 1).
+
+I_mask: each patch of 14 x 14 pixels is blackened by itself with chance 0.6, one masked picture per prompt and step; the answers are sampled
+with I alone. Means are over all tokens of the batch. A large gamma alone is hacked: tokens that mean nothing differ most between the two
+views. The two entropy terms (the double entropy loss) prevent it. Metrics: kl_prcp, entropy_seen, entropy_masked.
+
+The paper writes the token term as r - log r - 1 (`--objective.perception.form paper`); the released code takes the estimate above, which is
+that of KL(pi(. | I) || pi(. | I_mask)) on samples of pi(. | I). It clamps d to [-20, 20] and the term to [-10, 10]. It also takes the masked
+view's log-probabilities before the update, as constants, so that eta2 has no gradient; a switch recomputes them. Here both views have the
+current weights and gradients; `--objective.perception.constant true` takes the masked view as a constant.
+
+Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448; KL to the start model 0.01, gamma
+0.02 and both eta 0.05 as published for 7B with that KL (3B: 0.02 and no entropy terms; without that KL and on DAPO: 0.01 and 0.03 each).
+Ours: GRPO's own average per answer, as in the base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from gradus.objectives.aggregation import Average, TokenMean, averaged
+from gradus.objectives.kl import KL
+from gradus.papers.bases.grpo import grpo
+from gradus.types import unknown
+from gradus.types.batch import Batch
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import LogProb, Signal, View, Viewed, Want
+from gradus.types.tally import Tally, check_same_shape, tally
+from gradus.types.views import Masked
+
+Form = Literal["released", "paper"]
+FAR, MOST = 20.0, 10.0  # bounds of the log-ratio and of the term in the released code
+
+
+def perception(seen: Tensor, masked: Tensor, *, form: Form) -> Tensor:
+    """KL_prcp per action [A], nats, from the log-probabilities with and without the whole picture [A]. Where a bound is met, the gradient is 0.
+
+    released: exp(-d) + d - 1; paper: exp(d) - d - 1; d = seen - masked.
+    """
+    check_same_shape(seen=seen, masked=masked)
+    d = (seen - masked).clamp(-FAR, FAR)
+    d = d if form == "paper" else -d
+    return (d.expm1() - d).clamp(-MOST, MOST)
+
+
+@dataclass(frozen=True)
+class Perception:
+    """-gamma KL_prcp + eta_seen H[pi(. | I)] + eta_masked H[pi(. | I_mask)]."""
+
+    gamma: float = 0.02
+    eta_seen: float = 0.05
+    eta_masked: float = 0.05
+    form: Form = "released"
+    view: View = Masked(0.6, 14)
+    constant: bool = False  # the masked view has no gradient
+    average: Average = TokenMean()
+    source: str = "policy"
+    separable: ClassVar[bool] = True
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if self.form not in ("released", "paper"):
+            raise unknown("form", self.form, ("released", "paper"), "In Perception")
+        check_ranges(self, gamma="[0, inf)", eta_seen="[0, inf)", eta_masked="[0, inf)")
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        return LogProb(), self.masked
+
+    @property
+    def masked(self) -> Want:
+        """The log-probabilities under the masked view."""
+        return Viewed(LogProb(), self.view)
+
+    def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
+        seen, masked = outputs[LogProb()], outputs[self.masked]
+        if self.constant:
+            masked = batch.old.get(self.masked, masked).detach()
+        terms = perception(seen, masked, form=self.form)
+        losses = (-self.gamma * terms - self.eta_seen * seen - self.eta_masked * masked) * batch.weight
+        metrics = {"kl_prcp": tally(terms), "entropy_seen": tally(-seen), "entropy_masked": tally(-masked)}
+        return averaged(self.average, losses, batch, self.source), metrics
+
+
+papo = grpo.derive(
+    "papo",
+    "The policy is also paid for differing from itself when the picture is masked; two entropy terms keep that from being hacked.",
+    family="multimodal",
+    objective__kl=KL(0.01),
+    objective__perception=Perception(),
+    requires=frozenset({"images"}),
+)

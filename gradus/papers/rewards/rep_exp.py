@@ -1,0 +1,205 @@
+"""RepExp: a reply whose hidden states differ from those of the other replies to its prompt gets a bonus, so that training keeps trying new
+ways; at test time the same score picks few, different replies for a verifier.
+
+Feature of reply i: the mean over its tokens of the last hidden layer of a frozen copy of the start model, times a sparse random matrix to `dim`
+numbers (a new one at each step), minus the group's mean: h_i.
+
+    Sigma = ridge I + sum_j h_j h_j^T over the group;   b_i = h_i^T Sigma^-1 h_i, the leverage, in [0, 1);   R_i = correct_i + beta b_i.
+
+A group without a right reply has no bonus at all. Wrong replies of other groups keep theirs. GRPO on R (mean and deviation), no KL.
+Leave-one-out: b_i = h_i^T (Sigma - h_i h_i^T)^-1 h_i = l / (1 - l) of the leverage l.
+At test time (`DiverseOf`): Sigma = ridge I; repeat `count` times: take argmax_i h_i^T Sigma^-1 h_i of the rest, Sigma <- Sigma + h h^T.
+
+With dim >= G - 1 and features much larger than sqrt(ridge) every leverage tends to 1 - 1/G and the bonus is flat: metric `bonus_spread`, the
+mean over groups of the bonus's deviation. beta moves advantages little where rewards differ; where all replies are right the division by the
+deviation leaves the bonus alone to set them.
+
+Reference: Tuyls et al., Representation-Based Exploration for Language Models: From Test-Time to Post-Training, arXiv:2510.11686. beta 0.01,
+ridge 0.01, dim 32 (128 for long problems), G = 8. The released code defaults to leave-one-out, 512 dims and beta 1 and overrides all three in its
+scripts; it may keep Sigma across steps, and divide bonuses by their deviation; both are off in its runs. Its matrix is that of scikit-learn's
+SparseRandomProjection: density 1 / sqrt(width), entries +-sqrt(sqrt(width) / dim). Ours: the matrix is drawn by the step's key; a trajectory of
+several contexts has the mean over all its tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.papers.bases.grpo import grpo
+from gradus.rewards.combine import Combines
+from gradus.rewards.verified import Verified
+from gradus.rollouts.auto import Auto, rolled
+from gradus.search.best_of import best
+from gradus.types import Frozen, Group, Key, Problem, Request, Trajectory
+from gradus.types.parts import Judgement, Reward, Rollout, Signals, Task, World
+from gradus.types.players import Copy, Player
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Opened, Read, Signal, Want
+
+
+@dataclass(frozen=True)
+class ReplyFeature(Want):
+    """The mean of the last hidden states of a context's chosen tokens, projected to `dim` numbers; the same in every row. [A, dim]"""
+
+    dim: int = 32
+    opens: ClassVar[frozenset[str]] = frozenset({"states"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, dim="[1, inf)")
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        states, owner = opened.states()
+        matrix = torch.from_numpy(sparse_projection(states.shape[1], self.dim, key.fold("projection"))).to(states)
+        out: list[Tensor] = []
+        for i, context in enumerate(opened.contexts):
+            if context.actions:
+                mine = states[owner == i][torch.from_numpy(context.action_positions).to(states.device)]
+                out.append((mine.mean(0) @ matrix).expand(context.actions, -1))
+        return torch.cat(out)
+
+
+def sparse_projection(width: int, dim: int, key: Key) -> np.ndarray:
+    """[width, dim]: entries 0, or with chance 1 / sqrt(width) either of +-sqrt(sqrt(width) / dim). Li et al., Very Sparse Random Projections, 2006."""
+    drawn, density = key.uniform(width, dim), 1 / np.sqrt(width)
+    sign = np.where(drawn < density / 2, -1.0, np.where(drawn < density, 1.0, 0.0))
+    return sign / np.sqrt(density * dim)
+
+
+def leverages(features: np.ndarray, *, ridge: float) -> np.ndarray:
+    """h_i^T (ridge I + sum_j h_j h_j^T)^-1 h_i of the rows of features [G, d], as given, float64 [G]; in [0, 1), their sum below d."""
+    covariance = ridge * np.eye(features.shape[1]) + features.T @ features
+    return np.einsum("gd,dg->g", features, np.linalg.solve(covariance, features.T))
+
+
+def centred(features: np.ndarray) -> np.ndarray:
+    """The features minus their mean, float64."""
+    wide = features.astype(np.float64)
+    return wide - wide.mean(0)
+
+
+def with_one_more(inverse: np.ndarray, h: np.ndarray) -> np.ndarray:
+    """(Sigma + h h^T)^-1 from Sigma^-1: Sherman and Morrison's formula."""
+    along = inverse @ h
+    return inverse - np.outer(along, along) / (1 + h @ along)
+
+
+def diverse(features: np.ndarray, count: int, *, ridge: float) -> list[int]:
+    """The rows of features [n, d] taken one by one, each with the largest h^T Sigma^-1 h of the rest (the earliest of equals)."""
+    inverse, left = np.eye(features.shape[1]) / ridge, list(range(len(features)))
+    out: list[int] = []
+    while left and len(out) < count:
+        scores = [features[i] @ inverse @ features[i] for i in left]
+        out.append(left.pop(int(np.argmax(scores))))
+        inverse = with_one_more(inverse, features[out[-1]])
+    return out
+
+
+def feature_of(rows: np.ndarray) -> np.ndarray:
+    """The feature of a trajectory from its rows [A, dim]: the mean over all its tokens."""
+    return rows.mean(0, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Exploring(Combines):
+    """The value of `reward`, plus beta times the elliptical bonus in groups with a right reply. Component `bonus`: without beta."""
+
+    reward: Reward = Verified()
+    beta: float = 0.01
+    ridge: float = 0.01  # lambda in the paper; of the size of the small eigenvalues of the group's features
+    dim: int = 32
+    leave_one_out: bool = False
+    player: str = "start"  # its hidden states are the features
+    name: ClassVar[str] = "exploring"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="[0, inf)", ridge="(0, inf)", dim="[1, inf)")
+
+    @property
+    def feature(self) -> Signal:
+        return Read(self.player, reads=ReplyFeature(self.dim))
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (*self.reward.needs, self.feature)
+
+    def check(self, task: Task) -> None:
+        """Raises UserError if `reward` does not fit the task."""
+        if hasattr(self.reward, "check"):
+            self.reward.check(task)
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        judged = await self.reward.score(groups, signals, world)
+        out: list[list[Judgement]] = []
+        for group, row in zip(groups, judged, strict=True):
+            bonus = self.bonuses(np.array([feature_of(signals[self.feature][t.id]) for t in group.trajectories]))
+            right = any(t.but(reward=j.reward, components=j.components).right for t, j in zip(group.trajectories, row, strict=True))
+            if right:
+                world.note("bonus_spread", float(bonus.std()))
+            out.append([self.paid(j, float(b) if right else 0.0) for j, b in zip(row, bonus, strict=True)])
+        return out
+
+    def bonuses(self, features: np.ndarray) -> np.ndarray:
+        """The bonuses [G] of one group, from features [G, dim]."""
+        found = leverages(centred(features), ridge=self.ridge)
+        return found / (1 - found) if self.leave_one_out else found
+
+    def paid(self, judgement: Judgement, bonus: float) -> Judgement:
+        """The judgement with the bonus. A reward that failed, or does not apply, stays."""
+        if not isinstance(judgement.reward, (int, float)):
+            return judgement
+        components = Frozen({**judgement.components, "bonus": bonus})
+        return replace(judgement, reward=judgement.reward + self.beta * bonus, components=components)
+
+
+@dataclass(frozen=True)
+class DiverseOf:
+    """Samples `pool` answers, picks `count` that differ most by the hidden states of `player`, and keeps the best of these by the recipe's reward.
+
+    Only the picked answers would need a verifier. With a verifier that knows the answer the accuracy is the pass rate of the picked set.
+    """
+
+    count: int = 4
+    pool: int = 16
+    ridge: float = 0.01
+    dim: int = 32
+    player: str = "start"
+    rollout: Rollout = Auto()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, count="[1, inf)", pool="[1, inf)", ridge="(0, inf)", dim="[1, inf)")
+
+    async def solve(self, problem: Problem, world: World) -> Trajectory:
+        """The best of the picked answers to one problem."""
+        return (await self.run([Request(problem)], world))[0].trajectories[0]
+
+    async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
+        """`request.count` answers to each problem, each from a pool of its own."""
+        groups = await rolled(self.rollout, [replace(r, count=r.count * self.pool, sample=r.sample * self.pool) for r in requests], world)
+        contexts = [c for g in groups for t in g.trajectories for c in t.contexts]
+        found = iter(await world.score(contexts, ReplyFeature(self.dim), self.player))
+        features = {t.id: feature_of(np.concatenate([next(found) for _ in t.contexts])) for g in groups for t in g.trajectories}
+        return [g.but(trajectories=tuple(self._pick(pool, features) for pool in self._pools(g))) for g in groups]
+
+    def _pools(self, group: Group) -> list[tuple[Trajectory, ...]]:
+        return [group.trajectories[i : i + self.pool] for i in range(0, len(group.trajectories), self.pool)]
+
+    def _pick(self, pool: Sequence[Trajectory], features: dict[str, np.ndarray]) -> Trajectory:
+        chosen = diverse(centred(np.array([features[t.id] for t in pool])), self.count, ridge=self.ridge)
+        return best([pool[i] for i in chosen])
+
+
+rep_exp = grpo.derive(
+    "rep_exp",
+    "A bonus for replies whose hidden states differ from the group's, where one is right; the same score picks replies at test time.",
+    family="rewards",
+    reward=Exploring(),
+    objective__kl=None,
+    players__reference=None,
+    players__start=Player(Copy("policy")),
+)

@@ -1,0 +1,36 @@
+"""The weighted sum of several networks of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from gradus.types import UserError
+
+
+def merged(states: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, float]) -> dict[str, Tensor]:
+    """theta = sum_k w_k theta_k for every tensor: summed in float64 in the order of `weights`, rounded once to the tensor's own dtype.
+
+    Args: states: name -> the tensors of a network (its `state_dict`); weights: name -> w_k. Tensors without a fraction (counters) are the first's.
+    Raises: UserError if the networks differ in a tensor's name or shape.
+    """
+    first = next(iter(weights))
+    shapes = {name: {n: tuple(t.shape) for n, t in states[name].items()} for name in weights}
+    for name in weights:
+        if odd := sorted(n for n in {**shapes[first], **shapes[name]} if shapes[first].get(n) != shapes[name].get(n)):
+            raise UserError(
+                f"{first} and {name} cannot be merged: their networks differ in {odd[0]}"
+                f"{f' and {len(odd) - 1} more' if len(odd) > 1 else ''}; merge stages that train one model"
+            )
+    out: dict[str, Tensor] = {}
+    for place, tensor in states[first].items():
+        if not tensor.is_floating_point():
+            out[place] = tensor.clone()
+            continue
+        total = torch.zeros(tensor.shape, dtype=torch.float64, device=tensor.device)
+        for name, weight in weights.items():
+            total += weight * states[name][place].to(tensor.device, torch.float64)
+        out[place] = total.to(tensor.dtype)
+    return out

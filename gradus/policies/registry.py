@@ -1,0 +1,161 @@
+"""The kinds of policies. A player is loaded by the kind of its own model's folder, so a recipe may hold several kinds.
+
+This is the only place that asks which kind a policy is. Other code asks what a policy can do: `can`, `reads`, `acts`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.types import UserError, unknown
+from gradus.types.players import Fresh
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How a model is loaded."""
+
+    dtype: torch.dtype
+    device: str = "cpu"
+    recompute: bool = False  # see `Setting.recompute`
+    graphs: bool = False  # see `Setting.graphs`
+
+    @property
+    def wanted(self) -> list[str]:
+        """The settings that are for language models in the built-in decoder alone."""
+        return [name for name in ("recompute", "graphs") if getattr(self, name)]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of policy."""
+
+    name: str  # as `Task.policy` gives it
+    about: str  # in words, with its article
+    task: str  # the task of a recipe for this kind, if none is named
+    load: Callable[[str, Loading], Any]  # the policy of a folder; raises UserError if the folder does not hold one
+    model_types: frozenset[str] = frozenset()  # `model_type` of config.json; empty: any other
+    built_in: Callable[[str], Path] | None = None  # the folder of the built-in model for a task's name; None: no model is built in
+    alone: frozenset[str] = frozenset()  # abilities that policies of this kind alone may have
+    sized: bool = False  # whether the rule for learning rates by the number of parameters holds
+
+
+def _language_model(folder: str, how: Loading) -> Any:
+    from gradus.policies.lm import LanguageModel
+
+    found = LanguageModel.load(folder, dtype=how.dtype, device=how.device)
+    if how.wanted and found.note is not None:
+        raise UserError(f"setting.{how.wanted[0]} needs the built-in decoder, but {found.note}; leave it off")
+    return replace(found, recompute=how.recompute, graphs=how.graphs)
+
+
+def _tiny_model(task: str) -> Path:
+    from gradus.policies.tiny import folder_for
+
+    return folder_for(task)
+
+
+def _flow(folder: str, how: Loading) -> Any:
+    from gradus.policies.flow import FlowModel
+
+    _refuse(how, "a flow")
+    return FlowModel.load(folder, dtype=how.dtype, device=how.device)
+
+
+def _tiny_flow(task: str) -> Path:
+    from gradus.policies.flow import BUILT_IN
+
+    return BUILT_IN
+
+
+def _controller(folder: str, how: Loading) -> Any:
+    from gradus.policies.controller import Controller
+
+    _refuse(how, "a controller")
+    return Controller.load(folder, dtype=how.dtype, device=how.device)
+
+
+def _refuse(how: Loading, who: str) -> None:
+    if how.wanted:
+        raise UserError(f"setting.{how.wanted[0]} is for language models in the built-in decoder; leave it off for {who}")
+
+
+LANGUAGE_MODEL = Kind("lm", "a language model", "arithmetic", _language_model, built_in=_tiny_model, sized=True)
+FLOW = Kind(
+    "flow",
+    "a flow generator",
+    "flow_2d",
+    _flow,
+    frozenset({"gradus_flow"}),
+    _tiny_flow,
+    frozenset({"drawing", "velocity", "matching"}),
+)
+CONTROLLER = Kind(
+    "controller",
+    "a controller",
+    "cartpole",
+    _controller,
+    frozenset({"gradus_controller"}),
+    alone=frozenset({"drawn", "q", "q_of_all", "q_of_candidates", "number"}),
+)
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (LANGUAGE_MODEL, FLOW, CONTROLLER)}
+"""Every kind by its name. Language models take the folders of all other model types."""
+
+
+def of_folder(folder: str | Path, otherwise: str = LANGUAGE_MODEL.name) -> Kind:
+    """The kind of the model in a folder; `otherwise` if its config.json is missing or broken, so that its loader says what is wrong."""
+    try:
+        stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        model_type = stored.get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return named(otherwise)
+    return next((kind for kind in KINDS.values() if model_type in kind.model_types), LANGUAGE_MODEL)
+
+
+def of_recipe(model: Any, abilities: frozenset[str]) -> Kind:
+    """The kind of policy that a recipe trains, by the model of its player and by the abilities that its parts need."""
+    if isinstance(model, Fresh):
+        return CONTROLLER
+    if isinstance(model, str):
+        return of_folder(model)
+    return next((kind for kind in KINDS.values() if kind.alone & abilities), LANGUAGE_MODEL)
+
+
+def offering(ability: str) -> Kind | None:
+    """The kind whose policies alone may have the ability; None if several may."""
+    return next((kind for kind in KINDS.values() if ability in kind.alone), None)
+
+
+def named(name: str) -> Kind:
+    """The kind of a name. Raises UserError for an unknown name, with the nearest known names."""
+    if name not in KINDS:
+        raise unknown("kind of policy", name, KINDS, "In Task.policy")
+    return KINDS[name]
+
+
+def folder_of(model: str | Path | None, name: str, task: str) -> str:
+    """The folder of a model; None and "tiny": the built-in model of kind `name` for a task.
+
+    Raises UserError if no model of this kind is built in.
+    """
+    if model not in (None, "tiny"):
+        return str(model)
+    built_in = named(name).built_in
+    if built_in is None:
+        raise UserError(
+            f"no model is built in for {named(name).about}, and no folder is named; name one with --model, or set --players.policy.model Fresh"
+        )
+    return str(built_in(task))
+
+
+def load(model: str | Path | None, name: str, task: str, how: Loading) -> Any:
+    """The policy of a model folder, by the folder's own kind; None and "tiny": the built-in model of kind `name` for a task."""
+    folder = folder_of(model, name, task)
+    return of_folder(folder, name).load(folder, how)

@@ -1,0 +1,174 @@
+"""A decoder that sees: a tower and a projector give the vectors at a picture's placeholder tokens, the decoder does the rest.
+
+Every picture is encoded alone, so its vectors have the same bits whatever else is shown. Without gradient they are kept until a weight of
+tower or projector changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.policies.config import DecoderConfig
+from gradus.policies.decoder import Decoder
+from gradus.policies.foreign_eyes import ForeignEyes
+from gradus.policies.inputs import Inputs
+from gradus.policies.pack import Packed, embedded
+from gradus.policies.pictures import Preparation, stands_for
+from gradus.policies.tower import ProjectorConfig, Shuffled, Tower, TowerConfig, TwoLayers
+from gradus.types import Context, Seen, UserError
+
+KEPT = 256 << 20  # bytes of encoded pictures that are kept at most
+
+
+@dataclass(frozen=True)
+class SightedConfig:
+    """The parts of a sighted decoder, and the token that stands where a picture's rows go."""
+
+    text: DecoderConfig
+    tower: TowerConfig
+    projector: ProjectorConfig
+    placeholder: int
+
+    @property
+    def rows(self) -> int:
+        """Rows that one tile of a picture takes."""
+        return self.tower.rows // max(1, self.projector.shuffle) ** 2
+
+
+class Encoded:
+    """Encoded pictures by digest, the latest up to `KEPT` bytes, of one state of the weights. A copy of a network begins without any."""
+
+    def __init__(self) -> None:
+        self.of: tuple[Any, ...] = ()
+        self.rows: OrderedDict[str, Tensor] = OrderedDict()
+        self.size = 0
+        self.count = 0  # pictures that went through the tower, with or without gradient
+
+    def __deepcopy__(self, memo: Any) -> Encoded:
+        return Encoded()
+
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return Encoded, ()
+
+    def get(self, digest: str, weights: tuple[Any, ...]) -> Tensor | None:
+        """The rows of a picture under these weights, if they are kept."""
+        if weights != self.of:
+            self.of, self.size = weights, 0
+            self.rows.clear()
+        if digest in self.rows:
+            self.rows.move_to_end(digest)
+        return self.rows.get(digest)
+
+    def put(self, digest: str, rows: Tensor) -> None:
+        """Keeps rows, and drops the oldest ones beyond the limit."""
+        self.rows[digest] = rows
+        self.size += rows.nbytes
+        while self.size > KEPT and len(self.rows) > 1:
+            self.size -= self.rows.popitem(last=False)[1].nbytes
+
+
+class Sighted(Decoder):
+    """The decoder with `tower` and `projector`. Its own parameters keep their names."""
+
+    def __init__(self, config: SightedConfig, prepare: Preparation) -> None:
+        super().__init__(config.text)
+        self.sight, self.prepare, self.encoded = config, prepare, Encoded()
+        self.tower = Tower(config.tower)
+        projector = Shuffled if config.projector.shuffle else TwoLayers
+        self.projector = projector(config.tower.hidden_size, config.text.hidden_size, config.projector)
+
+    def empty(self) -> Sighted:
+        return Sighted(self.sight, self.prepare)
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """Prepared pixels [tiles, 3, S, S] to the rows [tiles, rows, hidden] that stand for them."""
+        return self.projector(self.tower(pixels))
+
+    def count(self, picture: np.ndarray) -> int:
+        """The number of placeholder tokens that stand for a picture uint8 [H, W, 3]."""
+        rows, columns = self.prepare.split(*picture.shape[:2])
+        return (rows * columns + 1) * self.sight.rows
+
+    @property
+    def mark(self) -> int:
+        """The placeholder token."""
+        return self.sight.placeholder
+
+    def stands_for(self, picture: np.ndarray, mark: str) -> str:
+        """The text that stands for a picture, with the placeholder written as `mark`."""
+        return stands_for(mark * self.sight.rows, *self.prepare.split(*picture.shape[:2]), framed=self.sight.projector.shuffle > 0)
+
+    def inputs(self, contexts: Sequence[Context]) -> list[Inputs | None]:
+        """The vectors in place of the placeholder tokens of every context, None for one that shows nothing. A picture is encoded once.
+
+        Raises: UserError for media that are no pictures, and if placeholders and rows do not agree.
+        """
+        found: dict[str, Tensor] = {}
+        return [self._inputs(context.sequence, context.shown, found) for context in contexts]
+
+    def inputs_of(self, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs | None:
+        """The same for one sequence."""
+        return self._inputs(tokens, shown, {})
+
+    def _inputs(self, tokens: np.ndarray, shown: Sequence[Seen], found: dict[str, Tensor]) -> Inputs | None:
+        pieces: list[tuple[int, np.ndarray, Tensor, str]] = []
+        for seen in shown:
+            if seen.kind != "image":
+                raise UserError(f"the context shows {seen.kind} ({seen.name}), but this model reads pictures; take another task or model")
+            for picture, at, length, digest in zip(seen.rows, seen.at.tolist(), seen.length.tolist(), seen.digests, strict=True):
+                if digest not in found:
+                    found[digest] = self._encode(digest, picture)
+                where = at + np.flatnonzero(tokens[at : at + length] == self.sight.placeholder)
+                if len(where) != len(found[digest]):
+                    raise UserError(
+                        f"a picture has {len(found[digest])} rows, but {len(where)} placeholder tokens stand at token {at}; "
+                        "a context made for one model cannot be read by another"
+                    )
+                pieces.append((at, where, found[digest], digest))
+        if not pieces:
+            return None
+        pieces.sort(key=lambda piece: piece[0])
+        identity = "\n".join(f"{at} {digest}" for at, _, _, digest in pieces).encode()
+        return Inputs(np.concatenate([where for _, where, _, _ in pieces]), torch.cat([rows for _, _, rows, _ in pieces]), identity)
+
+    def _encode(self, digest: str, picture: np.ndarray) -> Tensor:
+        """The rows [n, hidden] of one picture: with gradient if it is enabled and a weight of the eyes is trained, else kept."""
+        eyes = [*self.tower.parameters(), *self.projector.parameters()]
+        if torch.is_grad_enabled() and any(p.requires_grad for p in eyes):
+            return self._through(picture)
+        weights = tuple((p.data_ptr(), p._version) for p in eyes)
+        kept = self.encoded.get(digest, weights)
+        if kept is None:
+            with torch.inference_mode(False), torch.no_grad():
+                kept = self._through(picture)
+            self.encoded.put(digest, kept)
+        return kept
+
+    def _through(self, picture: np.ndarray) -> Tensor:
+        self.encoded.count += 1
+        tiles, _ = self.prepare.tiles(picture)
+        return self.features(torch.from_numpy(tiles).to(self.device, self.dtype)).flatten(0, 1)
+
+
+def embedded_with_pictures(trunk: Decoder, packed: Packed, contexts: Sequence[Context]) -> Tensor | None:
+    """The input vectors of all packed rows, [N, hidden]; None if the contexts show nothing. Raises UserError if the model reads text only."""
+    if not any(context.things for context in contexts):
+        return None
+    given = trunk.inputs(contexts) if isinstance(trunk, Sighted) else [pictures(trunk, c.sequence, c.shown) for c in contexts]
+    return embedded(trunk, packed, given)
+
+
+def pictures(trunk: object, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs | None:
+    """The vectors of the pictures in one sequence; None if it shows nothing. Raises UserError if the model reads text only."""
+    if isinstance(trunk, Sighted):
+        return trunk.inputs_of(tokens, shown)
+    if shown and not isinstance(trunk, ForeignEyes):
+        raise UserError(f"the context shows {shown[0].kind} ({shown[0].name}), but this model reads text; take a model that reads pictures")
+    return None

@@ -1,0 +1,64 @@
+"""Whether the policy can act in the task: what it reads, how it acts, and what recipe and policy ask of each other.
+
+The check asks what a policy can do, never which kind it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gradus.policies import registry
+from gradus.recipe.core import Recipe
+from gradus.recipe.part_classes import everything
+from gradus.types import UserError
+from gradus.types.parts import Task
+from gradus.types.players import Player
+from gradus.types.spaces import described
+
+REMEDIES = {
+    "text": "name a language model with --model",
+    "image": "name a model that reads pictures with --model",
+    "audio": "name a model that reads sound with --model",
+    "array": "make a controller with --players.policy.model Fresh",
+    "condition": "leave --model out, or name a flow generator",
+}
+"""What a task shows -> how to get a policy that reads it."""
+
+
+def check_acting(recipe: Recipe, task: Task, players: Mapping[str, Any]) -> None:
+    """Raises UserError if the player `policy` cannot read what the task shows, cannot act in its space, or lacks what the rollout needs."""
+    policy = players["policy"].policy
+    reads = f"the policy reads only {', '.join(sorted(policy.reads))}"
+    if unread := sorted(task.showing - policy.reads):
+        ways = getattr(task.environment, "ways", None)
+        other = f", or show it otherwise with --task.show {' or '.join(w for w in ways if w not in unread)}" if ways else ""
+        raise UserError(f"task {task.name} shows {', '.join(unread)}, but {reads}; {REMEDIES.get(unread[0], 'take another task')}{other}")
+    if not policy.acts(task.acting):
+        raise UserError(
+            f"task {task.name} takes {described(task.acting)} as an action, in which this policy cannot act ({reads}); take another model or task"
+        )
+    for where, part in rollouts(recipe):
+        for ability in sorted(getattr(part, "opens", frozenset()) - policy.can):
+            raise UserError(f"{where} is {type(part).__name__}, which needs a policy that offers {ability}; {_offered_by(ability)}")
+    given = {fact for _, part in rollouts(recipe) for fact in getattr(part, "gives", ())}
+    for fact, remedy in getattr(policy, "asks", {}).items():
+        if fact not in given:
+            raise UserError(f"the policy of task {task.name} asks for {fact}, which the rollout of recipe {recipe.key} does not give; {remedy}")
+
+
+def rollouts(recipe: Recipe) -> Iterator[tuple[str, Any]]:
+    """The rollout and every part in it, with its path."""
+    if recipe.rollout is not None:
+        yield from ((path, part) for path, part in everything(recipe.rollout, "rollout") if not isinstance(part, Mapping))
+
+
+def kind_of(recipe: Recipe, wanted: frozenset[str]) -> registry.Kind:
+    """The kind of policy that a recipe trains. `wanted`: the abilities that its objective and signals need."""
+    opens = {ability for _, part in rollouts(recipe) for ability in getattr(part, "opens", ())}
+    return registry.of_recipe(recipe.players.get("policy", Player()).model, wanted | opens)
+
+
+def _offered_by(ability: str) -> str:
+    kind = registry.offering(ability)
+    return "take another rollout or model" if kind is None else f"{kind.about} does: take a task for it, such as {kind.task}, or another recipe"

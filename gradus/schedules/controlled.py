@@ -1,0 +1,67 @@
+"""A number that follows a metric, so that the metric stays near a target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from gradus.schedules.paths import fitting, value_at, with_value
+from gradus.types.errors import UserError, unknown
+from gradus.types.moments import Event, Moment
+from gradus.types.ranges import check_ranges
+
+
+def controlled(value: float, metric: float, *, target: float, rate: float, bound: float, by: str) -> float:
+    """by "factor": value (1 + rate e), e = clip((metric - target) / |target|, -bound, bound); by "sum": value + rate (metric - target)."""
+    if by == "sum":
+        return value + rate * (metric - target)
+    return value * (1 + rate * min(max((metric - target) / abs(target), -bound), bound))
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """The number at `path` rises while `metric` of the step before is above `target`, and falls while it is below; `rate` below 0 turns that round.
+
+    With the path of a KL coefficient and the metric "kl" this is the adaptive controller of Ziegler et al., Fine-Tuning Language Models from
+    Human Preferences, arXiv:1909.08593, section 2.2: rate 0.1, bound 0.2. It starts from the recipe's number. A step without an update of
+    the policy changes nothing.
+    """
+
+    path: str  # such as objective.kl.coefficient
+    metric: str  # of a step, such as kl or entropy
+    target: float
+    rate: float = 0.1
+    low: float = 0.0  # least value
+    high: float = float("inf")  # largest value
+    by: Literal["factor", "sum"] = "factor"
+    bound: float = 0.2  # by "factor": largest relative error that counts
+
+    def __post_init__(self) -> None:
+        check_ranges(self, bound="(0, inf]")
+        if not self.low <= self.high:
+            raise UserError(f"Controlled.low is {self.low} and high {self.high}; low must not be above high")
+        if self.by == "factor" and self.target == 0:
+            raise UserError('Controlled.target is 0, to which no error is relative; set by="sum", or another target')
+
+    def start(self) -> dict[str, Any]:
+        return {"value": None}
+
+    def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
+        ends = (end for end in (self.low, self.high) if abs(end) != float("inf"))
+        return tuple((self.path, fitting(recipe, self.path, end)) for end in (self._first(recipe), *ends))
+
+    def _first(self, recipe: Any) -> float:
+        found = value_at(recipe, self.path)
+        if not isinstance(found, (int, float)) or isinstance(found, bool):
+            raise UserError(f"Controlled.path is {self.path}, where the recipe has {found!r:.40}; it must be the path of a number")
+        return found
+
+    def at(self, now: Moment, recipe: Any, state: dict[str, Any]) -> tuple[Any, tuple[Event, ...], dict[str, Any]]:
+        """Raises UserError if a step with an update of the policy does not give the metric."""
+        value = self._first(recipe) if state["value"] is None else state["value"]
+        if self.metric in now.last:
+            value = controlled(value, now.last[self.metric], target=self.target, rate=self.rate, bound=self.bound, by=self.by)
+        elif "learning_rate" in now.last:
+            raise unknown("metric", self.metric, now.last, "Controlled reads it, and a step does not give it")
+        value = min(max(value, self.low), self.high)
+        return with_value(recipe, self.path, value), (), {"value": value}

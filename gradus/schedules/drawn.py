@@ -1,0 +1,39 @@
+"""A value that is drawn anew at each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradus.schedules.paths import fitting, with_value
+from gradus.types.errors import UserError
+from gradus.types.moments import Event, Moment
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The value at `path` is one of `choices` at each step, numbers or parts, drawn by the run's key with chances in proportion to `weights`."""
+
+    path: str  # such as objective.policy or setting.temperature
+    choices: tuple[Any, ...]
+    weights: tuple[float, ...] | None = None  # 0 or more, one a choice; None: all equal
+
+    def __post_init__(self) -> None:
+        if not self.choices:
+            raise UserError("Drawn.choices is empty; give two values or more")
+        if self.weights is not None and (len(self.weights) != len(self.choices) or min(self.weights) < 0 or not sum(self.weights) > 0):
+            raise UserError(f"Drawn.weights is {self.weights} for {len(self.choices)} choices; it must be one number of 0 or more for each, not all 0")
+
+    def value(self, now: Moment) -> Any:
+        """The choice of a step."""
+        ends = np.cumsum(self.weights if self.weights is not None else [1.0] * len(self.choices))
+        drawn = now.key.fold("drawn", self.path).uniform()[()] * ends[-1]
+        return self.choices[int(np.searchsorted(ends, drawn, side="right"))]
+
+    def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
+        return tuple((self.path, fitting(recipe, self.path, choice)) for choice in self.choices)
+
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
+        return with_value(recipe, self.path, self.value(now)), ()

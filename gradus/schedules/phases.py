@@ -1,0 +1,59 @@
+"""Phases of a run, one after another by their numbers of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.schedules.paths import fitting, with_value
+from gradus.types.errors import UserError
+from gradus.types.frozen import Frozen
+from gradus.types.moments import Event, Moment
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Some steps with other values. The other fields are those of the recipe."""
+
+    steps: int = 100  # length; of the last phase without `repeat`: not read
+    values: Frozen[Any] = Frozen()  # dotted path -> value, a number or a part
+    events: tuple[Event, ...] = ()  # before its first step
+
+    def __post_init__(self) -> None:
+        check_ranges(self, steps="[1, inf)")
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The values of one phase after another; the last phase lasts to the end of the run, or all are repeated."""
+
+    phases: tuple[Phase, ...]
+    repeat: bool = False  # starts again after the last
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise UserError("Phases.phases is empty; give one Phase or more")
+
+    def phase(self, step: int) -> tuple[Phase, bool]:
+        """The phase of a step, and whether the step is its first."""
+        if self.repeat:
+            step %= sum(phase.steps for phase in self.phases)
+        for phase in self.phases[:-1]:
+            if step < phase.steps:
+                return phase, step == 0
+            step -= phase.steps
+        return self.phases[-1], step == 0
+
+    @property
+    def causes(self) -> tuple[Event, ...]:
+        return tuple(event for phase in self.phases for event in phase.events)
+
+    def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
+        return tuple((path, fitting(recipe, path, value)) for phase in self.phases for path, value in phase.values.items())
+
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
+        phase, first = self.phase(now.step)
+        for path, value in phase.values.items():
+            recipe = with_value(recipe, path, value)
+        return recipe, phase.events if first else ()

@@ -1,0 +1,53 @@
+"""Events when an evaluation no longer improves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.types.errors import unknown
+from gradus.types.moments import Event, Moment, ResetOptimizer
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class OnPlateau:
+    """Causes `events` when `metric` has not risen by more than `gain` above its best in `evaluations` evaluations in a row.
+
+    Afterwards the best is the value of then, and counting starts anew. A metric that should fall is given as `rises=False`.
+    """
+
+    metric: str = "held_out/accuracy"  # of an evaluation
+    events: tuple[Event, ...] = (ResetOptimizer(),)
+    gain: float = 0.0  # least improvement, in units of the metric
+    evaluations: int = 3  # evaluations without improvement
+    most: int | None = None  # most times; None: no limit
+    rises: bool = True  # False: a smaller value is better
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gain="[0, inf)", evaluations="[1, inf)", most="[1, inf)")
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        return (self.metric,)
+
+    @property
+    def causes(self) -> tuple[Event, ...]:
+        return self.events
+
+    def start(self) -> dict[str, Any]:
+        return {"seen": 0, "best": None, "since": 0, "times": 0}
+
+    def at(self, now: Moment, recipe: Any, state: dict[str, Any]) -> tuple[Any, tuple[Event, ...], dict[str, Any]]:
+        """Raises UserError if an evaluation does not give the metric."""
+        if now.evaluations == state["seen"]:
+            return recipe, (), state
+        if self.metric not in now.evaluated:
+            raise unknown("metric", self.metric, now.evaluated, "OnPlateau watches it, and an evaluation does not give it")
+        value = now.evaluated[self.metric] * (1 if self.rises else -1)
+        better = state["best"] is None or value > state["best"] + self.gain
+        since = 0 if better else state["since"] + 1
+        new = {**state, "seen": now.evaluations, "best": value if better else state["best"], "since": since}
+        if since < self.evaluations or (self.most is not None and state["times"] >= self.most):
+            return recipe, (), new
+        return recipe, self.events, {**new, "best": value, "since": 0, "times": state["times"] + 1}

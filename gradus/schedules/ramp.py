@@ -1,0 +1,68 @@
+"""A number that moves through given points."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+from gradus.schedules.paths import fitting, with_value
+from gradus.types.errors import UserError
+from gradus.types.moments import Event, Moment
+
+Shape = Literal["linear", "cosine", "step"]
+
+
+def ramp(position: float, points: tuple[tuple[float, float], ...], shapes: tuple[str, ...]) -> float:
+    """The value at a position, between the points (position, value) in order. Before the first and after the last point: their values.
+
+    Between (p, a) and (q, b), with x = (position - p) / (q - p): linear a + (b - a) x; cosine a + (b - a) (1 - cos(pi x)) / 2; step a.
+    """
+    after = bisect_right([p for p, _ in points], position)
+    if after in (0, len(points)):
+        return points[max(after - 1, 0)][1]
+    (p, a), (q, b), shape = points[after - 1], points[after], shapes[after - 1]
+    x = (position - p) / (q - p)
+    share = {"linear": x, "cosine": (1 - math.cos(math.pi * x)) / 2, "step": 0.0}[shape]
+    return a + (b - a) * share
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """The number at `path` goes through `points`, pairs of a step and a value. The step counts the steps done, so the first is 0.
+
+    A field of whole numbers takes the nearest one.
+    """
+
+    path: str  # such as objective.kl.coefficient
+    points: tuple[tuple[float, float], ...]  # (step, value), steps rising; over "progress": (share of the steps in [0, 1], value)
+    shape: Shape | tuple[Shape, ...] = "linear"  # between two points; or one for each pair of neighbours
+    over: Literal["steps", "progress"] = "steps"
+    rest: str | None = None  # path of a number that is always 1 minus this one, as the other share of a mixture
+
+    def __post_init__(self) -> None:
+        positions = [p for p, _ in self.points]
+        if not self.points or any(b <= a for a, b in pairwise(positions)):
+            raise UserError(f"Ramp.points is {self.points}; it must be pairs (step, value) with rising steps, as in ((0, 0.0), (100, 0.5))")
+        if wrong := [s for s in (self.shape if isinstance(self.shape, tuple) else (self.shape,)) if s not in ("linear", "cosine", "step")]:
+            raise UserError(f"Ramp.shape is {wrong[0]}; it must be linear, cosine or step")
+        if isinstance(self.shape, tuple) and len(self.shape) != len(self.points) - 1:
+            raise UserError(f"Ramp.shape has {len(self.shape)} entries for {len(self.points)} points; it must have one for each pair of neighbours")
+        if self.over == "progress" and not all(0 <= p <= 1 for p in positions):
+            raise UserError(f"Ramp.points is {self.points}; over progress the first numbers must lie in [0, 1]")
+
+    def value(self, now: Moment) -> float:
+        """The number of a step."""
+        shapes = self.shape if isinstance(self.shape, tuple) else (self.shape,) * (len(self.points) - 1)
+        return ramp(now.progress if self.over == "progress" else now.step, self.points, shapes)
+
+    def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
+        own = tuple((self.path, fitting(recipe, self.path, value)) for _, value in self.points)
+        return own if self.rest is None else (*own, *((self.rest, 1 - value) for _, value in self.points))
+
+    def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
+        value = self.value(now)
+        recipe = with_value(recipe, self.path, value)
+        return (recipe if self.rest is None else with_value(recipe, self.rest, 1 - value)), ()

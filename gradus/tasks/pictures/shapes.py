@@ -1,0 +1,129 @@
+"""Questions about a picture of coloured shapes: how many, which colour, which shape, where, which stands where; or a list of all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+
+from gradus.tasks.generated import Draft, generated_task
+from gradus.tasks.kinds import chosen
+from gradus.tasks.pictures.scene import COLOURS, SHAPES, Item, drawn, scene
+from gradus.types import Frozen, Outcome, Problem, UserError
+from gradus.types.media import Media
+from gradus.types.parts import Task
+
+LEVELS = {1: (1, 3, 2, 3, 0), 2: (2, 5, 3, 4, 0), 3: (4, 7, 4, 5, 0), 4: (5, 9, 5, 6, 1), 5: (8, 13, 5, 6, 2)}
+"""Level -> least and most shapes, kinds of shape, colours, pixels off the middle of the cell."""
+KINDS = ("count", "colour", "shape", "place", "relation", "list")
+MOST_CHARACTERS = 2000  # of a completion that are read, from its end
+
+
+def shapes(level: int = 3, kinds: str = "count,colour,shape,place", bias: float = 0.0) -> Task:
+    """Shapes on a grid of 4 x 4 at `level` 1 to 5, as a picture of 48 x 48 pixels. `kinds`: "all" or some of count, colour, shape, place, relation, list.
+
+    `bias`: share of the count and relation questions whose answer is the most usual one ("1", "yes"), so that guessing without looking pays.
+    """
+    if not 0 <= bias <= 1:
+        raise UserError(f"task shapes: bias is {bias}; it is a share and must lie in [0, 1]")
+    names = chosen("shapes", kinds, KINDS)
+    most, of_shape, of_colour = LEVELS[level][1:4] if level in LEVELS else (7, 4, 5)
+    chances = {"count": 0.3, "colour": 1 / of_colour, "shape": 1 / of_shape, "place": 1 / 16, "relation": 0.5, "list": 0.0}
+    return generated_task(
+        "shapes",
+        partial(draft, kinds=names, bias=bias),
+        verify,
+        level=level,
+        levels=(min(LEVELS), max(LEVELS)),
+        max_tokens=8 if "list" not in names else 7 * most + 1,
+        chance=sum(chances[name] for name in names) / len(names),
+        about="questions about a picture of coloured shapes: count, colour, shape, place, relation, list",
+        provides=("images",),
+    )
+
+
+def draft(rng: Random, level: int, kinds: Sequence[str], bias: float = 0.0) -> Draft:
+    """One picture with a question. The content is the scene, so that a held-out picture is never seen in training."""
+    items = scene(rng, *LEVELS[level])
+    kind = rng.choice(kinds)
+    question, answer = asked(rng, kind, level, items, bias)
+    content = " ".join(f"{item.entry} {item.moved[0]} {item.moved[1]}" for item in items)
+    picture = Media("image", drawn(items))
+    caption = " , ".join(item.entry for item in items)
+    return Draft(question, answer, answer, content, Frozen(category=kind, caption=caption), media=(picture,))
+
+
+def asked(rng: Random, kind: str, level: int, items: Sequence[Item], bias: float = 0.0) -> tuple[str, str]:
+    """Question and answer of a kind about a scene."""
+    item = rng.choice(items)
+    if kind == "count":
+        return _count(rng, level, items, bias)
+    if kind == "colour":
+        return f"what colour is in {item.place} ?", item.colour
+    if kind == "shape":
+        return f"what shape is in {item.place} ?", item.shape
+    if kind == "place":
+        single = [i for i in items if sum(j.name == i.name for j in items) == 1]
+        if not single:
+            return f"what colour is in {item.place} ?", item.colour
+        item = rng.choice(single)
+        return f"where is the {item.name} ?", item.place
+    if kind == "relation":
+        return _relation(rng, items, bias)
+    return "list all shapes", " , ".join(i.entry for i in items)
+
+
+def _count(rng: Random, level: int, items: Sequence[Item], bias: float) -> tuple[str, str]:
+    """Of a colour, a shape, or both. Every number has the same chance as far as the scene has it; 0 included."""
+    of_shape, of_colour = LEVELS[level][2:4]
+    found: dict[int, list[str]] = {}
+    for colour in ("", *list(COLOURS)[:of_colour]):
+        for shape in ("shape", *SHAPES[:of_shape]):
+            if colour or shape != "shape":
+                number = sum((not colour or i.colour == colour) and shape in ("shape", i.shape) for i in items)
+                found.setdefault(number, []).append(f"{colour} {_plural(shape)}".strip())
+    usual = bias and rng.random() < bias and 1 in found
+    number = 1 if usual else rng.choice(sorted(found))
+    return f"how many {rng.choice(found[number])} ?", str(number)
+
+
+def _relation(rng: Random, items: Sequence[Item], bias: float) -> tuple[str, str]:
+    """Whether one item is above, below, left or right of another; "yes" and "no" with the same chance."""
+    if len(items) < 2:
+        return f"is there a {items[0].name} ?", "yes"
+    first, second = rng.sample(list(items), 2)
+    ways = {
+        "left of": first.column < second.column,
+        "right of": first.column > second.column,
+        "above": first.row < second.row,
+        "below": first.row > second.row,
+    }
+    wanted = True if bias and rng.random() < bias else rng.random() < 0.5
+    way = rng.choice([name for name, holds in ways.items() if holds == wanted])
+    return f"is the shape in {first.place} {way} the shape in {second.place} ?", "yes" if wanted else "no"
+
+
+def _plural(shape: str) -> str:
+    return f"{shape}es" if shape == "cross" else f"{shape}s"
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 for the answer's words, in any case and spacing; of a list the share of entries that are right, of the longer of the two lists.
+
+    Text up to the last "=" is not read.
+    """
+    said, right = _words(completion.rpartition("=")[2]), _words(str(problem.answer))
+    if problem.meta.get("category") != "list":
+        return float(said == right)
+    found, due = (_entries(text) for text in (said, right))
+    return len(found & due) / max(len(found), len(due), said.count(",") + 1)
+
+
+def _words(text: str) -> str:
+    """Words, numbers and signs in small letters with one space between, without a full stop at the end."""
+    return " ".join(re.findall(r"[a-z]+|[0-9]+|\S", text[-MOST_CHARACTERS:].lower())).removesuffix(" .")
+
+
+def _entries(text: str) -> frozenset[str]:
+    return frozenset(entry.strip() for entry in text.split(",") if entry.strip())

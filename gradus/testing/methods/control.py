@@ -1,0 +1,46 @@
+"""A toy world for controllers: a short pendulum with recorded transitions, and recipes cut down to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gradus.tasks.control.pendulum import Pendulum, moved, pendulum, shown
+from gradus.types import Key
+from gradus.types.frozen import value_fields
+from gradus.types.parts import Task, Transitions
+from gradus.types.players import Fresh
+
+SCALE: Mapping[str, int] = {"size": 4096, "batch": 12, "warmup": 8, "idle": 2, "length": 6, "offline": 1}
+"""The most that numbers of these names are in a toy run, in parts that count turns, rows or rounds."""
+SCALED = ("TransitionReplay", "Lanes", "OfflineFirst")
+
+
+def toy_control(count: int = 40) -> Task:
+    """The pendulum with episodes of 9 turns, and `count` recorded transitions of random torques."""
+    states = Key(1).uniform(count, 2) * np.array([6.0, 4.0]) - np.array([3.0, 2.0])
+    torques = (Key(2).uniform(count, 1) * 4 - 2).astype(np.float32)
+    after = [moved(s, a.astype(np.float64)) for s, a in zip(states, torques, strict=True)]
+    before, following = (np.stack([shown(s)["state"] for s in rows]) for rows in (states, [s for s, _, _ in after]))
+    ends = np.arange(count) % 10 == 9
+    reward = np.array([r for _, r, _ in after], np.float32)
+    transitions = Transitions({"state": before}, torques, reward, {"state": following}, np.zeros(count, bool), ends)
+    return replace(pendulum(), environment=Pendulum(limit=9), transitions=transitions, provides=frozenset({"transitions"}))
+
+
+def cut_down(part: Any) -> Any:
+    """The part with small networks, and no number of `SCALE` above its limit there."""
+    if isinstance(part, Mapping):
+        return type(part)({name: cut_down(value) for name, value in part.items()})  # type: ignore[call-arg]
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    if isinstance(part, Fresh):
+        return replace(part, hidden=(8,))
+    found = {f.name: getattr(part, f.name) for f in value_fields(part) if f.init}
+    changed = {name: cut_down(value) for name, value in found.items()}
+    if type(part).__name__ in SCALED:
+        changed |= {name: min(found[name], most) for name, most in SCALE.items() if name in found}
+    return replace(part, **{name: value for name, value in changed.items() if value is not found[name]})

@@ -1,0 +1,66 @@
+"""Stateful parts within other parts: where they stand in a recipe, and the form in which an outer part calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import partial
+from typing import Any
+
+from gradus.types.returned import remembers, takes_state
+
+
+class Bound:
+    """A stateful part within another one: its methods take no state and return none; everything else is as in the part."""
+
+    def __init__(self, part: Any, memory: Any, path: str) -> None:
+        self.unbound, self._memory, self._path = part, memory, path
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("start", "learn"):  # the memory's affair
+            raise AttributeError(name)
+        value = getattr(self.unbound, name)
+        if takes_state(self.unbound, name):
+            return partial(self._memory.ask, self._path, self.unbound, name)
+        return Bound(value, self._memory, self._path) if is_part(value) and remembers(value) else value
+
+
+ROOTS = ("curriculum", "rollout", "selection", "credit", "reward", "schedule")
+"""The places of a recipe below which a part may have a state; players.NAME.credit and players.NAME.selection are others."""
+
+
+def roots(recipe: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a recipe at and below which states are kept, with their paths. `credit` is the rule of the policy."""
+    players = getattr(recipe, "players", {})
+    own = getattr(players.get("policy"), "credit", None)
+    for place in ROOTS:
+        yield place, own if place == "credit" and own is not None else getattr(recipe, place, None)
+    for name, player in players.items():
+        for field in ("credit", "selection"):
+            if (name, field) != ("policy", "credit"):
+                yield f"players.{name}.{field}", getattr(player, field, None)
+
+
+def stateful(path: str, part: Any) -> Iterator[tuple[str, Any]]:
+    """The stateful parts at and within a part, with their paths; an outer one before those within it."""
+    if is_part(part) and remembers(part):
+        yield path, part
+    yield from stateful_within(path, part)
+
+
+def stateful_within(path: str, part: Any) -> Iterator[tuple[str, Any]]:
+    """The stateful parts within a part, with their paths."""
+    if isinstance(part, Mapping):
+        inside = part.items()
+    elif isinstance(part, tuple):
+        inside = ((str(i), value) for i, value in enumerate(part))  # type: ignore[assignment]
+    elif is_part(part):
+        inside = ((f.name, getattr(part, f.name)) for f in fields(part) if f.compare)  # type: ignore[assignment]
+    else:
+        return
+    for name, value in inside:
+        yield from stateful(f"{path}.{name}", value)
+
+
+def is_part(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)

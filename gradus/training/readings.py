@@ -1,0 +1,133 @@
+"""What a step reads of its players: signals, each once, and gradients by context."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gradus.types import Context, Group, Key, Trajectory, UserError, unknown
+from gradus.types.parts import Signals
+from gradus.types.signals import LogProb, LogProbs, Signal, Want, needed_first
+
+Score = Callable[[Sequence[Context], Want, str], Awaitable[list[np.ndarray]]]
+"""The rows of a want for every action of each context, by a player."""
+
+
+class Readings:
+    """The signals of one step. A signal is read once for each context; a fresh one again after each update of its player."""
+
+    def __init__(self, players: Mapping[str, Any], score: Score, key: Key) -> None:
+        self.players, self.score, self.key = players, score, key
+        self._read: dict[tuple[Signal, int | None], dict[int, tuple[Context, np.ndarray]]] = {}  # by id(context); the entry keeps it alive
+
+    async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
+        """Every signal for every trajectory, and the signals that they need. A player's own log-probabilities are taken as sampled."""
+        trajectories = [t for g in groups for t in g.trajectories]
+        parts = [(t, c) for t in trajectories for c in t.contexts]
+        rows: dict[Signal, list[np.ndarray]] = {}
+        for signal in needed_first(needs):
+            rows[signal] = await self._rows(signal, parts, rows)
+        out: dict[Signal, dict[str, np.ndarray]] = {}
+        for signal in dict.fromkeys(needs):
+            left = iter(rows[signal])
+            out[signal] = {t.id: joined([next(left) for _ in t.contexts]) for t in trajectories}
+        return out
+
+    async def _rows(
+        self, signal: Signal, parts: Sequence[tuple[Trajectory, Context]], found: Mapping[Signal, Sequence[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """The rows of every context, read where they are not known."""
+        if signal.player not in self.players:
+            raise unknown("player", signal.player, self.players, f"{type(signal).__name__} reads it; add it to players")
+        version = self.players[signal.player].updates if signal.fresh else None
+        known = self._read.setdefault((signal, version), {})
+        missing = {id(c): i for i, (t, c) in enumerate(parts) if not as_sampled(signal, t) and id(c) not in known}
+        if missing:
+            mine = [parts[i][1] for i in missing.values()]
+            given = {need: [found[need][i] for i in missing.values()] for need in signal.needs}
+            seen = signal.seen_by(mine, given, self.key)
+            try:
+                rows = await self._scored(signal, mine, seen)
+            except UserError as error:
+                raise UserError(f"player {signal.player} is read by {type(signal.want).__name__}: {error}") from error
+            known |= {id(c): (c, row) for c, row in zip(mine, rows, strict=True)}
+        return [sampled(c) if as_sampled(signal, t) else known[id(c)][1] for t, c in parts]
+
+
+    async def _scored(self, signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> list[np.ndarray]:
+        """The rows of every context as it is seen. Of a signal that is not `aligned`, contexts that are left without an action are not read."""
+        if signal.aligned:
+            check_seen(signal, contexts, seen)
+            return await self.score(seen, signal.want, signal.player)
+        acting = [c for c in seen if c.actions]
+        rows = iter(await self.score(acting, signal.want, signal.player) if acting else [])
+        return [next(rows) if c.actions else np.zeros(0, np.float32) for c in seen]
+
+
+def joined(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """The rows of all contexts of a trajectory, [A, ...]; a context without actions has none."""
+    return np.concatenate([row for row in rows if len(row)] or list(rows[:1]) or [np.zeros(0, np.float32)])
+
+
+def check_seen(signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> None:
+    """Raises UserError unless `seen_by` gave one context with the same number of actions for each."""
+    counts, found = [c.actions for c in contexts], [c.actions for c in seen]
+    if counts != found:
+        raise UserError(
+            f"{type(signal).__name__}.seen_by gave contexts with {found[:4]} actions for contexts with {counts[:4]}; "
+            "it must give one context for each, in order, with the same actions"
+        )
+
+
+def as_sampled(signal: Signal, trajectory: Trajectory) -> bool:
+    """Whether the rows are the trajectory's behaviour log-probabilities; given answers have none and must be scored."""
+    mine = trajectory.source == "policy" and trajectory.player == signal.player
+    return isinstance(signal, LogProbs) and not signal.fresh and mine
+
+
+def sampled(context: Context) -> np.ndarray:
+    """The log-probabilities as sampled. Raises UserError if the policy gives none."""
+    if context.logprobs is None:
+        raise UserError(
+            "this recipe reads the log-probabilities of sampled actions, but the policy gives none; choose another policy or recipe"
+        )
+    return context.logprobs
+
+
+def gradients(player: Any, contexts: Sequence[Context], project: int | None, key: Key) -> np.ndarray:
+    """Per context the gradient of the sum of its actions' log-probabilities by the trained parameters, float64: its norm [n], or a projection [n, project].
+
+    A projection adds every number of the gradient, times 1 or -1, to one of `project` sums, both drawn by the key: inner products are kept in
+    expectation. One backward pass per context. Raises UserError if the player has no trained parameters.
+    """
+    import torch
+
+    from gradus.updates.forward_backward import evaluated
+
+    parameters = [p for p in player.policy.network.parameters() if p.requires_grad]
+    if not parameters:
+        raise UserError(f"world.gradients asks for gradients of {player.name}, which has no trained parameter; name a player that learns")
+    out = np.zeros(len(contexts) if project is None else (len(contexts), project))
+    places = None if project is None else [_places(p.numel(), project, key.fold(i)) for i, p in enumerate(parameters)]
+    for row, context in enumerate(contexts):
+        if not context.actions:
+            continue
+        with torch.enable_grad():
+            total = evaluated(player.policy, [context], (LogProb(),), key)[LogProb()].sum()
+        found = torch.autograd.grad(total, parameters, allow_unused=True)
+        flat = [None if g is None else g.detach().double().cpu().numpy().ravel() for g in found]
+        if places is None:
+            out[row] = np.sqrt(sum(float(g @ g) for g in flat if g is not None))
+        else:
+            for g, (bucket, sign) in zip(flat, places, strict=True):
+                if g is not None:
+                    out[row] += np.bincount(bucket, sign * g, minlength=project or 0)
+    return out
+
+
+def _places(count: int, project: int, key: Key) -> tuple[np.ndarray, np.ndarray]:
+    """For each of `count` numbers the sum that it is added to, and its sign."""
+    drawn = key.uniform(count) * 2 * project
+    return (drawn // 2).astype(np.int64), np.where(drawn.astype(np.int64) % 2, -1, 1).astype(np.int8)

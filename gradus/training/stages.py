@@ -1,0 +1,261 @@
+"""A run through its stages: the end of one (evaluated, saved, harvested) and the start of the next (weights, players, problems).
+
+State exists at step boundaries. The checkpoint at the boundary between two stages holds the end of the earlier one. All that follows (harvest,
+hand-over, screening) is a function of it, of earlier checkpoints and of facts, so a run that is killed meanwhile does it again to the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gradus.lab import checkpoints, made, rollouts
+from gradus.lab.checkpoints import Checkpoint
+from gradus.lab.folder import ROLLOUTS, STAGES
+from gradus.players.merge import merged
+from gradus.runtime.user_code import asked
+from gradus.schedules.stages import metric_of, over
+from gradus.study.screen import measure
+from gradus.tasks.data.problems import line, of_stored
+from gradus.training.course import Leg
+from gradus.training.health import sound, watch
+from gradus.training.memory import Memory
+from gradus.types import Group, UserError, unknown
+from gradus.types.returned import shown, wrong
+
+if TYPE_CHECKING:
+    from gradus.training.run import Run
+
+
+@dataclass(eq=False)
+class Course:
+    """The legs of a run and its place in them."""
+
+    legs: tuple[Leg, ...]
+    build: Callable[[Leg, str | Path | None], dict[str, Any]]  # the players of a leg around a model; None: the model of the run
+    index: int = 0
+    began: int = 0  # step of the run at the start of the leg
+    ended: dict[str, int] = field(default_factory=dict)  # leg -> step of the run at its end
+    scores: dict[int, float] = field(default_factory=dict)  # step of the run -> the metric that decides over the end of the leg
+    ready: bool = False  # whether the problems of the leg are there
+    groups: list[Group] = field(default_factory=list)  # of a leg that makes rows, in a run without a folder
+    shelf: tempfile.TemporaryDirectory[str] | None = None  # the ends of the legs and their rows, in a run without a folder
+
+    @property
+    def leg(self) -> Leg:
+        return self.legs[self.index]
+
+    @property
+    def last(self) -> bool:
+        return self.index == len(self.legs) - 1
+
+    def state(self) -> dict[str, Any]:
+        """The place of the run in its legs, as plain state."""
+        return {"leg": self.leg.name, "began": self.began, "ended": dict(self.ended), "scores": [[n, s] for n, s in self.scores.items()]}
+
+    def again(self, run: Run) -> None:
+        """Puts the run back to the start of its first leg."""
+        self.ended = {}
+        enter(run, self, 0)
+
+    def back_to(self, run: Run, state: Mapping[str, Any]) -> None:
+        """Puts the run into the leg of a checkpoint, whose weights are loaded afterwards. Raises UserError for a leg that the recipe lacks."""
+        names = [leg.name for leg in self.legs]
+        if state["leg"] not in names:
+            raise unknown("stage", state["leg"], names, "The checkpoint was written in it; put the old recipe back")
+        leg = self.legs[names.index(state["leg"])]
+        place(run, leg, dict(run.players) if leg is self.leg else self.build(leg, None))
+        self.index, self.began, self.ended, self.ready = names.index(leg.name), state["began"], dict(state["ended"]), False
+        self.scores = {int(step): score for step, score in state["scores"]}
+
+    def keep(self, groups: Sequence[Group]) -> None:
+        """Keeps the groups of a step in memory, for a leg that makes rows of them."""
+        if not self.leg.merges and self.leg.stage.makes is not None:
+            self.groups += groups
+
+    def home(self, run: Run) -> Path:
+        """The folder of checkpoints and rows: that of the run, or a temporary one."""
+        if run.folder is not None:
+            return run.folder.path
+        self.shelf = self.shelf or tempfile.TemporaryDirectory(prefix="gradus-stages-")
+        return Path(self.shelf.name)
+
+    def over(self, step: int, measured: Mapping[str, float | None]) -> bool:
+        """Whether the leg ends with this evaluation. Raises UserError if the evaluation lacks the metric that decides."""
+        if self.leg.merges or (metric := metric_of(self.leg.stage.until)) is None:
+            return False
+        if (score := measured.get(metric)) is None:
+            known = [name for name, value in measured.items() if value is not None]
+            raise unknown("metric", metric, known, f"Stage {self.leg.name} ends by it; name one of its evaluation")
+        self.scores[step] = float(score)
+        return over(self.leg.stage.until, step - self.began, list(self.scores.values()))
+
+
+async def follows(run: Run, course: Course) -> bool:
+    """Ends the leg of the run, after its evaluation; whether another leg has begun."""
+    leave(run, course)
+    if not course.leg.merges and course.leg.stage.makes is not None:
+        run.measured = {**run.measured, **harvested(run, course)}
+    if course.last:
+        return False
+    run.end_stage()
+    enter(run, course, course.index + 1)
+    leg = course.leg
+    say(run, f"stage {leg.name} begins at step {run.step}: {'a merge' if leg.merges else f'{leg.recipe.key}, at most {leg.steps} steps'}")
+    return True
+
+
+def leave(run: Run, course: Course) -> None:
+    """Saves the end of a leg, in the state before its evaluation, so that a run resumed from it evaluates again."""
+    if run.begun is not None:
+        run.best, run.time = run.begun["best"], run.begun["time"]
+    leg = course.leg.name
+    course.ended.pop(leg, None)
+    if run.folder is not None:
+        path = run.save(planned=sound(run.numbers, run.players))
+        run.folder.point(f"{STAGES}/{leg}", path / "model")
+    else:
+        home = course.home(run)
+        with tempfile.TemporaryDirectory(dir=home) as model:
+            run.players["policy"].policy.save(Path(model))
+            documents, tensors = run.documents()
+            checkpoints.save(home, run.step, tensors, documents, {"model": Path(model)}, keep=len(course.legs) + 1)
+    course.ended[leg] = run.step
+
+
+def enter(run: Run, course: Course, index: int) -> None:
+    """Puts the run at the start of a leg: its recipe, task and players; new optimisers; no memory of the parts but the curriculum's."""
+    before, leg = course.leg, course.legs[index]
+    with model_for(run, course, leg) as model:
+        players = course.build(leg, model)
+    for name, (source, theirs) in leg.players.items():
+        hand(players[name], end_of(run, course, source).tensors(f"player-{theirs}.safetensors"), f"{source}.{theirs}")
+    goes_on = index > 0 and _source(before) is not None and _source(before) == _source(leg)
+    states = {place: state for place, state in run.memory.states.items() if goes_on and place.partition(".")[0] == "curriculum"}
+    course.index, course.began, course.ready, course.scores, course.groups = index, run.step, False, {}, []
+    place(run, leg, players)
+    run.memory, run.best, run.history, run.warned = Memory(states), {}, {}, False
+    run.time, run.turned, run.moved_back = {}, None, {}
+    run.numbers = watch({"restarts": run.numbers["restarts"]}, run.players, leg.recipe.setting.agreement)
+    if run.folder is not None:
+        run.folder.unlink("best")  # the best model is that of the last stage
+
+
+def place(run: Run, leg: Leg, players: Mapping[str, Any]) -> None:
+    """Gives the run the recipe, the task and the players of a leg, in the dictionary of players that others may hold."""
+    run.recipe, run.task = leg.recipe, leg.task
+    run.players.clear()
+    run.players.update(players)
+
+
+def _source(leg: Leg) -> tuple[Any, ...] | None:
+    """What decides over the problems of a leg; None if no other leg can have the same ones."""
+    return None if leg.merges or leg.stage.screen is not None else (leg.stage.task, leg.reads)
+
+
+@contextmanager
+def model_for(run: Run, course: Course, leg: Leg) -> Iterator[Path | None]:
+    """The folder of the model that a leg begins with; None: that of the run. A merge is computed, and its folder deleted afterwards."""
+    if not leg.merges:
+        yield None if leg.start is None else end_of(run, course, leg.start).path / "model"
+        return
+    with tempfile.TemporaryDirectory(prefix="gradus-merge-") as folder:
+        policies = {n: course.build(leg, end_of(run, course, n).path / "model")["policy"].policy for n in leg.weights}
+        first = next(iter(policies.values()))
+        first.network.load_state_dict(merged({n: p.network.state_dict() for n, p in policies.items()}, leg.weights))
+        first.save(Path(folder))
+        del policies
+        yield Path(folder)
+
+
+def end_of(run: Run, course: Course, leg: str) -> Checkpoint:
+    """The checkpoint at the end of a leg. Raises UserError if it is broken or gone."""
+    home = course.home(run)
+    found = checkpoints.steps(home).get(course.ended.get(leg, -1))
+    if found is None:
+        raise UserError(f"the checkpoint at the end of stage {leg} is gone from {home / checkpoints.FOLDER}; put it back, or start a new run")
+    return checkpoints.at(found)
+
+
+def hand(player: Any, tensors: Mapping[str, Any], source: str) -> None:
+    """Gives a player the weights of a stored one. Raises UserError if their networks differ."""
+    import torch
+
+    theirs = {name.removeprefix("weights."): t for name, t in tensors.items() if name.startswith("weights.")}
+    mine = player.policy.network.state_dict()
+    if odd := sorted(n for n in {**mine, **theirs} if n not in mine or n not in theirs or mine[n].shape != theirs[n].shape):
+        raise UserError(
+            f"player {player.name} cannot take the weights of {source}: their networks differ in {odd[0]}; give both the same kind of model"
+        )
+    player.policy.network.load_state_dict(theirs)
+    with torch.no_grad():
+        for master, own in zip(player.masters, player.parameters, strict=True):
+            if master is not own:
+                master.copy_(own)
+
+
+def harvested(run: Run, course: Course) -> dict[str, float]:
+    """Makes the rows of the leg and stores them; their number. Rows that were stored at this boundary before are taken as they are."""
+    leg = course.leg
+    restart = run.numbers["restarts"]
+    if run.folder is not None and (known := made.stored(run.folder, made.MADE, leg.name, run.step, restart)) is not None:
+        return dict(known[1])
+    makes, steps = leg.stage.makes, range(course.began, run.step)
+    groups = course.groups if run.folder is None else (group for _, groups in rollouts.scan(run.folder.path / ROLLOUTS, steps) for group in groups)
+    with asked(makes, "rows"):
+        rows = makes.rows(iter(groups))
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        raise wrong(makes, "rows", shown(rows), "a list of rows (mappings)")
+    lines = [line(row, f"row {n} of stage {leg.name}", leg.name) for n, row in enumerate(rows, start=1)]
+    if lacking := sorted(makes.provides - set().union(*(set(row) for row in rows))) if rows else []:
+        raise wrong(makes, "rows", f"rows without {', '.join(lacking)}", f"rows with {', '.join(sorted(makes.provides))}, which it provides")
+    numbers = {"made/rows": float(len(rows))}
+    _store(run, course, made.MADE, lines, numbers)
+    say(run, f"stage {leg.name} made {len(rows)} rows")
+    return numbers
+
+
+async def ready(run: Run, course: Course) -> None:
+    """Loads the problems of the leg: rows that an earlier leg made, and the problems that its screening keeps."""
+    if course.ready or course.leg.merges:
+        return
+    leg, home = course.leg, course.home(run)
+    task = leg.task if leg.reads is None else of_stored(leg.task, home / made.MADE / f"{leg.reads}.jsonl")
+    screen, restart = leg.stage.screen, run.numbers["restarts"]
+    if screen is not None:
+        known = None if run.folder is None else made.stored(run.folder, made.SCREENED, leg.name, course.began, restart)
+        if known is None and run.step != course.began:
+            lost = home / made.SCREENED / f"{leg.name}.jsonl"
+            raise UserError(f"{lost} is gone, which holds the problems of stage {leg.name}; put it back, or start a new run")
+        numbers = dict(known[1]) if known is not None else await _screened(run, course, task.source, screen)
+        task = of_stored(task, home / made.SCREENED / f"{leg.name}.jsonl")
+        run.measured = {**run.measured, **numbers} if run.step == course.began else run.measured
+    run.task, course.ready = task, True
+
+
+async def _screened(run: Run, course: Course, source: Any, screen: Any) -> dict[str, Any]:
+    world = run.world(run.recipe, "screen")
+    found = await measure(run, run.recipe, world, screen, source)
+    numbers = {**found.numbers(screen), **{f"tokens/{purpose}": count for purpose, count in world.spent.items()}}
+    _store(run, course, made.SCREENED, [line(row, "a screened problem") for row in found.kept(screen)], numbers)
+    say(run, f"stage {course.leg.name}: {found.told(screen)}")
+    return numbers
+
+
+def _store(run: Run, course: Course, kind: str, lines: Sequence[str], numbers: Mapping[str, Any]) -> None:
+    if run.folder is not None:
+        made.store(run.folder, kind, course.leg.name, lines, run.step, run.numbers["restarts"], numbers)
+        return
+    target = course.home(run) / kind / f"{course.leg.name}.jsonl"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text("".join(f"{text}\n" for text in lines), encoding="utf-8")
+
+
+def say(run: Run, text: str) -> None:
+    """Prints a sentence to the user of the run."""
+    run.view.message(text) if run.view is not None else print(text, file=sys.stderr)

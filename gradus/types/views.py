@@ -1,0 +1,42 @@
+"""Views of the same actions: other ways to see what stands before them (`signals.View`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradus.types.contexts import Context, Seen
+from gradus.types.keys import Key
+from gradus.types.ranges import check_ranges
+
+
+def masked(picture: np.ndarray, share: float, patch: int, key: Key) -> np.ndarray:
+    """The picture uint8 [H, W, 3] with patches blackened, each by itself with the chance `share`; those at the right and lower edge may be smaller."""
+    height, width = picture.shape[:2]
+    rows, columns = -(-height // patch), -(-width // patch)
+    hidden = key.uniform(rows, columns) < share
+    whole = np.repeat(np.repeat(hidden, patch, 0), patch, 1)[:height, :width]
+    return np.where(whole[..., None], np.uint8(0), picture)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """Pictures with random patches blackened. Equal pictures of one prompt are masked alike."""
+
+    share: float = 0.6  # chance of a patch to be blackened, in [0, 1]
+    patch: int = 14  # pixels per side of a patch
+
+    def __post_init__(self) -> None:
+        check_ranges(self, share="[0, 1]", patch="[1, inf)")
+
+    def of(self, context: Context, key: Key) -> Context:
+        """The context with its pictures masked, also those of its parents."""
+        parent = None if context.parent is None else (self.of(context.parent[0], key), context.parent[1])
+        return replace(context, seen=tuple(self._seen(seen, key) for seen in context.seen), parent=parent)
+
+    def _seen(self, seen: Seen, key: Key) -> Seen:
+        if seen.kind != "image":
+            return seen
+        rows = [masked(row, self.share, self.patch, key.fold(digest)) for row, digest in zip(seen.rows, seen.digests, strict=True)]
+        return replace(seen, rows=np.stack(rows))

@@ -1,0 +1,143 @@
+"""AT-GRPO: the tree of candidates, its groups, its choice, and policies of single roles."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from itertools import cycle
+
+import numpy as np
+import pytest
+import torch
+
+from gradus.credit.groups import group_relative
+from gradus.papers.bases.grpo import grpo
+from gradus.papers.multi_agent.at_grpo import TurnCandidates, at_grpo, at_grpo_roles, best
+from gradus.recipe.core import changes
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.episodes import Episodes
+from gradus.rollouts.seats import Seats
+from gradus.testing.methods import TOY_EPISODES
+from gradus.testing.methods.runs import toy_run
+from gradus.testing.methods.scripted import scripted_world
+from gradus.training.launch import go
+from gradus.types import Frozen, Key, Request, UserError
+from gradus.types.parts import Turn
+
+
+class Relay:
+    """Two agents act three times each. "c" earns the team 1; every word tells whose it is and which turn; copies are independent."""
+
+    def __init__(self, words: tuple[str, ...] = ()) -> None:
+        self.words = words
+        self.first = self._turn()
+
+    def fork(self, key: Key) -> Relay:
+        return Relay(self.words)
+
+    def _turn(self, reward: float = 0.0) -> Turn:
+        over = len(self.words) == 6
+        return Turn(" ".join(self.words) or "-", reward, terminated=over, player="AB"[len(self.words) % 2])
+
+    async def step(self, action: str) -> Turn:
+        self.words = (*self.words, action)
+        return self._turn(float("c" in action))
+
+
+@dataclass(frozen=True)
+class Stage:
+    seats: tuple[str, ...] = ("A", "B")
+    forks: bool = True
+
+    def start(self, problem, key, world):
+        return Relay()
+
+
+TASK = replace(TOY_EPISODES, environment=Stage())
+ROLES = at_grpo_roles.but(rollout__players=Frozen(B="checker"))
+
+
+def tree(speak, count=4, rollout=TurnCandidates()):
+    world, policy = scripted_world(TASK, speak, reward=EnvironmentReturn())
+    problem = TASK.source.draw([0], None, world.seed)[0]
+    return asyncio.run(rollout.run([Request(problem, count=count)], world)), policy
+
+
+def test_candidates_groups_and_played_messages() -> None:
+    said = cycle("bcbc")  # candidates 1 and 3 of every group say "c"
+    groups, policy = tree(lambda ask: next(said))
+    assert [len(g.trajectories) for g in groups] == [4] * 6  # 24 candidates in 6 groups of 4
+    assert [g.trajectories[0].links["role"] for g in groups] == list("ABABAB")
+    for group in groups:
+        prompts = {t.contexts[0].prefix.tobytes() for t in group.trajectories}
+        assert len(prompts) == 1  # one identical prompt
+        assert group.rewards.tolist() == [0, 1, 0, 1]
+        assert [t.completion for t in group.trajectories] == ["b", "c", "b", "c"]
+    # what the next agent is shown holds one message per turn so far: six are played, each the first of the best
+    shown = policy.text(groups[-1].trajectories[0].contexts[0].prefix)
+    assert "c c c c c" in shown
+    assert "b" not in shown.replace("begin", "")
+
+
+def test_the_first_of_the_best_is_played() -> None:
+    assert [best(r) for r in ([0, 1, 1], [2, 2], [-1.0, float("-inf")], [0.5, 0.7, 0.6])] == [1, 0, 0, 1]
+
+
+def test_advantages_of_a_group() -> None:
+    # mean 1/2, deviation of the population 1/2
+    assert group_relative(np.array([1.0, 0, 0, 1]), scale="population").tolist() == pytest.approx([1, -1, -1, 1])
+
+
+def test_only_a_candidates_own_tokens_are_actions() -> None:
+    groups, _ = tree(lambda ask: "c")
+    assert [t.actions for g in groups for t in g.trajectories] == [2] * 24  # the word and the end token, at every turn
+    assert len({t.id for g in groups for t in g.trajectories}) == 24
+
+
+def test_at_test_time_every_seat_answers_once() -> None:
+    part = TurnCandidates(Frozen(B="other"), Episodes(max_turns=4))
+    assert part.test == Seats(Frozen(B="other"), Episodes(max_turns=4))
+
+
+def test_its_changes_to_grpo() -> None:
+    assert set(changes(grpo, at_grpo)) == {"rollout", "reward", "objective.kl", "players.reference"}
+    assert set(changes(at_grpo, at_grpo_roles)) == {"rollout.players.checker", "players.checker"}
+
+
+def test_samples_of_one_role_never_reach_the_policy_of_another() -> None:
+    run = toy_run(ROLES, task=TASK, steps=1, prompts=2, group=8)
+    seen = {}
+
+    def keep(run, metrics, groups):
+        seen.update({t.id: t.player for g in groups for t in g.trajectories})
+
+    run.on_step = keep
+    start = {name: [p.detach().clone() for p in player.policy.network.parameters()] for name, player in run.players.items()}
+    go(run)
+    assert {player for name, player in seen.items() if "/A/" in name} == {"policy"}
+    assert {player for name, player in seen.items() if "/B/" in name} == {"checker"}
+    moved = {n: any(not torch.equal(a, b) for a, b in zip(start[n], run.players[n].policy.network.parameters(), strict=True)) for n in start}
+    assert moved == {"policy": True, "checker": True}
+
+
+def test_a_role_without_a_signal_has_a_gradient_of_exactly_zero() -> None:
+    """The candidates of B get equal rewards, so its policy stays bit for bit, whatever A earns."""
+
+    class Constant(EnvironmentReturn):
+        async def score(self, groups, signals, world):
+            rows = await super().score(groups, signals, world)
+            return [
+                [replace(j, reward=0.0 if t.links["role"] == "B" else j.reward) for t, j in zip(g.trajectories, row, strict=True)]
+                for g, row in zip(groups, rows, strict=True)
+            ]
+
+    run = toy_run(ROLES.but(reward=Constant()), task=TASK, steps=2, prompts=2, group=8)
+    start = {n: [p.detach().clone() for p in run.players[n].policy.network.parameters()] for n in ("policy", "checker")}
+    go(run)
+    same = {n: all(torch.equal(a, b) for a, b in zip(start[n], run.players[n].policy.network.parameters(), strict=True)) for n in start}
+    assert same == {"policy": False, "checker": True}
+
+
+def test_an_environment_without_copies_is_refused() -> None:
+    with pytest.raises(UserError, match="cannot be copied; give the episode a method fork"):
+        TurnCandidates().check_task(replace(TASK, environment=Stage(forks=False)))

@@ -1,0 +1,77 @@
+"""What stages make of answers: right ones to imitate, pairs, problems by their pass rate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradus.schedules.harvests import PassRates, RightAndWrong, RightAnswers
+from gradus.testing.methods import toy_group
+from gradus.types import Ended, Failed, Group, Problem
+
+
+def group(name: str, *answers: tuple[str, float], **changes: Any) -> Group:
+    """A group of answers to a problem, each with its reward."""
+    made = toy_group(*(reward for _, reward in answers), key=name)
+    problem = Problem(name, "toy", ({"role": "user", "content": name},))
+    kept = zip(made.trajectories, answers, strict=True)
+    return made.but(trajectories=tuple(t.but(problem=problem, completion=text, **changes) for t, (text, _) in kept))
+
+
+GROUPS = [
+    group("p", ("long answer", 1.0), ("no", 0.0), ("yes", 1.0), ("long answer", 1.0), ("nope", 0.0)),
+    group("q", ("no", 0.0), ("none", 0.0)),
+    group("p", ("sure", 1.0), ("no", 0.0)),
+]
+
+
+def rows(harvest: Any, groups: list[Group]) -> list[tuple[Any, ...]]:
+    return [(row["problem"].id, *(value for name, value in row.items() if name != "problem")) for row in harvest.rows(iter(groups))]
+
+
+def test_right_answers_are_the_first_different_ones_of_each_problem() -> None:
+    assert rows(RightAnswers(), GROUPS) == [("p", "long answer")]
+    assert rows(RightAnswers(most=9), GROUPS) == [("p", "long answer"), ("p", "yes"), ("p", "sure")]
+    assert rows(RightAnswers(most=2, shortest=True), GROUPS) == [("p", "yes"), ("p", "sure")]
+    assert RightAnswers().provides == {"solution"}
+
+
+def test_pairs_hold_a_right_and_a_wrong_answer() -> None:
+    assert rows(RightAndWrong(), GROUPS) == [("p", "long answer", "no")]
+    assert rows(RightAndWrong(most=9), GROUPS) == [("p", "long answer", "no"), ("p", "yes", "nope")]
+    both = group("r", ("maybe", 1.0), ("maybe", 0.0), ("yes", 1.0), ("no", 0.0))  # a judge that draws
+    assert rows(RightAndWrong(most=9), [both]) == [("r", "yes", "no")]
+
+
+def test_pass_rates_count_all_answers_of_a_problem() -> None:
+    assert rows(PassRates(), GROUPS) == [("q", 0.0)]  # p: 4 of 7
+    assert rows(PassRates(0.5, 0.6), GROUPS) == [("p", pytest.approx(4 / 7))]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ended": Ended.LENGTH},
+        {"player": "partner"},
+        {"source": "expert"},
+        {"trained": False},
+        {"reward": Failed("no")},
+        {"completion": " "},
+    ],
+)
+def test_answers_that_are_none_are_left_out(changes: dict[str, Any]) -> None:
+    (one,) = [group("p", ("yes", 1.0))]
+    one = one.but(trajectories=tuple(t.but(**changes) for t in one.trajectories))
+    assert rows(RightAnswers(), [one]) == []
+    assert rows(PassRates(0, 1), [one]) == ([("p", 1.0)] if "ended" in changes else [])
+
+
+def test_auxiliary_groups_and_answers_of_several_turns_are_left_out() -> None:
+    (one,) = [group("p", ("yes", 1.0))]
+    assert rows(RightAnswers(), [one.but(aside=True)]) == []
+    t = one.trajectories[0]
+    turns = replace(t.contexts[0], streams={"turn": np.zeros(t.actions, np.int32)})
+    assert rows(RightAnswers(), [one.but(trajectories=(t.but(contexts=(turns,)),))]) == []
