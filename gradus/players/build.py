@@ -23,7 +23,7 @@ from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.parts import Closing, Task, Turn
-from gradus.types.players import Adapter, Copy, Fresh, Gated, Head, Lagged, MovingAverage
+from gradus.types.players import Adapter, Copy, Fresh, Gated, Head, Lagged, MovingAverage, Steering
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -63,6 +63,8 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
             return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
+        if isinstance(relation, Steering):
+            return able(base, relation, name).with_steering(relation.layers, relation.gate)
         return base.beside() if isinstance(relation, (Lagged, MovingAverage)) and hasattr(base, "beside") else base.clone()
 
     def able(base: Any, relation: Any, name: str) -> Any:

@@ -30,6 +30,7 @@ from gradus.policies.reading import check_offered, read
 from gradus.policies.showing import Eyes, followed, opened
 from gradus.policies.sighted import Sighted, pictures
 from gradus.policies.sighted_files import SightedFolder, sighted_weights
+from gradus.policies.steering import load_steering, save_steering, steered, vectors
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign
 from gradus.policies.trunks import load_trunk
@@ -84,6 +85,7 @@ class LanguageModel:
             return _adapted(path, base, dtype, device)
         path = check_folder(path)
         trunk, note, eyes = load_trunk(path, dtype=dtype, device=device)
+        trunk = load_steering(trunk, path) if isinstance(trunk, Decoder) else trunk
         config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
         generation = path / "generation_config.json"
         raw = generation.read_bytes() if generation.is_file() else None
@@ -105,7 +107,9 @@ class LanguageModel:
                 self.trunk.processor.save_pretrained(path)
         else:
             weights = self._filed(merged_weights(self.trunk))
-            save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
+            save_weights({name: w.cpu().contiguous() for name, w in weights.items() if ".steer." not in name}, path)
+            if next(vectors(self.trunk), None) is not None:
+                save_steering(self.trunk, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
         for name, content in ({} if self.folder.eyes is None else self.folder.eyes.files).items():
             (path / name).write_bytes(content)
@@ -273,7 +277,7 @@ class LanguageModel:
         head, gate = copy.deepcopy(self.head), copy.deepcopy(self.gate)
         for part in (trunk, *([head] if head else []), *([gate] if gate else [])):
             part.zero_grad(set_to_none=True)
-            if self.lora is None:
+            if self.lora is None and (part is not trunk or next(vectors(trunk), None) is None):
                 part.requires_grad_(True)
         return replace(self, trunk=trunk, head=head, gate=gate, shared=False)
 
@@ -283,6 +287,12 @@ class LanguageModel:
             raise UserError(f"{self.note or 'the model runs through transformers'}; latent inputs need the built-in decoder")
         gate = self.gate or Gate(_width(self.trunk), key, c=c, least=least, most=most, mark=mark, like=self.trunk.head_weight)
         return replace(self, gate=gate)
+
+    def with_steering(self, layers: Sequence[int], gate: bool) -> LanguageModel:
+        """This model's weights, frozen and in the same memory, with a trained vector on the outputs of layers (none named: of all)."""
+        if not isinstance(self.trunk, Decoder):
+            raise UserError(f"{self.note or 'the model runs through transformers'}; steering vectors need the built-in decoder")
+        return replace(self, trunk=steered(self.trunk, layers, gate), head=None, shared=False)
 
     def beside(self) -> LanguageModel:
         """A copy with its own head on the same trunk, if the trunk is another player's; else a whole copy."""

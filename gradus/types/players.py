@@ -55,6 +55,15 @@ class Adapter:
 
 
 @dataclass(frozen=True)
+class Steering:
+    """One trained vector per layer, added to the layer's output; all other weights are frozen. As the model of the policy it steers the run's model."""
+
+    of: str | None = None  # another player, whose weights are shared and not copied; None: the run's model
+    layers: tuple[int, ...] = ()  # counted from 0; empty: all
+    gate: bool = False  # scale the vector by a trained number per token, sigmoid(w . h + b)
+
+
+@dataclass(frozen=True)
 class Gated:
     """A model that mixes latent vectors into its inputs while it thinks, by a learned gate. `of` an Adapter: its frozen weights are adapted, too.
 
@@ -136,7 +145,7 @@ class Fresh:
             raise UserError("Fresh: a gru gives no q, because rows of a replay have no past; take an mlp or a cnn")
 
 
-Model = str | Copy | Head | Adapter | Gated | Lagged | MovingAverage | Fresh
+Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Fresh
 
 
 @dataclass(frozen=True)
