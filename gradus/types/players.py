@@ -79,7 +79,7 @@ class Gated:
     def __post_init__(self) -> None:
         check_ranges(self, c="(0, inf)", least="(0, 1)", most="(0, 1)")
         if self.least > self.most:
-            raise UserError(f"Gated: least is {self.least} and most is {self.most}; least must not be larger")
+            raise UserError(f"Gated: least is {self.least} and most is {self.most}; set most to {self.least} or more")
         if not self.mark:
             raise UserError("Gated: mark is empty, so thinking would end at once; write the text that comes before the answer, as in ####")
 
