@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +25,7 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.lanes import Lanes
 from gradus.selection.transition_replay import batch_of
 from gradus.tasks.control.pendulum import moved, pendulum, shown
-from gradus.training.loop import credit
+from gradus.training.lessons import credit
 from gradus.training.memory import Memory
 from gradus.types import Group, Key
 from gradus.types.players import Fresh, Player
@@ -96,7 +96,7 @@ def learns(task: str, made: Any, steps: int, seed: int, enough: Callable[[Return
             reached.append((seen.turns, time.process_time() - began))
             raise Reached
 
-    with suppress(Reached):
+    with contextlib.suppress(Reached):
         gradus.train(made.but(setting__steps=steps), task=task, seed=seed, on_step=after)
     first = f"bar after {reached[0][0]:,} turns, {reached[0][1]:.0f} s of processor" if reached else "bar not reached"
     print(

@@ -57,10 +57,14 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     if missing:
         raise UserError(
             f"recipe {recipe.key} needs problems with {', '.join(missing)}, which task {task.name} does not provide "
-            f"(it provides {', '.join(sorted(task.provides)) or 'none'}); add them as columns or choose another task"
+            f"(it provides {', '.join(sorted(task.provides)) or 'none'}); {_ADDED.get(missing[0], 'add them as columns')} or choose another task"
         )
     check_reads(recipe, players)
     check_asks(recipe)
+
+
+_ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=load_transitions(FILE), provides=...), as docs/how/control.md shows,"}
+"""How to add what no column of a data file can hold."""
 
 
 def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> None:

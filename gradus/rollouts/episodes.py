@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
-from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError
+from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.ranges import check_ranges
 from gradus.types.spaces import Action, Space, in_words
@@ -156,9 +156,23 @@ class Episodes:
         if self.history is None and played.contexts:
             grown = played.contexts[-1]
             return grown.then(world.follow(told, grown, request.player))
-        observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
-        opened = world.opening(opening(instruction(request, world.task.system), observation), request.player)
+        if self.history is not None and isinstance(told, Mapping):
+            opened = remembered(played, self.history, world, request.player)
+        else:
+            observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
+            opened = world.opening(opening(instruction(request, world.task.system), observation), request.player)
         return begun(seat.prompts.setdefault(opened.beginning(len(opened.sequence)), opened))
+
+
+def remembered(played: Played, history: int, world: World, player: str) -> Context:
+    """The last `history` turns and the current observation of a world of arrays, as a context without chosen tokens."""
+    first = max(0, len(played.actions) - history)
+    context = world.opening(played.turns[first].observation, player)
+    for action, turn in zip(played.actions[first:], played.turns[first + 1 :], strict=True):
+        taken = world.told(action, player).tokens
+        context = context.then(prompt_context(taken))
+        context = context.then(world.follow(turn.observation, context, player))
+    return context
 
 
 def trailing(played: Played, seat: Seat) -> Played:

@@ -15,9 +15,10 @@ from gradus.rollouts.episodes import Episodes, abandoned
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun
 from gradus.types import Ended, Failed, FailureKind, Frozen, Group, Key, Request, Trajectory, UserError
+from gradus.types.control import check_arrays
 from gradus.types.environments import Restorable
 from gradus.types.kept import group_of, kept_group
-from gradus.types.parts import Episode, Turn, World
+from gradus.types.parts import Episode, Task, Turn, World
 from gradus.types.ranges import check_ranges
 
 
@@ -54,6 +55,10 @@ class Lanes:
     def test(self) -> Episodes:
         """Whole episodes, for test time."""
         return Episodes(self.most, timeout=self.timeout)
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError for a world of text."""
+        check_arrays(self, task)
 
     def start(self) -> dict[str, Any]:
         return {"lanes": []}

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradus.types import Context, Group, Key, Trajectory, UserError, unknown
 from gradus.types.parts import Signals
+from gradus.types.returned import named
 from gradus.types.signals import LogProb, LogProbs, Signal, Want, needed_first
 
 Score = Callable[[Sequence[Context], Want, str], Awaitable[list[np.ndarray]]]
@@ -55,7 +56,6 @@ class Readings:
             known |= {id(c): (c, row) for c, row in zip(mine, rows, strict=True)}
         return [sampled(c) if as_sampled(signal, t) else known[id(c)][1] for t, c in parts]
 
-
     async def _scored(self, signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> list[np.ndarray]:
         """The rows of every context as it is seen. Of a signal that is not `aligned`, contexts that are left without an action are not read."""
         if signal.aligned:
@@ -76,7 +76,7 @@ def check_seen(signal: Signal, contexts: Sequence[Context], seen: Sequence[Conte
     counts, found = [c.actions for c in contexts], [c.actions for c in seen]
     if counts != found:
         raise UserError(
-            f"{type(signal).__name__}.seen_by gave contexts with {found[:4]} actions for contexts with {counts[:4]}; "
+            f"{named(signal, 'seen_by')} gave {len(found)} contexts with {sum(found)} actions for {len(counts)} with {sum(counts)}; "
             "it must give one context for each, in order, with the same actions"
         )
 

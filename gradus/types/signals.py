@@ -160,13 +160,22 @@ class Signal:
         return contexts
 
 
+OF_WORLDS: Mapping[str, str] = {
+    "drawn": "take a world whose actions are numbers (Box), such as pendulum, or another recipe",
+    "q_of_candidates": "take a world whose actions are numbers (Box), such as pendulum, or another recipe",
+    "q_of_all": "take a world whose actions are a Choice, such as cartpole, or another recipe",
+}
+"""What to do where a controller lacks an ability because of the actions of its world."""
+
+
 def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     """What to add for an ability that a policy lacks, as the end of a sentence."""
     if lacking.startswith("row:"):
         name, place = lacking.removeprefix("row:"), f"players.{player}.model=" if player else "model="
         return f'give the player a head over the vocabulary: {place}Head(of=Copy("policy"), outputs=("{name}",), over="vocabulary")'
     if not lacking.startswith("head:"):
-        return f"it offers only {', '.join(sorted(can))}: choose another policy or recipe"
+        world = OF_WORLDS.get(lacking, "choose another policy or recipe")
+        return f"it offers only {', '.join(sorted(can))}: {world}"
     name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
     seen = f"its heads are {', '.join(there)}; " if there else ""
     outputs = "" if name == "value" else f', outputs=("{name}",)'

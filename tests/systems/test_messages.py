@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ from gradus.systems.messages import (
 )
 from gradus.types import Context, Ended, Frozen, Key, Problem, Request, Sampling, UserError, prompt_context
 from gradus.types.samplers import Drawing, Ode, Sde
-from gradus.types.signals import EntropyOf, LogProb, LogProbs, MatchingError, Want
+from gradus.types.signals import EntropyOf, LogProb, LogProbs, MatchingError, Viewed, Want
 
 
 def sent(message):
@@ -150,3 +151,23 @@ def test_tensors_of_every_type_that_weights_have():
     after = unpacked_arrays(packed_arrays(before))
     assert all(after[n].dtype == t.dtype and torch.equal(after[n], t) for n, t in before.items())
     assert unpacked_arrays(packed_arrays({})) == {}
+
+
+def test_any_want_of_the_library_goes_to_another_process():
+    from gradus.types.readers import AttentionStat, Hidden, LogProbsOf, LookBack
+
+    wants = (LogProb(), Hidden(3, "mean"), AttentionStat((0, 2), LookBack(7)), LogProbsOf("rivals"), Viewed(EntropyOf(), Masked(0.25)))
+    document = json.loads(json.dumps(wants_json(wants[:-1])))
+    assert tuple(wants_from(document)) == wants[:-1]
+    with pytest.raises(UserError, match="Viewed is a class of your own, which other processes do not know"):
+        wants_json(wants)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A view of this test module, which no other process can import."""
+
+    share: float
+
+    def of(self, context: Context, key: Key) -> Context:
+        return context

@@ -60,14 +60,17 @@ class BigramPolicy:
     """
 
     can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork", "rules"})
-    reads = frozenset({"text", "image"})  # of a picture nothing is seen
+    reads = frozenset({"text"})
     context_length = 256
     vocabulary = VOCABULARY
     end_tokens = (END,)
 
-    def __init__(self, key: Key = Key(0), dtype: torch.dtype = torch.float64, micro: int | None = None) -> None:
+    def __init__(
+        self, key: Key = Key(0), dtype: torch.dtype = torch.float64, micro: int | None = None, reads: frozenset[str] = frozenset({"text"})
+    ) -> None:
+        """`reads`: what it takes in prompts; of a picture it sees nothing."""
         self.network = Bigram(key, dtype)
-        self.micro = micro
+        self.micro, self.reads = micro, reads
 
     def clone(self) -> BigramPolicy:
         return copy.deepcopy(self)

@@ -59,8 +59,10 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
     toy = TOYS[kind]
     scale = {**toy.scale, "steps": steps, **setting}
     recipe = replace(recipe, setting=replace(recipe.setting, **scale), study=None)
+    task = toy_task(recipe) if task is None else task
     policy = toy.make()
     policy.micro = micro
+    policy.reads = policy.reads | (task.showing & {"image"}) | ({"image"} if "images" in task.provides else frozenset())
     players = {}
     specs = specs_of(recipe)
     for name, spec in specs.items():
@@ -71,7 +73,7 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
             mine.network.requires_grad_(False)
         spec = replace(spec, trains=("",), rates=Frozen())  # a toy has no parameters of these names
         players[name] = Learner(name, spec, mine, spec.optimizer, recipe.setting)
-    return Run(recipe, toy_task(recipe) if task is None else task, players, seed=seed)
+    return Run(recipe, task, players, seed=seed)
 
 
 def _heads(name: str, specs: Mapping[str, Player]) -> Head | None:

@@ -17,7 +17,7 @@ from gradus.policies.controller_reading import gaussian, squashed_logprob
 from gradus.recipe.registry import recipe
 from gradus.selection.transition_replay import batch_of
 from gradus.tasks.control.pendulum import Pendulum, moved, pendulum, shown
-from gradus.training.loop import credit
+from gradus.training.lessons import credit
 from gradus.training.memory import Memory
 from gradus.training.world import RunWorld
 from gradus.types import Group, Key, Sampling
