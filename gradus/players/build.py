@@ -51,9 +51,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
             able(base, relation, name)
-            form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
-            if form and not hasattr(base, "vocabulary"):
-                raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which only a language model has; leave that out")
+            form = _form(relation, base, name)
             return base.with_value_head(seed.fold("head", name), shared=not own, **form)
         if isinstance(relation, Gated):
             nested = relation.of is None or isinstance(relation.of, Adapter)
@@ -90,6 +88,14 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
     keep_freed_memory()
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players
+
+
+def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
+    """The fields of a head that differ from the plain one. Raises UserError if the policy has plain heads alone."""
+    form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
+    if form and not hasattr(base, "vocabulary"):
+        raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which only a language model has; leave that out")
+    return form
 
 
 def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str) -> Any:
