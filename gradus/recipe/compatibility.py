@@ -336,18 +336,26 @@ def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"players.{name}.objective", player.objective
 
 
+def _with_first(where: str, needs: Iterable[Signal]) -> Iterable[Signal]:
+    """The signals and those that they need. Raises UserError with the reader's place for signals that need each other."""
+    try:
+        return needed_first(tuple(needs))
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
     """Every signal that a part of the recipe needs, and those that these need, with who reads it. Raises UserError for a circle."""
     for seam in ("reward", "credit", "selection"):
-        for signal in needed_first(getattr(getattr(recipe, seam), "needs", ())):
+        for signal in _with_first(seam, getattr(getattr(recipe, seam), "needs", ())):
             yield seam, signal
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
-            for signal in needed_first(term.needs):
+            for signal in _with_first(f"{owner}.{name}", term.needs):
                 yield f"{owner}.{name}", signal
     for name, player in recipe.players.items():
         for seam in ("credit", "selection"):
-            for signal in needed_first(getattr(getattr(player, seam), "needs", ())):
+            for signal in _with_first(f"players.{name}.{seam}", getattr(getattr(player, seam), "needs", ())):
                 yield f"players.{name}.{seam}", signal
 
 
