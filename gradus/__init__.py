@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gradus.api import check, evaluate, export, resume, train
+    from gradus.api import check, evaluate, export, resume, screen, train
     from gradus.lab.open_run import open_run
     from gradus.recipe.core import Recipe, Setting, changes
     from gradus.recipe.registry import recipe as load_recipe
     from gradus.training.plan import load_task
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Setting", "changes", "check", "evaluate", "export", "load_recipe", "load_task", "open_run", "resume", "train"]
+__all__ = ["Recipe", "Setting", "changes", "check", "evaluate", "export", "load_recipe", "load_task", "open_run", "resume", "screen", "train"]
 
 _HOMES = {
     "train": "gradus.api:train",
@@ -27,6 +27,7 @@ _HOMES = {
     "export": "gradus.api:export",
     "evaluate": "gradus.api:evaluate",
     "check": "gradus.api:check",
+    "screen": "gradus.api:screen",
     "open_run": "gradus.lab.open_run:open_run",
     "load_task": "gradus.training.plan:load_task",
     "load_recipe": "gradus.recipe.registry:recipe",

@@ -20,11 +20,13 @@ from gradus.checks.data import accounts_of, check_same_pictures
 from gradus.checks.findings import Finding
 from gradus.checks.start import tell
 from gradus.lab import checkpoints
+from gradus.lab.atomic_files import write
 from gradus.lab.bad import given_up
 from gradus.lab.folder import RunFolder, is_run
 from gradus.lab.live import title_of
 from gradus.lab.provenance import describe
 from gradus.lab.trackers import Curve, Sinks, names_of, open_sinks, plain
+from gradus.lab.training_data import with_suffix
 from gradus.players.build import build_players
 from gradus.players.rates import reason
 from gradus.recipe.compatibility import check_problems
@@ -36,13 +38,15 @@ from gradus.rewards.several import reward_of
 from gradus.rollouts.auto import Auto
 from gradus.runtime import hub
 from gradus.study.evaluate import Exam, examine, verdict_of
+from gradus.study.screen import Measured, Screened, measure
 from gradus.tasks.data.in_memory import InMemory
+from gradus.tasks.data.problems import line
 from gradus.tasks.data.split_rule import RULE
 from gradus.training.course import refuse_processes, tasks_of, with_rates
 from gradus.training.export import export as export
 from gradus.training.interrupts import Stop
 from gradus.training.launch import go, prepare, proceed
-from gradus.training.plan import Plan, check_seed, load_task, plan, plan_of, rows_or_name, task_of
+from gradus.training.plan import Plan, check_seed, load_task, model_of, plan, plan_of, rows_or_name, task_of
 from gradus.training.resume import put_back, replanned
 from gradus.training.run import OnStep, Run
 from gradus.types import Key, UserError, command
@@ -301,6 +305,48 @@ def evaluate(
         raise UserError(f"task {run.task.name} has no answers to tell right from wrong; give a reward with --reward FILE.py:NAME")
     check_reward(judge, run.task)
     return asyncio.run(_examined(run, judge, ks=pass_at, samples=samples, problems=problems, progress=progress))
+
+
+def screen(
+    task: str | Task | Any,
+    target: str | Path,
+    *,
+    model: str | Path | None = None,
+    keep: tuple[float, float] = (0.1, 0.9),
+    samples: int = 8,
+    problems: int = 256,
+    reward: str | Any | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    task_options: Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Measured, Screened]:
+    """Measures the pass rates of a model on the task's first training problems, and writes those in the band `keep` to `target` (.jsonl).
+
+    A run trains on the file with the task's option `problems`. Raises UserError if the file exists, or if the task has no verifier.
+    """
+    check_seed(seed)
+    with_suffix(Path(target), (".jsonl",))
+    made = task if isinstance(task, Task) else load_task(task, task_options)
+    found = model_of(model)
+    run = _of_model(None if found is None else Path(found), made, (), device)
+    run.seed = seed
+    judge = verdict_of(run, own=False) if reward is None else reward_of(reward)
+    if judge is None:
+        raise UserError(f"task {made.name} has no answers to tell right from wrong; give a reward with --reward FILE.py:NAME")
+    check_reward(judge, made)
+    screened = Screened(*keep, samples=samples, problems=problems)
+
+    async def asked() -> Measured:
+        try:
+            return await measure(run, run.recipe, run.world(run.recipe, "screen", judge), screened, made.source, progress)
+        finally:
+            if hasattr(judge, "close"):
+                await judge.close()
+
+    measured = asyncio.run(asked())
+    write(Path(target), "".join(f"{line(row, 'a screened problem')}\n" for row in measured.kept(screened)).encode())
+    return measured, screened
 
 
 async def _examined(run: Run, judge: Any, **how: Any) -> Exam:

@@ -34,9 +34,9 @@ REMEDY = re.compile(
 
 
 def named(row: Row, said: str) -> bool:
-    """Whether a sentence says where: an option, a file, a line, a place of the recipe, or a word that was typed."""
+    """Whether a sentence says where: an option, a file, a line, a stage, a place of the recipe, or a word that was typed."""
     if re.search(
-        r"--\w|\w\.(jsonl?|py|csv|parquet|arrow|txt|safetensors|bin)\b|\b(line|row) \d|(task|problem|recipe|player|folder) \S|In \"", said
+        r"--\w|\w\.(jsonl?|py|csv|parquet|arrow|txt|safetensors|bin)\b|\b(line|row) \d|(task|problem|recipe|player|folder|stage) \S|In \"", said
     ):
         return True
     typed = re.sub(r"\{train\}|\{home\}/|--|,", " ", row[0]).split()

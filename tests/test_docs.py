@@ -40,7 +40,9 @@ SHORT = {
     "eval": "--problems 2 --max_tokens 4",
     "chat": "--max-tokens 4",
     "contract": "--problems 3 --texts 60",
+    "screen": "--problems 8 --samples 2 --keep 0..1",
 }
+STAGED = "--steps 6 --prompts 2 --group 8 --max_tokens 48 --study.problems 2 --eval_every 1 --save_every 2"  # a page of runs with stages
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,8 @@ def test_what_is_told_works(page: str, tmp_path: Path, monkeypatch: pytest.Monke
             run_python(block.text, tmp_path)
         for words in block.commands:
             monkeypatch.setattr("sys.stdin", io.StringIO("12+30\n/quit\n"))
-            code = main(replaced([*words, *SHORT.get(words[0], "").split()]))
+            short = STAGED if (page, words[0]) == ("docs/how/stages.md", "train") else SHORT.get(words[0], "")
+            code = main(replaced([*words, *short.split()]))
             told = capsys.readouterr()
             assert code == 0, f"{page}: gradus {' '.join(words)}: {told.err}"
             assert told.out, f"{page}: gradus {' '.join(words)} says nothing"

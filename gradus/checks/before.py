@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from gradus.checks import data, judging, machine, prompts, template
 from gradus.checks.findings import Finding, collected, counted, guarded, passed
+from gradus.checks.in_stages import first_stage
 from gradus.checks.learning import of_learning
 from gradus.checks.method import of_method
 from gradus.players.rates import with_rate
 from gradus.tasks.data.files import BadRow
+from gradus.training.course import staged
 from gradus.types import Key, UserError
 from gradus.types.parts import Task
 
@@ -46,8 +48,13 @@ def check(
     if plan is None:
         return found
     found.append(Finding("recipe", "ok", about(plan.recipe, plan.model)))
-    collected("recipe", found, of_learning(plan.recipe))
-    collected("method", found, of_method(plan.recipe))
+    if staged(plan.recipe):
+        plan = first_stage(plan, found)
+        if plan is None:
+            return found
+    else:
+        collected("recipe", found, of_learning(plan.recipe))
+        collected("method", found, of_method(plan.recipe))
     task = _task(plan, found, quarantine)
     if task is None:
         return found
@@ -106,7 +113,8 @@ def about(recipe: Recipe, model: str | None = None) -> str:
     s = recipe.setting
     rate = "by rule" if s.learning_rate is None else f"{s.learning_rate:g}"
     base = f" (from {recipe.base})" if recipe.base else ""
-    return f"{recipe.key}{base}: {s.steps} steps of {s.prompts} x {s.group} answers, learning rate {rate}, {s.precision}"
+    steps = f"at most {recipe.schedule.steps}" if staged(recipe) else s.steps
+    return f"{recipe.key}{base}: {steps} steps of {s.prompts} x {s.group} answers, learning rate {rate}, {s.precision}"
 
 
 def _task(plan: Plan, found: list[Finding], quarantine: str | None) -> Task | None:

@@ -13,6 +13,7 @@ import torch
 from gradus.recipe.compatibility import check_problems
 from gradus.recipe.core import Recipe
 from gradus.runtime.memory import free_memory, status
+from gradus.training.course import staged
 from gradus.training.launch import go, prepare, without_engines
 from gradus.training.run import Run, sampling_of
 from gradus.types import Group, Key, Problem, UserError
@@ -183,6 +184,8 @@ def command(planned: Plan, *, as_json: bool) -> int:
     """Predicts the memory of a planned run and prints it. Returns the exit code: 1 if it does not fit, else 0."""
     from gradus.training.plan import task_of
 
+    if staged(planned.recipe):
+        raise UserError(f"recipe {planned.recipe.key} has stages, each with a memory of its own; give the recipe of one with --recipe")
     task = task_of(planned)
     found = predict(planned.recipe, task, planned.model, seed=planned.seed, device=planned.device)
     print(json.dumps(plain(found), indent=1) if as_json else told(found))

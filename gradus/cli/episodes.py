@@ -20,7 +20,8 @@ from gradus.rollouts.turns import plain
 from gradus.training.plan import plan_of
 from gradus.training.world import RunWorld
 from gradus.types import Ended, Failed, Key, NotApplicable, Outcome, Problem, Request, Sampling, Trajectory
-from gradus.types.parts import Environment, Rollout, Task, Turn, World
+from gradus.types.parts import Closing, Environment, Rollout, Task, Turn, World
+from gradus.types.spaces import Action, Text, in_words
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -42,8 +43,14 @@ class Shown:
     say: Say
     echo: bool = True  # whether actions are shown, too; False if the reader sees them already
 
-    def start(self, problem: Problem, key: Key, world: World) -> Any:
-        episode = self.environment.start(problem, key, world)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "environment":
+            raise AttributeError(name)
+        return getattr(self.environment, name)  # shows, acts, together
+
+    async def start(self, problem: Problem, key: Key, world: World) -> Any:
+        episode: Any = self.environment.start(problem, key, world)
+        episode = await episode if inspect.isawaitable(episode) else episode
         whole = hasattr(episode, "step") and misfit(getattr(episode, "first", None)) is None
         return ShownEpisode(episode, self) if whole else episode  # the rollout refuses any other value
 
@@ -55,11 +62,17 @@ class ShownEpisode:
         self.__wrapped__, self.settings, self.first = episode, settings, episode.first
         settings.say(told(episode.first))
 
-    def step(self, action: str) -> Any:
+    def step(self, action: Action) -> Any:
         if self.settings.echo:
-            self.settings.say(f"> {action.strip()}")
+            space = getattr(self.settings.environment, "acts", Text())
+            self.settings.say(f"> {in_words(action, space).strip()}")
         answer = self.__wrapped__.step(action)
         return self._shown(answer) if inspect.isawaitable(answer) else answer  # the rollout refuses any other value
+
+    async def close(self) -> None:
+        """Closes the episode that is shown."""
+        if isinstance(self.__wrapped__, Closing):
+            await self.__wrapped__.close()
 
     async def _shown(self, answer: Awaitable[Turn]) -> Turn:
         turn = await answer

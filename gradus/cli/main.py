@@ -108,6 +108,7 @@ def run(words: list[str]) -> int:
         "tasks": tasks,
         "contract": contract,
         "leaks": leaks,
+        "screen": screen,
         "export": export,
         "chat": chat,
         "serve": serve,
@@ -270,6 +271,14 @@ def leaks(options: argparse.Namespace) -> int:
     found = leakage.of_task(load_task(options.task, task_options), against, most=options.problems, check=check)
     print(json.dumps(leakage.as_json(found), indent=1) if options.json else leakage.table(found, options.task))
     return int(found.share > options.allow)
+
+
+def screen(options: argparse.Namespace) -> int:
+    from gradus.cli.screen import run as screening
+
+    names = ("model", "keep", "samples", "problems", "reward", "seed", "device")
+    print(screening(options.task, options.target, only_task_options(options), options.json, **{name: getattr(options, name) for name in names}))
+    return 0
 
 
 def only_task_options(options: argparse.Namespace) -> dict[str, str]:

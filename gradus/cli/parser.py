@@ -14,7 +14,7 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play")  # commands that take fields as well as options
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play", "screen")  # commands that take fields, too
 SHELLS = ("bash", "zsh", "fish")
 
 OTHER_WORDS = {
@@ -48,6 +48,7 @@ COMMANDS = {
     "tasks": "list the tasks",
     "contract": "test that a task, its verifier, environment or reward keeps the rules that training relies on",
     "leaks": "find held-out problems of a task among its training problems",
+    "screen": "measure the pass rate of a model on every problem of a task, and write the problems in a band of it to a file",
     "export": "write a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "chat with a model, or with the best model of a run; or let it answer the problems and play the episodes of a task",
     "play": "answer the problems of a task, or play its episodes, yourself",
@@ -131,6 +132,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     _check_options(made["check"])
     _contract_options(made["contract"])
     _leaks_options(made["leaks"])
+    _screen_options(made["screen"])
     _export_options(made["export"])
     _chat_options(made["chat"])
     _serve_options(made["serve"])
@@ -260,6 +262,22 @@ def _leaks_options(parser: Parser) -> None:
     add("--words", type=int, default=8, metavar="N", help="length of the n-grams in words; 13 finds only long passages")
     add("--least", type=float, default=0.7, metavar="X", help="a leak has at least this share of its prompt's n-grams in one training prompt")
     add("--allow", type=float, default=0.0, metavar="X", help="share of held-out problems that may leak; above it the exit code is 1")
+    add("--json", action="store_true", help="as JSON")
+    parser.epilog = "--task.FIELD VALUE sets an option of the task."
+
+
+def _screen_options(parser: Parser) -> None:
+    add = parser.add_argument
+    add("task", metavar="TASK", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1")
+    add("target", metavar="FILE", help="the file for the kept problems (.jsonl); train on them with --task TASK --task.problems FILE")
+    add("--model", metavar="M", help="a model's folder, or a run's; default: the built-in tiny model")
+    add("--keep", default="0.1..0.9", metavar="A..B", help="the least and the highest pass rate of a kept problem")
+    add("--samples", type=int, default=8, metavar="N", help="answers per problem")
+    add("--problems", type=int, default=256, metavar="N", help="number of training problems that are measured")
+    about = "the judge in place of the task's verifier; may repeat: the rewards add up"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
+    add("--seed", type=int, default=0, metavar="S")
+    add("--device", default="cpu", help="cpu, cuda, cuda:1")
     add("--json", action="store_true", help="as JSON")
     parser.epilog = "--task.FIELD VALUE sets an option of the task."
 

@@ -69,6 +69,7 @@ def show(name: str) -> str:
     from gradus.recipe import registry
     from gradus.recipe.core import NAMES
     from gradus.recipe.tree import INDENT, lines, node
+    from gradus.schedules.stages import Stages
 
     recipe = registry.recipe(name)
     base = f"base: {recipe.base}; " if recipe.base else ""
@@ -76,10 +77,38 @@ def show(name: str) -> str:
     parts = [f"{recipe.key}: {recipe.about}\n{base}family: {recipe.family}{needs}"]
     if recipe.base in registry.recipe_modules():
         parts.append(f"changes {recipe.base}:\n{differences(registry.recipe(recipe.base), recipe)}")
+    if isinstance(recipe.schedule, Stages):
+        parts.append("\n".join(["stages, in order:", *_stages(recipe)]))
     fields = [one for one in node("", recipe).below if one.name not in (*NAMES, "requires")]
     method, setting = ([one for one in fields if (one.name == "setting") is wanted] for wanted in (False, True))
     parts += ["\n".join(["method:", *lines(method, INDENT)]), "\n".join(["setting:", *lines([_by_rule(one) for one in setting[0].below], INDENT)])]
     return "\n\n".join([*parts, PATHS])
+
+
+def _stages(recipe: Any) -> list[str]:
+    """A line per stage: the recipe, the end, the start, and what it reads and leaves; below it the changes of its recipe."""
+    from gradus.recipe import registry
+    from gradus.schedules.stages import Merge
+    from gradus.types.moments import Steps
+
+    rows = []
+    for name, stage in recipe.schedule.stages.items():
+        if isinstance(stage, Merge):
+            rows.append(f"  {name:<16} merge of {' + '.join(f'{weight:g} {one}' for one, weight in stage.weights.items())}")
+            continue
+        own, until = stage.recipe or recipe, stage.until
+        end = f"{until.count} steps" if isinstance(until, Steps) else f"{type(until).__name__} of {until.metric}, at most {until.most} steps"
+        told = [f"{own.key}, {end}"]
+        told += [f"starts from {stage.start}"] if stage.start != "previous" else []
+        told += [f"{player} takes {source}" for player, source in stage.players.items()]
+        told += [f"task {stage.task}"] if stage.task else []
+        told += [f"keeps pass rates from {stage.screen.low:.2g} to {stage.screen.high:.2g}"] if stage.screen is not None else []
+        told += [f"makes {type(stage.makes).__name__}"] if stage.makes is not None else []
+        rows.append(f"  {name:<16} {'; '.join(told)}")
+        known = stage.recipe is not None and own.key in registry.recipe_modules() and registry.recipe(own.key) != own
+        rows += [f"  {line}" for line in differences(registry.recipe(own.key), own).split("\n")] if known else []
+        rows += [f"    {path:<38} {value}" for path, value in stage.changes.items()]
+    return rows + ([f"  the whole list {recipe.schedule.repeat} times"] if recipe.schedule.repeat > 1 else [])
 
 
 def _by_rule(field: Node) -> Node:

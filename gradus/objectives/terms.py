@@ -177,7 +177,7 @@ class ValueLoss:
 
 @dataclass(frozen=True)
 class Imitation:
-    """Maximum likelihood of the actions of a source: -mean log pi."""
+    """Maximum likelihood of the actions of a source: -mean of w log pi, w the weight from the present log pi, without gradient."""
 
     average: Average = TokenMean()
     coefficient: float = 1.0

@@ -153,7 +153,8 @@ class Learner:
         guarded = {} if self.setting.guard.spike is None else {"spiked": float(self._spiked(float(norm)))}
         if guarded.get("spiked"):
             return {**self.skip(float(norm)), **guarded}
-        torch.nn.utils.clip_grads_with_norm_(self.masters, self.rule.clip if self.rule.clip is not None else float("inf"), norm)
+        if self.rule.clip is not None:
+            torch.nn.utils.clip_grads_with_norm_(self.masters, self.rule.clip, norm)
         lr = rate(
             step,
             peak=next(rate for rate in (self.rule.lr, self.setting.learning_rate, BUILT_IN) if rate is not None),

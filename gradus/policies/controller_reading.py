@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
@@ -230,7 +230,12 @@ def squashed_logprob(raw: Tensor, mean: Tensor, std: Tensor, half: Tensor) -> Te
 def middle_and_half(config: ControllerConfig, like: Tensor) -> tuple[Tensor, Tensor]:
     """The middle and half the range of every number of an action, repeated over a chunk. [d]"""
     assert isinstance(config.acts, Box)
-    low, high = (torch.tensor(bound, dtype=like.dtype, device=like.device).repeat(config.acts.chunk) for bound in (config.acts.low, config.acts.high))
+    return _middle_and_half(config.acts, like.dtype, like.device)
+
+
+@cache
+def _middle_and_half(acts: Box, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    low, high = (torch.tensor(bound, dtype=dtype, device=device).repeat(acts.chunk) for bound in (acts.low, acts.high))
     return (low + high) / 2, (high - low) / 2
 
 

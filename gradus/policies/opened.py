@@ -19,9 +19,9 @@ from torch.utils.checkpoint import checkpoint
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import Heads
-from gradus.policies.inputs import replaced
+from gradus.policies.inputs import Inputs, replaced
 from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
-from gradus.policies.pack import Packed, forward, pack, residual
+from gradus.policies.pack import Packed, embedded, forward, pack, residual
 from gradus.policies.rows import take_rows
 from gradus.policies.sighted import embedded_with_pictures, pictures
 from gradus.policies.transformers_model import Foreign
@@ -40,13 +40,18 @@ class OpenedDecoder:
         opens: frozenset[str],
         trains: bool = True,
         recompute: bool = False,
+        given: Sequence[Inputs | None] | None = None,
     ) -> None:
         self.trunk, self.contexts, self.heads = trunk, contexts, heads
-        self.opens, self.trains, self.recompute = opens, trains, recompute
+        self.opens, self.trains, self.recompute, self.given = opens, trains, recompute, given
         self._begun: tuple[int, Tensor] | None = None
 
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
+
+    @property
+    def layers(self) -> int:
+        return len(self.trunk.layers)
 
     @cached_property
     def packed(self) -> Packed:
@@ -64,9 +69,10 @@ class OpenedDecoder:
 
     @cached_property
     def _shown(self) -> tuple[int, Tensor] | None:
-        """(0, the input vectors of all rows) for contexts that show pictures; None for text."""
+        """(0, the input vectors of all rows) for contexts that show pictures or have latent inputs; None for text."""
         with self._trunk():
-            x = embedded_with_pictures(self.trunk, self.packed, self.contexts)
+            given = self.given is not None
+            x = embedded(self.trunk, self.packed, self.given or ()) if given else embedded_with_pictures(self.trunk, self.packed, self.contexts)
         return None if x is None else (0, x)
 
     @cached_property
@@ -110,7 +116,7 @@ class OpenedDecoder:
 
     def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
         every = [_every_token(c) for c in self.contexts]
-        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute)
+        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute, given=self.given)
         return whole.hidden(layer), owners(self.contexts, self.trunk.device)
 
     def logits(self) -> Iterator[tuple[slice, Tensor]]:
@@ -173,6 +179,10 @@ class OpenedForeign:
 
     def __init__(self, trunk: Foreign, contexts: Sequence[Context], heads: Heads | None, *, trains: bool = True) -> None:
         self.trunk, self.contexts, self.heads, self.trains = trunk, contexts, heads, trains
+
+    @property
+    def layers(self) -> int:
+        return int(self.trunk.inner.config.get_text_config().num_hidden_layers)
 
     def _trunk(self) -> AbstractContextManager[Any]:
         return torch.set_grad_enabled(torch.is_grad_enabled() and self.trains)
@@ -247,7 +257,7 @@ def temperatures(contexts: Sequence[Context], dtype: torch.dtype, device: torch.
 def layer_index(layer: int, count: int) -> int:
     """The layer counted from 0. Raises UserError if there is none."""
     if not -count <= layer < count:
-        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1)")
+        raise UserError(f"layer is {layer}, but the model has the layers 0 to {count - 1} (or -{count} to -1); take one of these")
     return layer % count
 
 

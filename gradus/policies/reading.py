@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gradus.types import Key, UserError
+from gradus.types.returned import named
 from gradus.types.signals import Want, remedy
 
 
@@ -21,11 +22,13 @@ def read(opened: Any, wants: Sequence[Want], key: Key) -> dict[Want, Tensor]:
     found: dict[Want, Tensor] = {}
     for i in order:
         want = wants[i]
+        if type(want).rows is Want.rows:
+            raise UserError(f"{named(want)} has no method `rows`; write def rows(self, opened, key), which returns one row per action")
         rows = want.rows(opened, key)
         actions = sum(c.actions for c in opened.contexts)
         if not isinstance(rows, Tensor) or rows.ndim == 0 or len(rows) != actions:
             shape = f"a tensor of shape {list(rows.shape)}" if isinstance(rows, Tensor) else repr(rows)[:60]
-            raise UserError(f"{type(want).__name__}.rows returned {shape} for {actions} actions; it must return one row per action, [{actions}, ...]")
+            raise UserError(f"{named(want, 'rows')} returned {shape} for {actions} actions; it must return one row per action, [{actions}, ...]")
         found[want] = rows if rows.dtype in (torch.float32, torch.float64) or not rows.is_floating_point() else rows.float()
     return {want: found[want] for want in wants}
 

@@ -11,6 +11,7 @@ from typing import Any
 from gradus.policies import registry
 from gradus.recipe.core import Recipe
 from gradus.recipe.part_classes import everything
+from gradus.rollouts.environment_calls import gate
 from gradus.types import UserError
 from gradus.types.parts import Task
 from gradus.types.players import Player
@@ -28,6 +29,8 @@ REMEDIES = {
 
 def check_acting(recipe: Recipe, task: Task, players: Mapping[str, Any]) -> None:
     """Raises UserError if the player `policy` cannot read what the task shows, cannot act in its space, or lacks what the rollout needs."""
+    if task.environment is not None:
+        gate(task.environment)  # raises for a wrong number of episodes at a time
     policy = players["policy"].policy
     reads = f"the policy reads only {', '.join(sorted(policy.reads))}"
     if unread := sorted(task.showing - policy.reads):

@@ -57,10 +57,14 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     if missing:
         raise UserError(
             f"recipe {recipe.key} needs problems with {', '.join(missing)}, which task {task.name} does not provide "
-            f"(it provides {', '.join(sorted(task.provides)) or 'none'}); add them as columns or choose another task"
+            f"(it provides {', '.join(sorted(task.provides)) or 'none'}); {_ADDED.get(missing[0], 'add them as columns')} or choose another task"
         )
     check_reads(recipe, players)
     check_asks(recipe)
+
+
+_ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=load_transitions(FILE), provides=...), as docs/how/control.md shows,"}
+"""How to add what no column of a data file can hold."""
 
 
 def check_reads(recipe: Recipe, players: Mapping[str, Any] | None = None) -> None:
@@ -107,8 +111,9 @@ def check_state_places(recipe: Recipe) -> None:
     """Raises UserError for a part with a state at a place where nothing gives it its state."""
     for where, part in everything(recipe, ""):
         if is_dataclass(part) and remembers(part) and not WITH_STATE.fullmatch(where):
+            who = named(part) if of_user(part) else type(part).__name__
             raise UserError(
-                f"{where} is {type(part).__name__}, which has a state, but nothing gives a part at this place its state; take it out, or set it in "
+                f"{where} is {who}, which has a state, but nothing gives a part at this place its state; take it out, or set it in "
                 "curriculum, rollout, selection, credit, reward, schedule or search, or in the credit or selection of a player"
             )
 
@@ -221,6 +226,11 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
             f"or leave players.{name}.selection out"
         )
     teacher = recipe.players.get(source, Player())
+    if player.objective and source != name and not (recipe.objective if source == "policy" else teacher.objective):
+        raise UserError(
+            f"players.{name} learns from the groups of {source}, which learns nothing itself, so nothing credits them; give it a credit rule with "
+            f"--players.{name}.credit"
+        )
     if player.first and not teacher.first:
         raise UserError(
             f"players.{name} learns first, from groups that {source} is credited later; give it a credit rule with --players.{name}.credit, "

@@ -64,9 +64,9 @@ def check_moves(recipe: Recipe, found: Recipe, when: str = "") -> dict[str, Any]
     for path in changed:
         if not READ_EVERY_STEP.fullmatch(path):
             raise UserError(
-                f"the schedule changes {path}{when}, which is read only when the run starts; it can change curriculum, rollout, reward, selection, "
-                "credit, objective, update, the fields of an optimizer, the same of a player, and of the setting prompts, group, max_tokens, "
-                "default_tokens, temperature, max_failed, learning_rate and warmup"
+                f"the schedule changes {path}{when}, which is read only when the run starts; choose a path in curriculum, rollout, reward, selection, "
+                "credit, objective, update, the fields of an optimizer, the same of a player, or of the setting prompts, group, max_tokens, "
+                "default_tokens, temperature, max_failed, learning_rate, warmup"
             )
     if any(path.endswith(("objective", "optimizer")) for path in changed):
         before, after = specs_of(recipe), specs_of(found)

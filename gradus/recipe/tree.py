@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
+from gradus.recipe.core import Recipe
 from gradus.types.frozen import value_fields
 
 INDENT = "  "
@@ -22,10 +23,12 @@ class Node:
 
 
 def node(name: str, value: Any, *, short: bool = False) -> Node:
-    """The tree of a value. A part has the name of its class as its text.
+    """The tree of a value. A part has the name of its class as its text, a recipe within another its key.
 
     Args: short: leaves out the fields of parts that have their default, except numbers.
     """
+    if isinstance(value, Recipe) and name:  # the recipe of a stage
+        return Node(name, value.key)
     if is_dataclass(value) and not isinstance(value, type):
         fields = ((f.name, getattr(value, f.name), f.default) for f in value_fields(value))
         kept = [(key, item) for key, item, default in fields if not short or item != default or type(item) in (int, float)]

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,29 +14,77 @@ import numpy as np
 from gradus.runtime.time_limit import Interruptible, Late, interrupted
 from gradus.runtime.user_code import line_of, raised_in
 from gradus.types import Failed, FailureKind, Key, Media, Problem, UserError
-from gradus.types.parts import Environment, Episode, Turn, World
+from gradus.types.parts import Closing, Environment, Episode, Turn, World
 
 
-def started(environment: Environment, problem: Problem, key: Key, world: World, timeout: float) -> Episode | Failed:
-    """A running episode, or its failure. An environment that raises fails this episode, not the run."""
+async def started(environment: Environment, problem: Problem, key: Key, world: World, timeout: float) -> Episode | Failed:
+    """A running episode, or its failure. An environment that raises fails this episode, not the run. `start` may be a coroutine.
+
+    An episode that cannot be played is closed.
+    """
+    episode: Any
+    limit: asyncio.Timeout | None = None
     try:
         with interrupted(timeout):
             episode = environment.start(problem, key, world)
-    except UserError:
+        if inspect.isawaitable(episode):
+            async with asyncio.timeout(timeout) as limit:
+                episode = await Interruptible(episode, timeout)
+    except (UserError, GeneratorExit):
         raise
-    except Late:
-        return Failed(f"the environment did not start within {timeout:g} seconds", FailureKind.TIMEOUT)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # includes sys.exit
+    except BaseException as error:  # includes sys.exit, and cancellation of the environment's own awaits
+        task = asyncio.current_task()
+        if not isinstance(error, Late) and (isinstance(error, KeyboardInterrupt) or (task is not None and task.cancelling())):
+            raise
+        if isinstance(error, Late) or (limit is not None and limit.expired()):
+            return Failed(f"the environment did not start within {timeout:g} seconds", FailureKind.TIMEOUT)
         return Failed(f"the environment could not start: {raised_in(error, environment)}", FailureKind.RAISED)
+    failure = _unplayable(episode, environment)
+    if failure is not None:
+        await closed(episode, timeout)
+        return failure
+    return episode
+
+
+def _unplayable(episode: Any, environment: Environment) -> Failed | None:
+    """The failure of an object that is not an episode in progress; None if it can be played."""
     if not hasattr(episode, "first") or not hasattr(episode, "step"):
         lacking = f"gave {short(episode)}, which is not an episode; it must have `first` (a Turn) and `async def step(self, action)`"
         return Failed(f"the environment's start {lacking}{line_of(environment)}")
     if wrong := misfit(episode.first):
         return Failed(f"the environment's first turn {wrong}{line_of(episode)}")
     over = episode.first.terminated or episode.first.truncated
-    return Failed("the environment ended before the first action") if over else episode
+    return Failed("the environment ended before the first action") if over else None
+
+
+async def closed(episode: Any, timeout: float) -> Failed | None:
+    """Closes an episode that holds something open; the failure of its `close`, which does not change the episode."""
+    if not isinstance(episode, Closing):
+        return None
+    try:
+        async with asyncio.timeout(timeout):
+            await Interruptible(episode.close(), timeout)
+    except (UserError, GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # includes sys.exit, and cancellation of the environment's own awaits
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        return Failed(f"the environment's close failed: {raised_in(error, episode)}", FailureKind.RAISED)
+    return None
+
+
+def gate(environment: Environment) -> AbstractAsyncContextManager[Any]:
+    """The gate through which the episodes of one rollout go: at most `environment.together` at a time; open without that field.
+
+    Raises UserError if `together` is not a whole number of 1 or more.
+    """
+    most = getattr(environment, "together", None)
+    if most is None:
+        return nullcontext()
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise UserError(f"environment.together is {most!r}{line_of(environment)}; it must be a number of episodes, 1 or more, or None for no limit")
+    return asyncio.Semaphore(most)
 
 
 async def stepped(episode: Any, action: Any, seats: Collection[str], timeout: float, method: str = "step") -> Turn | Failed:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from gradus.rollouts.environment_calls import started, stepped
+from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
-from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError
+from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World
 from gradus.types.ranges import check_ranges
 from gradus.types.spaces import Action, Space, in_words
@@ -25,6 +26,7 @@ class Seat:
     index: int
     world: World
     prompts: dict[bytes, Context]  # one context per distinct prompt of a run, so that episodes share it as parent
+    through: AbstractAsyncContextManager[Any] = nullcontext()  # bounds the number of episodes at a time
 
     @property
     def acts(self) -> Space:
@@ -72,26 +74,38 @@ class Episodes:
                 f'task "{world.task.name}" has no environment, and episodes need one: take a task of many turns, such as frozen_lake'
             )
         prompts: dict[bytes, Context] = {}
-        seats = [Seat(request, i, world, prompts) for request in requests for i in range(request.count)]
+        through = gate(environment)
+        seats = [Seat(request, i, world, prompts, through) for request in requests for i in range(request.count)]
         trajectories = iter(await asyncio.gather(*(self._episode(environment, seat) for seat in seats)))
         groups = [Group(group_name(request), tuple(next(trajectories) for _ in range(request.count))) for request in requests]
         return await world.judge(groups)
 
     async def _episode(self, environment: Environment, seat: Seat) -> Trajectory:
-        episode = self.begin(environment, seat)
-        if isinstance(episode, Failed):
-            asked = self.prompt_of(Played((Turn(""),)), seat)
-            return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode))
-        return trajectory(seat, await self._play(episode, seat))
+        async with self.running(environment, seat) as episode:
+            if isinstance(episode, Failed):
+                asked = self.prompt_of(Played((Turn(""),)), seat)
+                return trajectory(seat, Played((Turn(""),), contexts=(asked,), ended=Ended.FAILED, failure=episode))
+            return trajectory(seat, await self._play(episode, seat))
 
-    def begin(self, environment: Environment, seat: Seat) -> Episode | Failed:
-        """A started episode, or its failure. A recorded timeout is reused when the step is repeated."""
+    @asynccontextmanager
+    async def running(self, environment: Environment, seat: Seat) -> AsyncIterator[Episode | Failed]:
+        """A started episode, or its failure. The episode is closed at the end, whatever happens; its turn comes by `environment.together`."""
+        async with seat.through:
+            episode = await self._begun(environment, seat)
+            try:
+                yield episode
+            finally:
+                if not isinstance(episode, Failed) and await closed(episode, self.timeout) is not None:
+                    seat.world.note("close_failed", 1.0)
+
+    async def _begun(self, environment: Environment, seat: Seat) -> Episode | Failed:
+        """A recorded timeout is reused when the step is repeated."""
         request = seat.request
         key = seat.world.key.fold("environment", request.problem.id, *request.tags, request.sample + seat.index)
         call = f"environment/{trajectory_name(seat.world.step, request, seat.index)}/start"
         with seat.world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(seat.world, call)):
             known = seat.world.fact(call)
-            episode = started(environment, request.problem, key, seat.world, self.timeout) if known is None else Failed.read(known)
+            episode = await started(environment, request.problem, key, seat.world, self.timeout) if known is None else Failed.read(known)
         if isinstance(episode, Failed) and episode.kind is FailureKind.TIMEOUT and known is None:
             seat.world.decide(call, episode.told)
         return episode
@@ -142,9 +156,23 @@ class Episodes:
         if self.history is None and played.contexts:
             grown = played.contexts[-1]
             return grown.then(world.follow(told, grown, request.player))
-        observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
-        opened = world.opening(opening(instruction(request, world.task.system), observation), request.player)
+        if self.history is not None and isinstance(told, Mapping):
+            opened = remembered(played, self.history, world, request.player)
+        else:
+            observation = told if self.history is None else recalled(played.turns, played.actions, self.history)
+            opened = world.opening(opening(instruction(request, world.task.system), observation), request.player)
         return begun(seat.prompts.setdefault(opened.beginning(len(opened.sequence)), opened))
+
+
+def remembered(played: Played, history: int, world: World, player: str) -> Context:
+    """The last `history` turns and the current observation of a world of arrays, as a context without chosen tokens."""
+    first = max(0, len(played.actions) - history)
+    context = world.opening(played.turns[first].observation, player)
+    for action, turn in zip(played.actions[first:], played.turns[first + 1 :], strict=True):
+        taken = world.told(action, player).tokens
+        context = context.then(prompt_context(taken))
+        context = context.then(world.follow(turn.observation, context, player))
+    return context
 
 
 def trailing(played: Played, seat: Seat) -> Played:

@@ -15,9 +15,10 @@ from gradus.rollouts.episodes import Episodes, abandoned
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted, begun
 from gradus.types import Ended, Failed, FailureKind, Frozen, Group, Key, Request, Trajectory, UserError
+from gradus.types.control import check_arrays
 from gradus.types.environments import Restorable
 from gradus.types.kept import group_of, kept_group
-from gradus.types.parts import Episode, Turn, World
+from gradus.types.parts import Episode, Task, Turn, World
 from gradus.types.ranges import check_ranges
 
 
@@ -55,6 +56,10 @@ class Lanes:
         """Whole episodes, for test time."""
         return Episodes(self.most, timeout=self.timeout)
 
+    def check_task(self, task: Task) -> None:
+        """Raises UserError for a world of text."""
+        check_arrays(self, task)
+
     def start(self) -> dict[str, Any]:
         return {"lanes": []}
 
@@ -80,7 +85,7 @@ class Lanes:
         while turn < self.length:
             name = f"{trajectory_name(world.step, request, index)}/{len(out)}"
             if running is None:
-                begun_ = self._begun(request, index, name, world)
+                begun_ = await self._begun(request, index, name, world)
                 if isinstance(begun_, Failed):
                     out.append(Trajectory(name, request.problem, (), request.player, reward=begun_, ended=Ended.FAILED, trained=request.trained))
                     break
@@ -121,12 +126,12 @@ class Lanes:
         )
         return made, self.length if failure else turn, running if ended is Ended.LENGTH else None
 
-    def _begun(self, request: Request, index: int, name: str, world: World) -> Running | Failed:
+    async def _begun(self, request: Request, index: int, name: str, world: World) -> Running | Failed:
         key = world.key.fold("lane", name, request.problem.id, *request.tags, request.sample + index)
         call = f"environment/{name}/start"
         with world.waiting("the environment to start", f"problem {request.problem.id}", abandoned(world, call)):
             known = world.fact(call)
-            episode = started(world.task.environment, request.problem, key, world, self.timeout) if known is None else Failed.read(known)  # type: ignore[arg-type]
+            episode = await started(world.task.environment, request.problem, key, world, self.timeout) if known is None else Failed.read(known)  # type: ignore[arg-type]
         if isinstance(episode, Failed):
             if episode.kind is FailureKind.TIMEOUT and known is None:
                 world.decide(call, episode.told)
@@ -137,7 +142,7 @@ class Lanes:
         if (known := world.fact(call)) is not None:
             return Failed.read(known)
         with world.waiting("the environment", f"problem {request.problem.id}", abandoned(world, call)):
-            answer = await stepped(episode, action, request.player, self.timeout)
+            answer = await stepped(episode, action, ("policy", request.player), self.timeout)
         if isinstance(answer, Failed) and answer.kind is FailureKind.TIMEOUT:
             world.decide(call, answer.told)
         return answer
@@ -146,14 +151,14 @@ class Lanes:
         """The episode of a lane as it was. Raises UserError if it cannot be begun or played again."""
         problem = group_of(kept["problem"]).trajectories[0].problem
         key, environment = Key(int(kept["key"])), world.task.environment
-        episode: Any = started(environment, problem, key, world, self.timeout)  # type: ignore[arg-type]
+        episode: Any = await started(environment, problem, key, world, self.timeout)  # type: ignore[arg-type]
         if isinstance(episode, Failed):
             raise UserError(f"the episode of problem {problem.id} cannot be begun again: {episode.reason}")
         turn = Turn({name: np.asarray(rows) for name, rows in kept["observation"].items()}, state=kept["state"])
         if kept["snapshot"] is not None:
             episode.restore(kept["snapshot"])
         for action in kept["actions"]:
-            answer = await stepped(episode, action, request.player, self.timeout)
+            answer = await stepped(episode, action, ("policy", request.player), self.timeout)
             if isinstance(answer, Failed):
                 raise UserError(f"the episode of problem {problem.id} cannot be played again: {answer.reason}")
         return Running(replace(request, problem=problem, count=1), key, episode, turn, list(kept["actions"]))

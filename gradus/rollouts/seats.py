@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from gradus.rollouts.environment_calls import gate
 from gradus.rollouts.episodes import Episodes, Played, Seat, refuse_long, sample_turn, trajectory
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.turns import acted
@@ -50,7 +51,8 @@ class Seats:
         """One judged group per request and seat that acted."""
         seats = check_seats(world.task, self.players)
         prompts: dict[bytes, Context] = {}
-        places = [Seat(request, i, world, prompts) for request in requests for i in range(request.count)]
+        through = gate(world.task.environment)  # type: ignore[arg-type]
+        places = [Seat(request, i, world, prompts, through) for request in requests for i in range(request.count)]
         played = iter(await asyncio.gather(*(self._episode(world.task.environment, seats, place) for place in places)))
         groups = []
         for request in requests:
@@ -62,26 +64,26 @@ class Seats:
 
     async def _episode(self, environment: Any, seats: tuple[str, ...], place: Seat) -> dict[str, Trajectory]:
         """The trajectory of every seat that acted; of the first seat if the environment did not start."""
-        episode = self.play.begin(environment, place)
-        if isinstance(episode, Failed):
-            table = Table(place, {})
-            first = table.seat(seats[0], self.player(seats[0], place))
-            nothing = Played((Turn(""),), contexts=(self.play.prompt_of(Played((Turn(""),)), first),), ended=Ended.FAILED, failure=episode)
-            return {seats[0]: self.told(table, seats[0], nothing)}
-        table, turn, ended, failure = Table(place, {}), episode.first, Ended.TRUNCATED, None
-        for t in range(self.play.max_turns):
-            table, answer = await self._turn(episode, table, turn, t, seats)
-            if answer is None:  # a context is full
-                ended = Ended.CONTEXT
-                break
-            if isinstance(answer, Failed):
-                ended, failure = Ended.FAILED, answer
-                break
-            table, turn = Table(place, rewarded(table.sides, answer)), answer
-            if turn.terminated or turn.truncated:
-                ended = Ended.ENVIRONMENT if turn.terminated else Ended.TRUNCATED
-                break
-        return {name: self.told(table, name, replace(side, ended=ended, failure=failure)) for name, side in table.sides.items()}
+        async with self.play.running(environment, place) as episode:
+            if isinstance(episode, Failed):
+                table = Table(place, {})
+                first = table.seat(seats[0], self.player(seats[0], place))
+                nothing = Played((Turn(""),), contexts=(self.play.prompt_of(Played((Turn(""),)), first),), ended=Ended.FAILED, failure=episode)
+                return {seats[0]: self.told(table, seats[0], nothing)}
+            table, turn, ended, failure = Table(place, {}), episode.first, Ended.TRUNCATED, None
+            for t in range(self.play.max_turns):
+                table, answer = await self._turn(episode, table, turn, t, seats)
+                if answer is None:  # a context is full
+                    ended = Ended.CONTEXT
+                    break
+                if isinstance(answer, Failed):
+                    ended, failure = Ended.FAILED, answer
+                    break
+                table, turn = Table(place, rewarded(table.sides, answer)), answer
+                if turn.terminated or turn.truncated:
+                    ended = Ended.ENVIRONMENT if turn.terminated else Ended.TRUNCATED
+                    break
+            return {name: self.told(table, name, replace(side, ended=ended, failure=failure)) for name, side in table.sides.items()}
 
     async def _turn(self, episode: Any, table: Table, turn: Turn, t: int, seats: tuple[str, ...]) -> tuple[Table, Turn | Failed | None]:
         """The table after the seats whose turn it is have acted, and the answer; None if one of them has no room for an action."""

@@ -40,6 +40,7 @@ class Ramp:
     points: tuple[tuple[float, float], ...]  # (step, value), steps rising; over "progress": (share of the steps in [0, 1], value)
     shape: Shape | tuple[Shape, ...] = "linear"  # between two points; or one for each pair of neighbours
     over: Literal["steps", "progress"] = "steps"
+    rest: str | None = None  # path of a number that is always 1 minus this one, as the other share of a mixture
 
     def __post_init__(self) -> None:
         positions = [p for p, _ in self.points]
@@ -58,7 +59,10 @@ class Ramp:
         return ramp(now.progress if self.over == "progress" else now.step, self.points, shapes)
 
     def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
-        return tuple((self.path, fitting(recipe, self.path, value)) for _, value in self.points)
+        own = tuple((self.path, fitting(recipe, self.path, value)) for _, value in self.points)
+        return own if self.rest is None else (*own, *((self.rest, 1 - value) for _, value in self.points))
 
     def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
-        return with_value(recipe, self.path, self.value(now)), ()
+        value = self.value(now)
+        recipe = with_value(recipe, self.path, value)
+        return (recipe if self.rest is None else with_value(recipe, self.rest, 1 - value)), ()

@@ -91,6 +91,11 @@ class Stages:
             if not isinstance(stage, Stage | Merge):
                 raise UserError(f"stage {name} is of type {type(stage).__name__}; it must be a Stage or a Merge")
 
+    @property
+    def steps(self) -> int:
+        """The steps of the run at most."""
+        return self.repeat * sum(map(most_steps, self.stages.values()))
+
     def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
         """The recipe itself: a run with stages puts the recipe of its stage in the place of the whole one."""
         return recipe, ()

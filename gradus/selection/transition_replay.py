@@ -10,7 +10,7 @@ import numpy as np
 
 from gradus.types import Context, Ended, Frozen, Group, Key, Problem, Trajectory, UserError
 from gradus.types.contexts import Seen
-from gradus.types.control import NEXT
+from gradus.types.control import NEXT, check_arrays
 from gradus.types.ranges import check_ranges
 
 Rows = dict[str, np.ndarray]
@@ -37,6 +37,10 @@ class TransitionReplay:
 
     def __post_init__(self) -> None:
         check_ranges(self, size="[1, inf)", batch="[1, inf)", per_row="[0, inf)", idle="[0, inf)", warmup="[0, inf)")
+
+    def check_task(self, task: Any) -> None:
+        """Raises UserError for a world of text."""
+        check_arrays(self, task)
 
     def start(self) -> dict[str, Any]:
         return {"rows": {}, "collected": 0, "recorded": 0, "new": 0}

@@ -146,16 +146,14 @@ class Led:
 
     def act(self, asked: Sequence[Any]) -> list[Context]:
         """One sample per request, in order. Each process gets a contiguous share, so that most of a group stays with its prompt."""
-        from gradus.policies.lm import LanguageModel
-
         size = self._crew.size
-        if not isinstance(self._policy, LanguageModel) or len(asked) < 2 * size:
+        if len(asked) < 2 * size:
             return list(self._policy.act(asked))
         cuts = [len(asked) * i // size for i in range(size + 1)]
         shares = [list(asked[a:b]) for a, b in pairwise(cuts)]
         with self._crew.round() as crew:
             for rank in crew.channels:
-                document, arrays = samples_asked(shares[rank])
+                document, arrays = samples_asked(shares[rank], conditions="condition" in self._policy.reads)
                 crew.ask(rank, "sample", {"player": self._name, **document}, arrays)
             out = list(self._policy.act(shares[0]))
             for rank in crew.channels:

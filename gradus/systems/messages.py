@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gradus.recipe.serialise import from_json, to_json
-from gradus.types import Context, Ended, Frozen, Key, Sampling, UserError, prompt_context
+from gradus.types import Context, Ended, Frozen, Key, Problem, Request, Sampling, UserError, prompt_context
 from gradus.types.pictures import Take, arrays_of, described, seen_from
 from gradus.types.signals import EntropyOf, LogProb, Value, Want
 
@@ -27,6 +27,7 @@ class Errand:
     sampling: Sampling
     key: Key
     version: int = 0
+    request: Request = Request(Problem("", ""))
 
 
 def wants_json(wants: Sequence[Want]) -> list[Any]:
@@ -61,8 +62,8 @@ def plain(wants: Sequence[Want]) -> bool:
     return all(type(want) in (LogProb, EntropyOf, Value) for want in wants)
 
 
-def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
-    """Contexts with their parents, each once. `streams`: whether to send their streams, for policies that read them."""
+def contexts_message(contexts: Sequence[Context], *, streams: bool = True) -> Message:
+    """Contexts with their parents, each once. `streams`: whether to send their streams."""
     table: dict[int, int] = {}
     rows: list[Context] = []
 
@@ -83,12 +84,7 @@ def contexts_message(contexts: Sequence[Context], *, streams: bool) -> Message:
         "parents": torch.tensor([[table[id(c.parent[0])], c.parent[1]] if c.parent is not None else [-1, 0] for c in rows]).view(-1, 2),
         "asked": torch.tensor(asked, dtype=torch.int64),
     }
-    names: dict[str, str] = {}  # of the streams, with their dtypes: uint64 tensors are not supported everywhere
-    if streams:
-        for i, context in enumerate(rows):
-            for name, values in context.streams.items():
-                names[f"stream.{i}.{name}"] = str(values.dtype)
-                arrays[f"stream.{i}.{name}"] = torch.from_numpy((values.view(np.int64) if values.dtype == np.uint64 else values).copy())
+    names = _streamed(rows, arrays) if streams else {}
     return {"streams": names, **_shown(rows, arrays)}, arrays
 
 
@@ -96,10 +92,7 @@ def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> 
     """The contexts of a message, with the fields that a policy reads: tokens, chosen, temperature, streams, parent."""
     cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
     tokens, chosen = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "chosen"))
-    streams: list[dict[str, np.ndarray]] = [{} for _ in tokens]
-    for path, dtype in document["streams"].items():
-        _, index, name = path.split(".", 2)
-        streams[int(index)][name] = arrays[path].numpy().view(dtype)
+    streams = _streams(document, arrays, len(tokens))
     made: list[Context] = []
     seen, take = document.get("seen"), _taken(document, arrays)
     for i, (parent, at) in enumerate(arrays["parents"].tolist()):
@@ -110,8 +103,11 @@ def contexts_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> 
     return [made[i] for i in arrays["asked"].tolist()]
 
 
-def samples_asked(asked: Sequence[Any]) -> Message:
-    """Requests for samples: the tokens to continue and what they show, the sampling settings and the keys."""
+def samples_asked(asked: Sequence[Any], *, conditions: bool = False) -> Message:
+    """Requests for samples: the tokens to continue and what they show, the sampling settings, the drawing rules and the keys.
+
+    `conditions`: whether to send the conditions of the problems, for policies that read them.
+    """
     kinds = list(dict.fromkeys(a.sampling for a in asked))
     prompts = [a.parent.until(a.at) for a in asked]
     prefixes = [p.tokens for p in prompts]
@@ -121,7 +117,14 @@ def samples_asked(asked: Sequence[Any]) -> Message:
         "keys": torch.from_numpy(np.array([a.key.value for a in asked], np.uint64).view(np.int64)),
         "kinds": torch.tensor([kinds.index(a.sampling) for a in asked]),
     }
-    return {"kinds": [asdict(kind) for kind in kinds], **_shown(prompts, arrays)}, arrays
+    rules = list(dict.fromkeys(a.request.how for a in asked))
+    document: dict[str, Any] = {"kinds": [asdict(kind) for kind in kinds], **_shown(prompts, arrays)}
+    if rules != [None]:
+        document["rules"] = [to_json(rule) for rule in rules]
+        arrays["rules"] = torch.tensor([rules.index(a.request.how) for a in asked])
+    if conditions:
+        document["conditions"] = [[float(c) for c in a.request.problem.meta.get("condition", ())] for a in asked]
+    return document, arrays
 
 
 def samples_wanted(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> list[Errand]:
@@ -130,38 +133,71 @@ def samples_wanted(document: Mapping[str, Any], arrays: Mapping[str, Tensor]) ->
     keys = arrays["keys"].numpy().view(np.uint64)
     take = _taken(document, arrays)
     seen = [seen_from(s, take) for s in document["seen"]] if "seen" in document else [()] * len(prefixes)
+    rules = [from_json(rule) for rule in document.get("rules", (None,))]
+    chosen = arrays.get("rules", torch.zeros(len(prefixes), dtype=torch.int64)).tolist()
+    conditions = document.get("conditions", [()] * len(prefixes))
+    requests = [
+        Request(Problem("", "", meta=Frozen(condition=tuple(condition))), how=rules[rule])
+        for condition, rule in zip(conditions, chosen, strict=True)
+    ]
     return [
-        Errand(prompt_context(prefix, shows), len(prefix), kinds[int(kind)], Key(int(key)))
-        for prefix, shows, kind, key in zip(prefixes, seen, arrays["kinds"], keys, strict=True)
+        Errand(prompt_context(prefix, shows), len(prefix), kinds[int(kind)], Key(int(key)), request=request)
+        for prefix, shows, kind, key, request in zip(prefixes, seen, arrays["kinds"], keys, requests, strict=True)
     ]
 
 
 def samples_message(contexts: Sequence[Context]) -> Message:
-    """Samples: new tokens, their log-probabilities, and why each ended."""
+    """Samples: new tokens, which of them are actions, their log-probabilities and streams, and why each ended."""
     arrays = {
         "tokens": _joined([c.tokens for c in contexts], np.int32),
+        "chosen": _joined([c.chosen for c in contexts], bool),
         "lengths": torch.tensor([len(c.tokens) for c in contexts]),
+        "temperatures": torch.tensor([c.temperature for c in contexts], dtype=torch.float64),
         "logprobs": _joined([c.logprobs for c in contexts if c.logprobs is not None], np.float32),
     }
-    return {"ended": [c.ended.value for c in contexts]}, arrays
+    without = [i for i, c in enumerate(contexts) if c.logprobs is None]
+    return {"ended": [c.ended.value for c in contexts], "without": without, "streams": _streamed(contexts, arrays)}, arrays
 
 
 def sampled_from(document: Mapping[str, Any], arrays: Mapping[str, Tensor], asked: Sequence[Any]) -> list[Context]:
     """The samples of a message as contexts, children of the contexts in the requests."""
     cuts = np.cumsum(arrays["lengths"].numpy())[:-1]
-    tokens, logprobs = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "logprobs"))
+    tokens, chosen = (np.split(arrays[name].numpy(), cuts) for name in ("tokens", "chosen"))
+    streams, without = _streams(document, arrays, len(tokens)), frozenset(document["without"])
+    counts = [0 if i in without else int(c.sum()) for i, c in enumerate(chosen)]
+    logprobs = np.split(arrays["logprobs"].numpy(), np.cumsum(counts)[:-1])
     return [
         Context(
-            tokens=t.copy(),
-            chosen=np.ones(len(t), dtype=bool),
-            logprobs=p.copy(),
-            versions=np.full(len(t), ask.version, dtype=np.int32),
-            temperature=ask.sampling.temperature or 1.0,
+            tokens=tokens[i].copy(),
+            chosen=chosen[i].copy(),
+            logprobs=None if i in without else logprobs[i].copy(),
+            versions=np.full(int(chosen[i].sum()), ask.version, dtype=np.int32),
+            temperature=float(arrays["temperatures"][i]),
+            streams=Frozen(streams[i]),
             parent=(ask.parent, ask.at),
-            ended=Ended(why),
+            ended=Ended(document["ended"][i]),
         )
-        for t, p, ask, why in zip(tokens, logprobs, asked, document["ended"], strict=True)
+        for i, ask in enumerate(asked)
     ]
+
+
+def _streamed(contexts: Sequence[Context], arrays: dict[str, Tensor]) -> dict[str, str]:
+    """Puts the streams of contexts into `arrays`; their names and dtypes, because uint64 tensors are not supported everywhere."""
+    names = {}
+    for i, context in enumerate(contexts):
+        for name, values in context.streams.items():
+            names[f"stream.{i}.{name}"] = str(values.dtype)
+            arrays[f"stream.{i}.{name}"] = torch.from_numpy((values.view(np.int64) if values.dtype == np.uint64 else values).copy())
+    return names
+
+
+def _streams(document: Mapping[str, Any], arrays: Mapping[str, Tensor], count: int) -> list[dict[str, np.ndarray]]:
+    """The inverse of `_streamed`, for `count` contexts."""
+    streams: list[dict[str, np.ndarray]] = [{} for _ in range(count)]
+    for path, dtype in document["streams"].items():
+        _, index, name = path.split(".", 2)
+        streams[int(index)][name] = arrays[path].numpy().view(dtype)
+    return streams
 
 
 def _shown(contexts: Sequence[Context], arrays: dict[str, Tensor]) -> dict[str, Any]:

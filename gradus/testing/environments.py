@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import is_dataclass, replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from gradus.testing.report import Checked, Progress, Report, brief, run_rules, s
 from gradus.testing.subject import Effort, Subject, Texts, allowed, content, environment_of, subject_of
 from gradus.testing.watched import Limits, watch
 from gradus.types import Frozen, Key, Problem, UserError
-from gradus.types.parts import Environment, Task, Turn
+from gradus.types.parts import Closing, Environment, Task, Turn
 
 PLAYED = 12  # largest number of hostile actions per episode
 NONSENSE = ("", "nonsense", "?", "-1", "0", "a b c")
@@ -178,28 +179,41 @@ def played(subject: Subject, problem: Problem, actions: Sequence[str], key: Key)
     """The first turn and the answers to the actions, up to the end of the episode."""
 
     async def run() -> list[Turn]:
-        episode = environment_of(subject).start(problem, key, subject.world)
-        turns = [episode.first]
-        for action in actions:
-            if over(turns[-1]):
-                break
-            turns.append(await answer(episode, action))
-        return turns
+        async with running(environment_of(subject), problem, key, subject.world) as episode:
+            turns = [episode.first]
+            for action in actions:
+                if over(turns[-1]):
+                    break
+                turns.append(await answer(episode, action))
+            return turns
 
     return _loop().run_until_complete(run())
 
 
 async def _side_by_side(subject: Subject, problem: Problem, actions: Sequence[str]) -> list[Turn]:
     environment = environment_of(subject)
-    one, two = (environment.start(problem, Key(3), subject.world) for _ in range(2))
-    turns, other = [one.first], two.first
-    for action in actions:
-        if not over(other):
-            other = await answer(two, NONSENSE[1])
-        if over(turns[-1]):
-            break
-        turns.append(await answer(one, action))
-    return turns
+    begun = (running(environment, problem, Key(3), subject.world) for _ in range(2))
+    async with next(begun) as one, next(begun) as two:
+        turns, other = [one.first], two.first
+        for action in actions:
+            if not over(other):
+                other = await answer(two, NONSENSE[1])
+            if over(turns[-1]):
+                break
+            turns.append(await answer(one, action))
+        return turns
+
+
+@asynccontextmanager
+async def running(environment: Environment, problem: Problem, key: Key, world: Any) -> AsyncIterator[Any]:
+    """A new episode, closed at the end."""
+    episode: Any = environment.start(problem, key, world)
+    episode = await episode if inspect.isawaitable(episode) else episode
+    try:
+        yield episode
+    finally:
+        if isinstance(episode, Closing):
+            await episode.close()
 
 
 async def answer(episode: Any, action: str) -> Any:

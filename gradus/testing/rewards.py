@@ -17,7 +17,7 @@ from gradus.testing.tasks import NOTHING
 from gradus.testing.watched import Call, Limits, watch
 from gradus.types import Failed, Problem, Trajectory, UserError
 from gradus.types.parts import RewardFunction, Task
-from gradus.workers.trl_signature import accepted, arguments_of, check_columns, columns_of, outcomes, required
+from gradus.workers.trl_signature import accepted, arguments_of, check_columns, columns_of, outcomes, own, required
 
 Answer = tuple[Problem, str]
 BATCH = 8
@@ -35,7 +35,7 @@ class Rewarding:
     def judge(self, answers: Sequence[Answer]) -> list[Any]:
         """The function's values for these answers, in the form for a report. It may raise."""
         trajectories = [Trajectory(str(i), problem, (), completion=text) for i, (problem, text) in enumerate(answers)]
-        values = self.function(**accepted(self.function, arguments_of(trajectories, 0)))
+        values = self.function(**accepted(self.function, own(arguments_of(trajectories, 0))))
         if inspect.isawaitable(values):
             values = asyncio.run(_awaited(values))
         found = outcomes(values, len(answers))

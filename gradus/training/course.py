@@ -102,8 +102,8 @@ def _known(asked: str, name: str, newest: Mapping[str, str], whole: Recipe, does
     if asked in newest:
         return newest[asked]
     if asked in whole.schedule.stages:
-        later = "itself" if asked == name else f"{asked}, which comes later"
-        raise UserError(f"stage {name} {does} stage {later}; name an earlier one ({', '.join(newest) or 'there is none'}) or put {asked} before it")
+        later = "itself" if asked == name else f"stage {asked}, which comes later"
+        raise UserError(f"stage {name} {does} {later}; name an earlier one ({', '.join(newest) or 'there is none'}) or put {asked} before it")
     raise unknown("stage", asked, newest, f"Stage {name} {does} it; add it to the stages before {name}")
 
 
@@ -113,7 +113,7 @@ def _promised(name: str, task: Task, maker: Leg) -> Task:
     if makes is None:
         raise UserError(
             f"stage {name} reads {MADE}{maker.name}, but stage {maker.name} makes nothing; give it rows to make, as "
-            f"Stage({maker.name}, makes=RightAnswers())"
+            f"{maker.name}=Stage(..., makes=RightAnswers())"
         )
     base = maker.task if maker.stage.task is not None else task
     return replace(base, provides=base.provides | frozenset(makes.provides))
@@ -124,7 +124,7 @@ def _handed(
 ) -> tuple[str, str]:
     """The leg and the player whose weights a player takes. Raises UserError if one of them is not there."""
     if player == "policy":
-        raise UserError(f'stage {name}: players names policy; the weights of the policy are those of start: start="{text.partition(".")[0]}"')
+        raise UserError(f'stage {name}: players names policy; the weights of the policy are those of start; give start="{text.partition(".")[0]}"')
     if player not in recipe.players:
         raise unknown("player", player, recipe.players, f"Stage {name} gives it the weights of {text}; add it to the players of the stage's recipe")
     stage, dot, theirs = text.partition(".")
@@ -222,7 +222,7 @@ def _check_read(recipe: Recipe, stages: Stages) -> None:
     """Raises UserError for a part of the run's own recipe that no stage reads, and for a first stage that needs an earlier one."""
     first = next(iter(stages.stages))
     if isinstance(stages.stages[first], Merge):
-        raise UserError(f"the first stage, {first}, is a Merge, and there is nothing to merge yet; put the stages that it names before it")
+        raise UserError(f"stage {first} is a Merge and comes first, so there is nothing to merge yet; put the stages that it names before it")
     if any(isinstance(stage, Stage) and stage.recipe is None for stage in stages.stages.values()):
         return
     for seam in (f.name for f in value_fields(recipe) if f.name not in (*_RUN_WIDE, "key", "base", "about", "family", "parent")):
@@ -267,7 +267,7 @@ def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
     if isinstance(makes, type):
         raise UserError(f"stage {name}: makes is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
-        raise UserError(f"stage {name}: makes is {named(makes)}, which lacks {lacking}; a harvest has rows(groups) and provides (a set of columns)")
+        raise UserError(f"stage {name}: makes is {named(makes)}, which lacks {lacking}; add it: a harvest has rows(groups) and provides (a set of columns)")
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(
             f"stage {name} makes {type(makes).__name__}, which reads answers of one turn, but task {leg.task.name} is played in an environment; "

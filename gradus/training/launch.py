@@ -134,7 +134,7 @@ def proceed(run: Run) -> Run:
     # Filling new tensors with NaN costs one more pass over memory, and no code here reads uninitialised tensors.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     if run.view is not None:
-        run.view.start(run.recipe.setting.steps if run.stages is None else run.stages.total, run.step, run.metrics)
+        run.view.start(run.recipe.setting.steps if run.stages is None else sum(leg.steps for leg in run.stages.legs), run.step, run.metrics)
     try:
         memory = run.recipe.setting.memory
         bound = limited(None if memory is None else bytes_of(memory), next(iter(devices), "cpu"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from gradus.types import Context, Group, Key, Trajectory, UserError, unknown
 from gradus.types.parts import Signals
+from gradus.types.returned import named
 from gradus.types.signals import LogProb, LogProbs, Signal, Want, needed_first
 
 Score = Callable[[Sequence[Context], Want, str], Awaitable[list[np.ndarray]]]
@@ -48,11 +49,21 @@ class Readings:
             mine = [parts[i][1] for i in missing.values()]
             given = {need: [found[need][i] for i in missing.values()] for need in signal.needs}
             seen = signal.seen_by(mine, given, self.key)
-            check_seen(signal, mine, seen)
-            due = [s.actions > 0 or s is c for c, s in zip(mine, seen, strict=True)]  # a view may leave no action to read
-            rows = iter(await self.score([s for s, d in zip(seen, due, strict=True) if d], signal.want, signal.player) if any(due) else [])
-            known |= {id(c): (c, next(rows) if d else np.zeros(0, np.float32)) for c, d in zip(mine, due, strict=True)}
+            try:
+                rows = await self._scored(signal, mine, seen)
+            except UserError as error:
+                raise UserError(f"player {signal.player} is read by {type(signal.want).__name__}: {error}") from error
+            known |= {id(c): (c, row) for c, row in zip(mine, rows, strict=True)}
         return [sampled(c) if as_sampled(signal, t) else known[id(c)][1] for t, c in parts]
+
+    async def _scored(self, signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> list[np.ndarray]:
+        """The rows of every context as it is seen. Of a signal that is not `aligned`, contexts that are left without an action are not read."""
+        if signal.aligned:
+            check_seen(signal, contexts, seen)
+            return await self.score(seen, signal.want, signal.player)
+        acting = [c for c in seen if c.actions]
+        rows = iter(await self.score(acting, signal.want, signal.player) if acting else [])
+        return [next(rows) if c.actions else np.zeros(0, np.float32) for c in seen]
 
 
 def joined(rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -61,9 +72,13 @@ def joined(rows: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def check_seen(signal: Signal, contexts: Sequence[Context], seen: Sequence[Context]) -> None:
-    """Raises UserError unless `seen_by` gave one context for each."""
-    if len(contexts) != len(seen):
-        raise UserError(f"{type(signal).__name__}.seen_by gave {len(seen)} contexts for {len(contexts)}; it must give one for each, in order")
+    """Raises UserError unless `seen_by` gave one context with the same number of actions for each."""
+    counts, found = [c.actions for c in contexts], [c.actions for c in seen]
+    if counts != found:
+        raise UserError(
+            f"{named(signal, 'seen_by')} gave {len(found)} contexts with {sum(found)} actions for {len(counts)} with {sum(counts)}; "
+            "it must give one context for each, in order, with the same actions"
+        )
 
 
 def as_sampled(signal: Signal, trajectory: Trajectory) -> bool:

@@ -54,11 +54,6 @@ class Course:
     def last(self) -> bool:
         return self.index == len(self.legs) - 1
 
-    @property
-    def total(self) -> int:
-        """The steps of all legs, at most."""
-        return sum(leg.steps for leg in self.legs)
-
     def state(self) -> dict[str, Any]:
         """The place of the run in its legs, as plain state."""
         return {"leg": self.leg.name, "began": self.began, "ended": dict(self.ended), "scores": [[n, s] for n, s in self.scores.items()]}

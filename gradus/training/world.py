@@ -133,7 +133,7 @@ class RunWorld:
             return self
         other = copy(self)
         other.key = self.key.fold("round", index)
-        other._readings = Readings(self.players, other.score, other.key)
+        other._readings = Readings(other.players, other.score, other.key)
         return other
 
     async def more(self, count: int) -> list[Request]:

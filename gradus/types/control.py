@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from gradus.types.contexts import Context
+from gradus.types.errors import UserError
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
 from gradus.types.ranges import check_ranges
@@ -251,6 +252,15 @@ class NumberOf(Signal):
         return Number()
 
 
+def check_arrays(part: Any, task: Any) -> None:
+    """Raises UserError unless the task has an environment that shows arrays."""
+    if "array" not in getattr(task.environment, "shows", ()):
+        raise UserError(
+            f"{type(part).__name__} is for worlds that show arrays, but task {task.name} shows text; take a task for controllers, such as cartpole, "
+            f"or set another part in the place of {type(part).__name__}"
+        )
+
+
 def shows_more(context: Context) -> bool:
     """Whether the context shows something after its last action."""
     return bool(context.seen) and len(context.chosen) > 0 and not context.chosen[-1]
@@ -260,6 +270,7 @@ def shows_more(context: Context) -> bool:
 class EndValues(Signal):
     """The value of the state after the last action, one row for every context that shows it, none for others. Not one row per action."""
 
+    aligned: ClassVar[bool] = False
     name: str = "value"
 
     @property

@@ -30,6 +30,11 @@ class Opened(Protocol):
     @property
     def contexts(self) -> Sequence[Context]: ...
 
+    @property
+    def layers(self) -> int:
+        """The number of layers."""
+        ...
+
     def logprobs(self) -> Tensor:
         """Log-probability of every action, nats, at its context's temperature. [A]"""
         ...
@@ -80,7 +85,10 @@ class Opened(Protocol):
 
 
 class View(Protocol):
-    """Another way to see the same actions: other media, masked patches, a privileged prompt. A frozen dataclass: equal views see alike."""
+    """Another way to see the same actions: other media, masked patches, a privileged prompt. A frozen dataclass: equal views see alike.
+
+    A view with `later` (a class attribute, True) gives for each action one at a later token, whose row is then read after the action.
+    """
 
     def of(self, context: Context, key: Key) -> Context:
         """A context with the same actions in the same order. The key draws what is random; it differs from context to context."""
@@ -99,10 +107,10 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
         digest = hashlib.blake2b(context.beginning(prompt), digest_size=8).hexdigest()
         seen = view.of(context, key.fold("view", digest))
         given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
-        if given != due:
+        if given != due and not (len(given) == len(due) and getattr(view, "later", False)):
             raise UserError(
                 f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions, {len(given)} after it); "
-                "a view may change what stands before and between them, never the actions themselves"
+                "it must keep them, and may change what stands before and between them"
             )
         out.append(seen)
     return out
@@ -135,9 +143,11 @@ class Want:
 class Signal:
     """An output of `player`, read in a forward pass without gradient.
 
-    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories.
+    `fresh`: read with the weights at the start of the update; else with the weights that judged the trajectories. `aligned`: one row per
+    action; else `seen_by` decides how many rows a context has.
     """
 
+    aligned: ClassVar[bool] = True
     player: str = "policy"
     fresh: bool = False
 
@@ -156,13 +166,22 @@ class Signal:
         return contexts
 
 
+OF_WORLDS: Mapping[str, str] = {
+    "drawn": "take a world whose actions are numbers (Box), such as pendulum, or another recipe",
+    "q_of_candidates": "take a world whose actions are numbers (Box), such as pendulum, or another recipe",
+    "q_of_all": "take a world whose actions are a Choice, such as cartpole, or another recipe",
+}
+"""What to do where a controller lacks an ability because of the actions of its world."""
+
+
 def remedy(lacking: str, can: frozenset[str], player: str = "") -> str:
     """What to add for an ability that a policy lacks, as the end of a sentence."""
     if lacking.startswith("row:"):
         name, place = lacking.removeprefix("row:"), f"players.{player}.model=" if player else "model="
         return f'give the player a head over the vocabulary: {place}Head(of=Copy("policy"), outputs=("{name}",), over="vocabulary")'
     if not lacking.startswith("head:"):
-        return f"it offers only {', '.join(sorted(can))}: choose another policy or recipe"
+        world = OF_WORLDS.get(lacking, "choose another policy or recipe")
+        return f"it offers only {', '.join(sorted(can))}: {world}"
     name, there = lacking.removeprefix("head:"), sorted(other.removeprefix("head:") for other in can if other.startswith("head:"))
     seen = f"its heads are {', '.join(there)}; " if there else ""
     outputs = "" if name == "value" else f', outputs=("{name}",)'

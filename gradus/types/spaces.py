@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Action: TypeAlias = "str | int | np.ndarray"
+Action: TypeAlias = str | int | np.ndarray
 """What an environment gets: text for Text, an index for Choice, float32 [d] or [chunk, d] for Box."""
 
-Observation: TypeAlias = "str | Sequence[Mapping[str, Any]] | Mapping[str, np.ndarray]"
+Observation: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, np.ndarray]
 """What an environment shows: text, messages (with media), or named arrays for a controller."""
 
 
@@ -61,7 +61,7 @@ class Box:
         return len(self.low)
 
 
-Space: TypeAlias = "Text | Choice | Box"
+Space: TypeAlias = Text | Choice | Box
 
 
 def described(space: Space) -> str:

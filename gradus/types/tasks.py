@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -92,8 +92,8 @@ class Environment(Protocol):
     `together` (most episodes at a time; None or absent: no limit), `forks` (whether its episodes are Forkable).
     """
 
-    def start(self, problem: Problem, key: Key, world: World) -> Episode:
-        """A new episode."""
+    def start(self, problem: Problem, key: Key, world: World) -> Episode | Awaitable[Episode]:
+        """A new episode; it may be a coroutine."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.bad_input.acting import ACTING
 from tests.bad_input.code import CODE
 from tests.bad_input.contracts import CONTRACTS
 from tests.bad_input.data import DATA
@@ -20,6 +21,7 @@ SECTIONS: dict[str, list[Row]] = {
     "Numbers, durations and sizes": NUMBERS,
     "Parts of a recipe": PARTS,
     "Stages, schedules, readers, heads, seats, media, actions": CONTRACTS,
+    "Models and worlds": ACTING,
     "Models and devices": MODELS,
     "Data": DATA,
     "Your own code": CODE,

@@ -2,12 +2,107 @@
 
 from __future__ import annotations
 
-from tests.bad_input.row import Row
+from tests.bad_input.readings import READINGS
+from tests.bad_input.row import TRAIN, Row
+from tests.own_parts import part
 
+STAGED = TRAIN.replace("grpo", "p.py:mine").replace(" --steps 1", "").replace(" --study.problems 2", "")
+HEAD = """from gradus import Recipe, load_recipe
+from gradus.schedules.harvests import RightAnswers
+from gradus.schedules.stages import Merge, Stage, Stages
+from gradus.study.held_out import HeldOut
+from gradus.types import Frozen
+from gradus.types.moments import Level, Plateau, Steps
+from gradus.types.players import Copy, Head, Player
+
+sft, grpo, ppo, reward_model = (load_recipe(name) for name in ("sft", "grpo", "ppo", "reward_model"))
+"""
+
+
+def staged(stages: str, told: str, more: str = "study=HeldOut()") -> Row:
+    """A recipe `mine` of these stages, and what is said to it."""
+    return (STAGED, told, {"p.py": f"{HEAD}mine = Recipe('mine', schedule=Stages(Frozen({stages})), {more})\n"})
+
+
+STAGES: list[Row] = [
+    staged("a=Stage(grpo, start='b'), b=Stage(grpo)", "stage a starts from stage b, which comes later; name an earlier one"),
+    staged("a=Stage(grpo), b=Stage(grpo, start='c')", 'unknown stage "c"|Stage b starts from it; add it to the stages before b'),
+    staged("a=Stage(grpo), b=Stage(grpo, start='b')", "stage b starts from itself|put b before it"),
+    staged("a=Stage(grpo), b=Stage(sft, task='made:a')", "stage b reads made:a, but stage a makes nothing|makes=RightAnswers()"),
+    staged("b=Stage(sft, task='made:a')", 'unknown stage "a"|Stage b reads the rows of it'),
+    staged("a=Stage(sft)", "stage a: recipe sft needs problems with solution, which task problems does not provide|add them as columns"),
+    staged("a=Stage(grpo, makes=RightAnswers)", "stage a: makes is the class RightAnswers|give an instance of it: RightAnswers()"),
+    staged("a=Stage(grpo, makes=HeldOut())", "stage a: makes is HeldOut|which lacks rows; add it: a harvest has rows(groups) and provides"),
+    staged("a=Stage(grpo, players=Frozen(judge='a.policy'))", 'unknown player "judge"|Stage a gives it the weights of a.policy; add it to the players'),
+    staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a'))", 'players.reference is "a"; write stage and player, as "a.policy"'),
+    staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a.critic'))", 'unknown player "critic"|stage a has no such player'),
+    staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(policy='a.policy'))", 'the weights of the policy are those of start; give start="a"'),
+    staged("a=Stage(ppo), b=Stage(grpo, players=Frozen(reference='a.critic'))", "a.critic has a value head and players.reference has none; give both"),
+    staged("a=Merge(Frozen(b=0.5, c=0.5))", "stage a is a Merge and comes first, so there is nothing to merge yet; put the stages"),
+    staged("a=Stage(grpo), b=Merge(Frozen(a=0.5, c=0.5))", 'unknown stage "c"|Stage b merges it; add it to the stages before b'),
+    staged("a=Stage(grpo), b=Merge(Frozen(a=0.5, c=0.6))", "the weights of a merge are a 0.5, c 0.6, in sum 1.1; give two stages or more"),
+    staged("a=Stage(grpo, Plateau(), changes=Frozen({'setting.eval_every': 0}))", "stage a ends by held_out/accuracy, but eval_every is 0; set --eval_every"),
+    staged("a=Stage(grpo, Level(), changes=Frozen(study=None))", "stage a ends by held_out/accuracy, but nothing measures it|set study=HeldOut()"),
+    staged("a=Stage(grpo, 100)", "stage a: until is a int; write Steps(100), Plateau(METRIC) or Level(METRIC, at)"),
+    staged("a=Stage(grpo, screen=0.5)", "stage a: screen is a float; write Screened(low, high)"),
+    staged("a=Stage('grpo')", "stage a: its recipe is a str; give a Recipe, or None for the run's own"),
+    staged("a=Stage(grpo.but(schedule=Stages(Frozen(b=Stage(grpo)))))", "stage a: its recipe grpo has stages itself; put its stages into the list"),
+    staged("a=Stage(grpo, changes=Frozen({'credit.scal': 1}))", 'stage a, changes: unknown field "scal" (did you mean scale'),
+    staged("a=Stage(grpo, task='arithmetics')", 'unknown task "arithmetics" (did you mean arithmetic'),
+    staged("a=Stage(grpo, task='frozen_lake', makes=RightAnswers())", "which reads answers of one turn, but task frozen_lake is played in an environment"),
+    staged("a=Stage(grpo)", "recipe mine has a credit, but each of its stages has a recipe of its own|leave it out", "credit=grpo.credit"),
+    staged("a=Stage(load_recipe('flow_grpo'))", "stage a: recipe flow_grpo trains a policy of kind flow, task problems is for lm"),
+    (f"{STAGED} --processes 2", "a run with stages trains in one process; leave it out", {
+        "p.py": f"{HEAD}mine = Recipe('mine', schedule=Stages(Frozen(a=Stage(grpo))))\n"}),
+    (f"{STAGED} --steps 1", "--steps is 1, but 2 stages in 1 rounds need a step each; give 2 or more", {
+        "p.py": f"{HEAD}mine = Recipe('mine', schedule=Stages(Frozen(a=Stage(grpo), b=Stage(grpo))))\n"}),
+    ("train grpo:1,gpro:2 --run run", 'unknown recipe "gpro" (did you mean gspo or grpo'),
+    ("screen arithmetic {home}/problems.jsonl", "problems.jsonl exists already; name another file"),
+    ("screen arithmetic rows.txt", "rows.txt does not end in .jsonl; name the file so"),
+    ("screen arithmetic rows.jsonl --keep 0.9", '--keep is "0.9"; write two pass rates with two dots'),
+    ("screen arithmetic rows.jsonl --keep 0.9..0.1", "from 0.9 to 0.1, which is no band; give the lower bound first"),
+    ("screen {home}/unanswered.jsonl rows.jsonl --model {home}/model", "no answers to tell right from wrong|--reward"),
+    ("{train} --task.problems {home}/problems.jsonl", "problems.jsonl, line 1 holds no stored problem|take a file that gradus screen or a stage wrote"),
+]
 CONTRACTS: list[Row] = [
+    *STAGES,
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but this task names none|a mixture"),
     (
         "train sec --task countdown --curriculum.arms countdown/9 --run run",
         'curriculum.arms names "countdown/9", which the task does not have; take some of countdown/1',
     ),
+    (
+        """{train} --schedule "Ramp(path='setting.steps',points=((0,5),))\"""",
+        "schedule is Ramp|sets setting.steps to 5: the schedule changes setting.steps, which is read only when the run starts; choose a path in",
+    ),
+    (
+        """{train} --schedule "Ramp(path='objective.kll.coefficient',points=((0,0.1),))\"""",
+        'schedule is Ramp|unknown field "kll" (did you mean kl?)',
+    ),
+    (
+        """{train} --schedule "RandomChoice(path='setting.temperature',choices=(1.0,-1.0))\"""",
+        "schedule is RandomChoice|Setting.temperature is -1.0; it must be 0 or more",
+    ),
+    (
+        "{train} --objective.policy.trust p.py:Mine",
+        "objective.policy.trust is Mine (p.py, line|which has a state, but nothing gives a part at this place its state; take it out, or set it in",
+        part("losses", "return surrogate(log_ratio, advantages), {}, state", fields="separable: ClassVar = True", start="return 0"),
+    ),
+    *READINGS,
+    # controllers and transitions
+    ("train sac --task countdown --run run", 'rollout is Lanes, which is for tasks with an environment, but task "countdown" has no environment'),
+    ("train sac --task frozen_lake --run run", "Lanes is for worlds that show arrays, but task frozen_lake shows text|a task for controllers"),
+    ("train sac --task cartpole --run run", "whose policy has no drawn|take a world whose actions are numbers (Box)"),
+    ("train grpo --task pendulum --run run", "task pendulum shows array, but the policy reads only text|--players.policy.model Fresh"),
+    ("train cql --task pendulum --run run", "recipe cql needs problems with transitions|add them with dataclasses.replace(task, transitions="),
+    ("train sac --task pendulum --players.target none --run run", 'reads QValues of player "target", which recipe sac does not have; add it to players'),
+    ("train sac --task pendulum --selection Everything --run run", "SoftPolicy, which asks for rows|set --selection TransitionReplay"),
+    (
+        "train grpo --task frozen_lake --selection TransitionReplay --run run",
+        "TransitionReplay is for worlds that show arrays, but task frozen_lake shows text",
+    ),
+    ("train sac --task pendulum --players.critic.model.kind gru --run run", "a gru gives no q, because rows of a replay have no past; take an mlp"),
+    ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|take kind mlp"),
+    ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q is an ensemble"),
+    ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
 ]

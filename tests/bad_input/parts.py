@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.bad_input.row import Row
 
+PPO = "train ppo --task {home}/problems.jsonl --model {home}/model --run run"
+THERE = "--task {home}/problems.jsonl --model {home}/model --run run"
 PARTS: list[Row] = [
     ("{train} --objective.value ValueLoss", 'objective.value reads Values of player "critic"|add it to players'),
     ("{train} --credit GAE", 'credit reads Values of player "critic"|add it to players'),
@@ -23,13 +25,29 @@ PARTS: list[Row] = [
     ("{train} --rollout Episodes", 'task "problems" has no environment'),
     ("{train} --reward.timeot 4", 'unknown field "timeot" (did you mean timeout'),
     ("train ppo --players.critic none --task {home}/problems.jsonl --model {home}/model --run run", 'player "critic"|add it to players'),
-    ("train flow_grpo --task arithmetic --run run", "flow_grpo trains a policy of kind flow, task arithmetic is for lm; choose another"),
-    ("train grpo --task flow_2d --run run", "grpo trains a policy of kind lm, task flow_2d is for flow; choose another"),
-    ("train flow_grpo --task flow_2d --model {home}/model --run run", "config.json|qwen2|choose another model or task"),
+    ("train flow_grpo --task arithmetic --run run", "which needs a policy that offers drawing; a flow generator does: take a task for it"),
+    ("train grpo --task flow_2d --run run", "asks for drawing, which the rollout of recipe grpo does not give; set --rollout FlowSampling"),
+    ("train flow_grpo --task flow_2d --model {home}/model --run run", "shows condition, but the policy reads only text; leave --model out, or name a flow"),
     ("train sft --task {home}/problems.jsonl --run run", "sft needs problems with solution|add them as columns or choose another task"),
     ("train scaf_grpo --task {home}/problems.jsonl --run run", "scaf_grpo needs problems with hints|add them as columns"),
     ("train gigpo --task {home}/problems.jsonl --model {home}/model --run run", "has no environment|take a task of many turns"),
     ("{train} --requires hints,solution", "needs problems with hints, solution, which task problems does not provide"),
     ("{train} --task {home}/unanswered.jsonl", 'no answers; add a column "answer"|--reward'),
     ("eval {home}/model --task {home}/unanswered.jsonl", "no answers|--reward"),
+    (f"{PPO} --players.critic.first true", "players.critic learns first, from groups that policy is credited later|--players.critic.credit"),
+    (
+        f"{PPO} --players.critic.selection Replay",
+        "players.critic chooses its own groups, which nothing has credited; give it a credit rule with --players.critic.credit",
+    ),
+    (f"{PPO} --objective none", "players.critic learns from the groups of policy, which learns nothing itself|--players.critic.credit"),
+    (f"{PPO} --players.critic.trains layer", 'unknown prefix "layer" (did you mean model.layers'),
+    (f"{PPO} --players.critic.model.outputs q,q", "Head: outputs is ('q', 'q'); it must hold one name or more, each once"),
+    ("{train} --players.policy.selection Replay", "players.policy.selection is never read|set it with --selection"),
+    ("{train} --selection Replay --selection.size 0", "size"),
+    (f"train q_sharp {THERE} --players.value.model.over action", 'reads the head "q" of player value over the vocabulary|over="vocabulary"'),
+    (f"train hrpo {THERE} --players.policy.model.least 0.9999", "Gated: least is 0.9999 and most is 0.999; set most to 0.9999 or more"),
+    (
+        "{train} --players.policy Player --players.policy.model Steering --players.policy.model.layers 9",
+        "steering names layer 9, but the model has the layers 0 to 1",
+    ),
 ]

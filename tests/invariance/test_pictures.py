@@ -54,6 +54,7 @@ def asked(*prompts: Any) -> list[Any]:
         sampling: Sampling = Sampling(max_tokens=4)
         key: Key = Key(3)
         version: int = 0
+        request: Request = Request(Problem("p", "x", text="a"))
 
     return [Ask(p, len(p.sequence)) for p in prompts]
 
@@ -104,7 +105,7 @@ def test_episodes_share_a_prompt_only_if_it_shows_the_same() -> None:
     for colour in (1, 2, 1):
         world: Any = World()
         seat = Seat(Request(Problem("p", "x", (message(colour),))), 0, world, prompts)
-        found.append(Episodes()._prompt(Played((Turn(""),)), seat).parent[0])  # type: ignore[index]
+        found.append(Episodes().prompt_of(Played((Turn(""),)), seat).parent[0])  # type: ignore[index]
     assert len(prompts) == 2
     assert found[0] is found[2] is not found[1]
 

@@ -14,6 +14,7 @@ from gradus.testing.methods.batches import evaluated, moved, toy_step, unsettle,
 from gradus.testing.methods.diagnosis import on_toys
 from gradus.testing.methods.runs import toy_run
 from gradus.testing.methods.tasks import toy_task
+from gradus.types import UserError
 from gradus.types.batch import make_batch
 
 
@@ -23,7 +24,12 @@ def batches(key: str):
     task = toy_task(made)
     run = toy_run(made, task=task, **({} if task.environment is None else {"prompts": 2}))
     unsettle(run)
-    step = toy_step(run)
+    try:
+        step = toy_step(run)
+    except UserError as error:
+        if "names no seats" not in str(error):
+            raise
+        pytest.skip("plays seats of an environment, which the toy task has not; its terms are those of others")
     for name, batch in step.batches.items():
         if batch.actions:
             batch = moved(with_signs(batch), step.rows[name])

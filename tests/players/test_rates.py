@@ -13,10 +13,11 @@ from gradus.api import chosen_rate, start
 from gradus.lab.folder import RunFolder
 from gradus.players.build import load_policy
 from gradus.players.rates import BUILT_IN, LEAST, MOST, rate_for, reason, size_of, with_rate
+from gradus.policies.flow import BUILT_IN as FLOW
 from gradus.recipe.registry import recipe
 from gradus.training.plan import load_task, plan, plan_of
 from gradus.types import UserError
-from gradus.types.players import Adapter, Player
+from gradus.types.players import Adapter, Fresh, Player
 from tests.small_model import save_small_model
 
 
@@ -85,7 +86,9 @@ def test_a_folder_with_only_an_adapter_has_the_size_of_its_base(model: str, tmp_
 
 def test_built_in_models_and_flows_keep_the_rate_of_their_recorded_curves(model: str) -> None:
     assert with_rate(recipe("grpo"), None).setting.learning_rate == with_rate(recipe("grpo"), "tiny").setting.learning_rate == BUILT_IN == 1e-4
-    assert with_rate(recipe("flow_grpo").but(setting__learning_rate=None), model).setting.learning_rate == BUILT_IN
+    flow = recipe("flow_grpo").but(setting__learning_rate=None)
+    assert with_rate(flow, None).setting.learning_rate == with_rate(flow, FLOW).setting.learning_rate == BUILT_IN
+    assert with_rate(recipe("grpo").but(players__policy__model=Fresh()), model).setting.learning_rate == BUILT_IN
     assert with_rate(recipe("flow_grpo"), None).setting.learning_rate == 1e-3
 
 

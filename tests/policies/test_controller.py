@@ -129,7 +129,7 @@ def test_a_context_is_a_conversation():
     values = made(TORQUE, outputs="value").evaluate([grown], (Value(),))[Value()]
     alone = made(TORQUE, outputs="value").evaluate([policy.opening({"state": np.full(4, 2.0)}).then(policy.told(np.zeros(2)))], (Value(),))
     assert values.shape == (3,)
-    assert float(values[2]) == pytest.approx(float(alone[Value()][0]), abs=1e-12)
+    assert values[2].item() == pytest.approx(alone[Value()][0].item(), abs=1e-12)
 
 
 def test_a_gru_remembers_and_an_mlp_does_not():
@@ -139,7 +139,7 @@ def test_a_gru_remembers_and_an_mlp_does_not():
         short = policy.opening({"state": np.ones(4)}).then(piece)
         long = policy.opening({"state": np.zeros(4)}).then(piece)
         long = long.then(policy.follow({"state": np.ones(4)}, long)).then(piece)
-        a, b = (float(policy.evaluate([c], (LogProb(),))[LogProb()][-1]) for c in (short, long))
+        a, b = (policy.evaluate([c], (LogProb(),))[LogProb()][-1].item() for c in (short, long))
         assert (abs(a - b) < 1e-12) is same
 
 

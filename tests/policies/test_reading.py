@@ -49,7 +49,7 @@ def test_rows_are_float32_at_least_and_in_the_order_asked():
 
 
 def test_a_want_gives_one_row_per_action():
-    with pytest.raises(UserError, match=r"Short\.rows returned a tensor of shape \[2\] for 3 actions; it must return one row per action, \[3, \.\.\.\]"):
+    with pytest.raises(UserError, match=r"Short\.rows \(.*\) returned a tensor of shape \[2\] for 3 actions; it must return one row per action, \[3, \.\.\.\]"):
         read(Three(), (Short(),), Key())
 
 

@@ -54,6 +54,12 @@ def test_the_recipe_of_a_step() -> None:
     assert all(isinstance(group, int) for group in groups)
 
 
+def test_the_rest_of_a_mixture_is_one_minus_the_number() -> None:
+    mixed = Ramp(KL, ((0, 0.25), (4, 0.75)), rest="objective.policy.coefficient")
+    assert changes(grpo, mixed.at(Moment(2, 9), grpo)[0]) == {KL: 0.5, "objective.policy.coefficient": 0.5}
+    assert mixed.sets(grpo) == ((KL, 0.25), (KL, 0.75), ("objective.policy.coefficient", 0.75), ("objective.policy.coefficient", 0.25))
+
+
 def test_it_moves_a_run_and_resumes() -> None:
     recipe = grpo.but(schedule=Ramp("optimizer.lr", ((0, 0.0), (4, 0.4))))
     assert [row["learning_rate"] for row in train_toy(recipe, steps=4, warmup=0).metrics] == pytest.approx([0.0, 0.1, 0.2, 0.3])

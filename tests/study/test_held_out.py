@@ -125,3 +125,19 @@ def test_no_more_problems_than_there_are():
 def test_numbers_out_of_range_are_refused(wrong):
     with pytest.raises(UserError, match=next(iter(wrong))):
         HeldOut(**wrong)
+
+
+def test_accuracy_by_a_column_is_that_of_its_problems():
+    plain, by = measured(HeldOut(8)), measured(HeldOut(8, by=("task", "none")))
+    assert by == {**plain, "held_out/task/toy": plain["held_out/accuracy"]}
+    level = measured(HeldOut(8, by=("half",)), task=replace(TOY, held_out=Halves()))
+    parts = [level["held_out/half/0"], level["held_out/half/1"]]
+    assert level["held_out/accuracy"] == pytest.approx(sum(parts) / 2)
+
+
+@dataclass(frozen=True)
+class Halves(ToySource):
+    """The toy problems with a column: 0 for even indices, 1 for odd ones."""
+
+    def draw(self, indices, level, key):
+        return [replace(p, meta={"half": i % 2}) for i, p in zip(indices, super().draw(indices, level, key), strict=True)]

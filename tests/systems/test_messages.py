@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,9 @@ from gradus.systems.messages import (
     wants_from,
     wants_json,
 )
-from gradus.types import Context, Ended, Frozen, Key, Sampling, UserError, prompt_context
-from gradus.types.signals import EntropyOf, LogProb, LogProbs, MatchingError, Want
+from gradus.types import Context, Ended, Frozen, Key, Problem, Request, Sampling, UserError, prompt_context
+from gradus.types.samplers import Drawing, Ode, Sde
+from gradus.types.signals import EntropyOf, LogProb, LogProbs, MatchingError, Viewed, Want
 
 
 def sent(message):
@@ -100,8 +102,9 @@ def test_samples_are_asked_for_and_given_back():
     for a, w in zip(asked, wanted, strict=True):
         assert w.parent.sequence.tolist() == a.parent.sequence[: a.at].tolist()
         assert (w.at, w.sampling, w.key) == (a.at, a.sampling, a.key)
-    drawn = [context([1, 2], [1, 1], logprobs=np.array([-0.5, -1.5], np.float32), ended=Ended.LENGTH)] + [
-        context([n], [1], logprobs=np.array([-n], np.float32)) for n in (3, 4)
+    assert [w.request.how for w in wanted] == [None] * 3
+    drawn = [context([1, 2], [1, 1], logprobs=np.array([-0.5, -1.5], np.float32), ended=Ended.LENGTH, temperature=0.5)] + [
+        context([n], [1], logprobs=np.array([-n], np.float32), temperature=heat) for n, heat in ((3, 1.0), (4, 0.5))
     ]
     found = sampled_from(*sent(samples_message(drawn)), asked)
     assert [c.tokens.tolist() for c in found] == [[1, 2], [3], [4]]
@@ -113,8 +116,58 @@ def test_samples_are_asked_for_and_given_back():
     assert found[0].logprobs.dtype == np.float32
 
 
+def test_drawing_rules_and_conditions_arrive_where_a_policy_reads_them():
+    hows = (Drawing(Ode(4)), Drawing(Sde(steps=3), "steps"), None)
+    problems = [Problem(f"p{i}", "flow_2d", meta={"condition": (0.1 * i, float(i)), "other": object()}) for i in range(3)]
+    asked = [Errand(prompt_context([]), 0, Sampling(), Key(i), request=Request(p, how=h)) for i, (p, h) in enumerate(zip(problems, hows, strict=True))]
+    wanted = samples_wanted(*sent(samples_asked(asked, conditions=True)))
+    assert [w.request.how for w in wanted] == list(hows)
+    assert [w.request.problem.meta["condition"] for w in wanted] == [p.meta["condition"] for p in problems]
+    assert "conditions" not in samples_asked(asked)[0]
+
+
+def test_samples_of_every_kind_come_back_whole():
+    """A controller's action with streams and no end of its own, a sample without log-probabilities, a token that was not chosen."""
+    prompt = prompt_context([0])
+    asked = [Errand(prompt, 1, Sampling(), Key(i), 4) for i in range(3)]
+    drawn = [
+        context([0], [1], logprobs=np.array([-2.0], np.float32), temperature=0.0, streams=Frozen(action=np.array([[0.5, -1.0]], np.float32))),
+        context([0, 0], [1, 1], streams=Frozen(key=np.array([2**64 - 1, 3], np.uint64))),
+        context([7, 8], [0, 1], logprobs=np.array([-1.0], np.float32), ended=Ended.LENGTH),
+    ]
+    found = sampled_from(*sent(samples_message(drawn)), asked)
+    for before, after in zip(drawn, found, strict=True):
+        assert after.tokens.tolist() == before.tokens.tolist()
+        assert after.chosen.tolist() == before.chosen.tolist()
+        assert (after.logprobs is None) == (before.logprobs is None)
+        assert after.logprobs is None or after.logprobs.tolist() == before.logprobs.tolist()
+        assert {n: (a.dtype, a.tolist()) for n, a in after.streams.items()} == {n: (a.dtype, a.tolist()) for n, a in before.streams.items()}
+        assert (after.temperature, after.ended, after.parent) == (before.temperature, before.ended, (prompt, 1))
+        assert after.versions.tolist() == [4] * before.actions
+
+
 def test_tensors_of_every_type_that_weights_have():
     before = {str(t): torch.arange(3).to(t) for t in (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool)}
     after = unpacked_arrays(packed_arrays(before))
     assert all(after[n].dtype == t.dtype and torch.equal(after[n], t) for n, t in before.items())
     assert unpacked_arrays(packed_arrays({})) == {}
+
+
+def test_any_want_of_the_library_goes_to_another_process():
+    from gradus.types.readers import AttentionStat, Hidden, LogProbsOf, LookBack
+
+    wants = (LogProb(), Hidden(3, "mean"), AttentionStat((0, 2), LookBack(7)), LogProbsOf("rivals"), Viewed(EntropyOf(), Masked(0.25)))
+    document = json.loads(json.dumps(wants_json(wants[:-1])))
+    assert tuple(wants_from(document)) == wants[:-1]
+    with pytest.raises(UserError, match="Viewed is a class of your own, which other processes do not know"):
+        wants_json(wants)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A view of this test module, which no other process can import."""
+
+    share: float
+
+    def of(self, context: Context, key: Key) -> Context:
+        return context

@@ -59,7 +59,7 @@ def test_a_later_round_has_a_world_of_its_own():
     assert first[2]
     assert not second[2]
     assert first[1].key != second[1].key
-    assert second[1]._read == {}
+    assert second[1]._readings is not first[1]._readings
     second[1].note("x", 1.0)
     assert first[1].notes == {"x": 1.0}  # what is noted and spent belongs to the step
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def entered(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         weights = {name: {n: t.clone() for n, t in p.policy.network.state_dict().items()} for name, p in run.players.items()}
         policy = run.players["policy"]
         moments = len(policy.optimizer.state) if policy.learns else 0
-        seen[course.leg.name] = {**weights, "moments": moments, "updates": policy.updates, "memory": dict(run.memory.states)}
+        seen[course.leg.name] = {**weights, "moments": moments, "updates": policy.updates, "memory": copy.deepcopy(run.memory.states)}
 
     monkeypatch.setattr(stages, "enter", watched)
     return seen
@@ -250,8 +251,7 @@ def test_names_in_turn() -> None:
 
 def test_a_merge_at_the_end_is_the_final_model(tmp_path: Path) -> None:
     course = several(a=Stage(sft, Steps(1)), b=Stage(sft, Steps(1), start="first"), soup=Merge(Frozen(a=0.5, b=0.5)))
-    run = gradus.train(course, run=tmp_path / "run", **SMALL)
+    gradus.train(course, run=tmp_path / "run", **SMALL)
     assert (tmp_path / "run" / "final").resolve() == (tmp_path / "run" / "stages" / "soup").resolve()
     found = RunFolder.open(tmp_path / "run").model("final")
     assert found is not None
-    assert replace(run.recipe, key="several") is not None

@@ -142,7 +142,7 @@ def test_a_schedule_that_changes_nothing_leaves_no_trace() -> None:
     [
         (grpo, {"setting__steps": 9}, "changes setting.steps at step 1, which is read only when the run starts"),
         (grpo, {"setting__precision": "bfloat16"}, "changes setting.precision at step 1"),
-        (grpo, {"policy": "flow"}, "changes policy at step 1"),
+        (grpo, {"environment": Frozen()}, "changes environment at step 1"),
         (grpo, {"players__reference__model": MovingAverage()}, "changes players.reference.model at step 1"),
         (grpo, {"players__reference": None}, "changes players.reference at step 1"),
         (grpo, {"requires": frozenset({"hints"})}, "changes requires at step 1"),

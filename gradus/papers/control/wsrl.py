@@ -43,8 +43,7 @@ class OfflineFirst:
     def __post_init__(self) -> None:
         check_ranges(self, offline="[0, inf)", weight="[0, inf)", candidates="[1, inf)")
 
-    @property
-    def sets(self) -> tuple[tuple[str, Any], ...]:
+    def sets(self, recipe: Any) -> tuple[tuple[str, Any], ...]:
         """The fields of the recipe that differ offline."""
         conservative = Conservative(self.weight, self.candidates)
         return (("rollout", Recorded()), ("update", Minibatches()), ("players.critic.objective.conservative", conservative))
@@ -55,7 +54,7 @@ class OfflineFirst:
 
     def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
         if now.step < self.offline:
-            return recipe.but(**dict(self.sets)), ()
+            return recipe.but(**dict(self.sets(recipe))), ()
         return recipe, self.causes if now.step == self.offline > 0 else ()
 
 

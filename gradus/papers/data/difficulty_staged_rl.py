@@ -8,8 +8,9 @@ Stage `medium`: the medium problems, until the held-out accuracy gains less than
 the model of that moment, and the problems that are now hard but solvable are trained on, with longer answers and a new optimiser. Problems
 that are always solved or never are in no stage: their groups have advantage 0. Rewards are right or wrong; the rest is GRPO.
 
-Mixed domains are mixed tasks: `--task arithmetic:1,countdown:1` has both in an exact ratio in every block of problems, and advantages are
-per problem, so the scales of the rewards do not mix. The evaluation gives the accuracy by level (`held_out/difficulty/N`, where the problems
+Mixed domains are mixed tasks: `--task arithmetic:1,countdown:1` measures both in an exact ratio; a stage then trains on what it keeps of them, in
+the ratio in which it is kept (ours: the abstract fixes none). Advantages are per problem, so
+the scales of the rewards do not mix. The evaluation gives the accuracy by level (`held_out/difficulty/N`, where the problems
 have one) and by domain (`held_out/task/NAME`), at the start and the end of each stage too.
 
 Reference: Ji et al., How Difficulty-Aware Staged Reinforcement Learning Enhances LLMs' Reasoning Capabilities: A Preliminary Experimental Study,

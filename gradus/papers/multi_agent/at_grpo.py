@@ -83,24 +83,25 @@ class TurnCandidates:
 
     async def _tree(self, request: Request, seats: tuple[str, ...], place: Seat) -> list[Group]:
         environment: Any = place.world.task.environment
-        episode: Any = self.play.begin(environment, place)
-        if isinstance(episode, Failed):
-            raise UserError(f"problem {request.problem.id}: {episode.reason}; repair the environment")
-        table, turn, groups = Table(place, {}), episode.first, list[Group]()
-        for t in range(self.play.max_turns):
-            if not isinstance(episode, Forkable):
-                raise UserError(f"an episode of problem {request.problem.id} has no method fork(key), though its environment says forks; write it")
-            tried = await self._tried(episode, table, turn, t, seats)
-            if tried is None:
-                break
-            group, episodes, answers, table = tried
-            groups.append(group)
-            if (chosen := self._chosen(group)) is None:
-                break
-            episode, turn = episodes[chosen], answers[chosen]
-            if turn.terminated or turn.truncated:
-                break
-        return groups
+        async with self.play.running(environment, place) as first:
+            episode: Any = first
+            if isinstance(episode, Failed):
+                raise UserError(f"problem {request.problem.id}: {episode.reason}; repair the environment")
+            table, turn, groups = Table(place, {}), episode.first, list[Group]()
+            for t in range(self.play.max_turns):
+                if not isinstance(episode, Forkable):
+                    raise UserError(f"an episode of problem {request.problem.id} has no method fork(key), though its environment says forks; write it")
+                tried = await self._tried(episode, table, turn, t, seats)
+                if tried is None:
+                    break
+                group, episodes, answers, table = tried
+                groups.append(group)
+                if (chosen := self._chosen(group)) is None:
+                    break
+                episode, turn = episodes[chosen], answers[chosen]
+                if turn.terminated or turn.truncated:
+                    break
+            return groups
 
     async def _tried(self, episode: Forkable, table: Table, turn: Turn, t: int, seats: tuple[str, ...]) -> Any:
         """The judged group of candidates, the copies after each, their answers, and the table after the best; None without room."""

@@ -56,7 +56,7 @@ class ReplyFeature(Want):
     def rows(self, opened: Opened, key: Key) -> Tensor:
         states, owner = opened.states()
         matrix = torch.from_numpy(sparse_projection(states.shape[1], self.dim, key.fold("projection"))).to(states)
-        out = []
+        out: list[Tensor] = []
         for i, context in enumerate(opened.contexts):
             if context.actions:
                 mine = states[owner == i][torch.from_numpy(context.action_positions).to(states.device)]
@@ -91,7 +91,8 @@ def with_one_more(inverse: np.ndarray, h: np.ndarray) -> np.ndarray:
 
 def diverse(features: np.ndarray, count: int, *, ridge: float) -> list[int]:
     """The rows of features [n, d] taken one by one, each with the largest h^T Sigma^-1 h of the rest (the earliest of equals)."""
-    inverse, left, out = np.eye(features.shape[1]) / ridge, list(range(len(features))), list[int]()
+    inverse, left = np.eye(features.shape[1]) / ridge, list(range(len(features)))
+    out: list[int] = []
     while left and len(out) < count:
         scores = [features[i] @ inverse @ features[i] for i in left]
         out.append(left.pop(int(np.argmax(scores))))
@@ -134,7 +135,7 @@ class Exploring(Combines):
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         judged = await self.reward.score(groups, signals, world)
-        out = []
+        out: list[list[Judgement]] = []
         for group, row in zip(groups, judged, strict=True):
             bonus = self.bonuses(np.array([feature_of(signals[self.feature][t.id]) for t in group.trajectories]))
             right = any(t.but(reward=j.reward, components=j.components).right for t, j in zip(group.trajectories, row, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -148,7 +148,12 @@ class MixtureEnvironment:
         """Their common space; text if each has names of its own."""
         return common([getattr(part, "acts", Text()) for part in self.parts.values()])
 
-    def start(self, problem: Problem, key: Key, world: World) -> Episode:
+    @property
+    def together(self) -> int | None:
+        """The least of their limits."""
+        return min((most for part in self.parts.values() if (most := getattr(part, "together", None)) is not None), default=None)
+
+    def start(self, problem: Problem, key: Key, world: World) -> Episode | Awaitable[Episode]:
         return self.parts[problem.task].start(problem, key, world)
 
 

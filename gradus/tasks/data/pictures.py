@@ -111,7 +111,7 @@ def picture(value: Any, folder: Path, where: str, column: str) -> Media:
         if "cannot identify image file" in said:
             said = "it is not a picture, or it is damaged"
         name = f"the picture {_short(value)}" if isinstance(value, str) else "a picture"
-        raise RowError(where, f"{name} cannot be read: {said}; {_REMEDY}", column) from None
+        raise RowError(where, f"holds {name}, which cannot be read: {said}; {_REMEDY}", column) from None
 
 
 def _of_text(value: str, folder: Path, where: str, column: str) -> Media:

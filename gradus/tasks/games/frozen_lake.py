@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Literal
 
 from gradus.tasks.demonstrations import demonstrated
 from gradus.tasks.games.lake_environment import FrozenLake, Walk, shortest
@@ -17,15 +18,18 @@ LEVELS = {1: (3, 0.35, 0.27), 2: (4, 0.25, 0.22), 3: (4, 0.4, 0.15), 4: (5, 0.35
 LEAST = 2  # least number of moves of the shortest way
 
 
-def frozen_lake(level: int = 2, slip: float = 0.0) -> Task:
-    """Walk over ice on a generated map of `level` 1 (3 x 3) to 5 (6 x 6). With chance `slip` a move goes sideways. Reward 1 at the goal."""
+def frozen_lake(level: int = 2, slip: float = 0.0, show: Literal["text", "image", "array"] = "text") -> Task:
+    """Walk over ice on a generated map of `level` 1 (3 x 3) to 5 (6 x 6). With chance `slip` a move goes sideways. Reward 1 at the goal.
+
+    `show`: the map as text, as a picture of 48 x 48 pixels, or as an array for a controller. Demonstrations are text.
+    """
     source = Generated("frozen_lake", make, level, (min(LEVELS), max(LEVELS)))
     return Task(
         "frozen_lake",
         source,
         replace(source, held_out=True),
-        environment=FrozenLake(slip),
-        provides=frozenset({"demonstration", "solution", "difficulty"}),
+        environment=FrozenLake(slip, show=show),
+        provides=frozenset({"demonstration", "solution", "difficulty"} if show == "text" else {"difficulty"}),
         about="walk over a frozen lake, round the holes, to the goal; a turn is a step",
         sampling=Sampling(max_tokens=12),
         level=level,

@@ -6,9 +6,13 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from gradus.types import Key, Problem, UserError
+import numpy as np
+
+from gradus.types import Key, Media, Problem, UserError, unknown
 from gradus.types.parts import Turn, World
+from gradus.types.spaces import Action, Choice, Observation, Space
 
 Cell = tuple[int, int]  # row, column
 
@@ -24,12 +28,22 @@ class FrozenLake:
 
     slip: float = 0.0  # chance that a move goes to one of its two sides instead, in [0, 1]
     limit: int = 30  # moves after which the episode is truncated
+    show: Literal["text", "image", "array"] = "text"  # how the grid is shown; array: to a controller
+    acts: ClassVar[Space] = Choice(tuple(MOVES))
+    ways: ClassVar[tuple[str, ...]] = ("text", "image", "array")
 
     def __post_init__(self) -> None:
         if not 0 <= self.slip <= 1:
             raise UserError(f"frozen_lake: slip is {self.slip}; it is a chance and must lie in [0, 1]")
         if self.limit < 1:
             raise UserError(f"frozen_lake: limit is {self.limit}; it must be 1 move or more")
+        if self.show not in self.ways:
+            raise unknown("way to show the lake", self.show, self.ways, "In show of frozen_lake")
+
+    @property
+    def shows(self) -> frozenset[str]:
+        """The kinds of things that an observation holds."""
+        return frozenset({"array"} if self.show == "array" else {"text", self.show})
 
     def start(self, problem: Problem, key: Key, world: World) -> Walk:
         return Walk(tuple(problem.meta["map"]), self, key)
@@ -41,24 +55,36 @@ class Walk:
     def __init__(self, grid: tuple[str, ...], settings: FrozenLake, key: Key) -> None:
         self.grid, self.settings, self.key = grid, settings, key
         self.cell, self.moves = find(grid, "P"), 0
-        self.first = Turn(shown(grid, self.cell), state=f"{self.cell}")
+        self.first = Turn(self.observation(), state=f"{self.cell}")
 
-    async def step(self, action: str) -> Turn:
+    async def step(self, action: Action) -> Turn:
         return self.play(action)
 
-    def play(self, action: str) -> Turn:
-        """The answer to one action. An action whose last word is not a direction is invalid and uses up a move."""
+    def observation(self, said: str = "", *, over: bool = False) -> Observation:
+        """The grid in the way of the settings, after a line of text; `over`: the line alone, except for arrays."""
+        if self.settings.show == "array":
+            return {"grid": planes(self.grid, self.cell)}
+        if over:
+            return said
+        if self.settings.show == "text":
+            return "\n".join(filter(None, (said, shown(self.grid, self.cell))))
+        text = ({"type": "text", "text": f"{said}\n"},) if said else ()
+        return ({"role": "user", "content": (*text, {"type": "image", "media": Media("image", picture(self.grid, self.cell))})},)
+
+    def play(self, action: Action) -> Turn:
+        """The answer to one action. Text whose last word is not a direction, or an unknown index, is invalid and uses up a move."""
         self.moves += 1
         truncated = self.moves >= self.settings.limit
-        move = parse(action)
+        move = parse(action) if isinstance(action, str) else named(action)
         if move is None:
-            return Turn(f"not a move\n{shown(self.grid, self.cell)}", truncated=truncated, state=f"{self.cell}", valid=False)
+            return Turn(self.observation("not a move"), truncated=truncated, state=f"{self.cell}", valid=False)
         self.cell = moved(self.grid, self.cell, slipped(move, self.settings.slip, self.key.fold("slip", self.moves)))
         ground = self.grid[self.cell[0]][self.cell[1]]
         if ground in "HG":
             reward = GOAL_REWARD if ground == "G" else 0.0
-            return Turn("goal" if ground == "G" else "hole", reward, terminated=True, state=f"{self.cell}")
-        return Turn(shown(self.grid, self.cell), truncated=truncated, state=f"{self.cell}")
+            told = self.observation("goal" if ground == "G" else "hole", over=True)
+            return Turn(told, reward, terminated=True, state=f"{self.cell}")
+        return Turn(self.observation(), truncated=truncated, state=f"{self.cell}")
 
 
 def parse(action: str) -> str | None:
@@ -67,6 +93,12 @@ def parse(action: str) -> str | None:
     if not words:
         return None
     return next((move for move in MOVES if words[-1] in (move, move[0])), None)
+
+
+def named(action: Action) -> str | None:
+    """The direction of an index, or None."""
+    index = FrozenLake.acts.index(action) if isinstance(FrozenLake.acts, Choice) else None
+    return None if index is None else tuple(MOVES)[index]
 
 
 def slipped(move: str, slip: float, key: Key) -> str:
@@ -94,6 +126,30 @@ def shown(grid: Sequence[str], cell: Cell) -> str:
     lines = [line.replace("P", ".") for line in grid]
     lines[cell[0]] = lines[cell[0]][: cell[1]] + "P" + lines[cell[0]][cell[1] + 1 :]
     return "\n".join(lines)
+
+
+def planes(grid: Sequence[str], cell: Cell) -> np.ndarray:
+    """The grid as float32 [rows, columns, 3]: 1 at the holes, at the goal, at the player's cell."""
+    lines = shown(grid, cell)
+    marks = [[[float(mark == plane) for plane in "HGP"] for mark in line] for line in lines.split("\n")]
+    found = np.array(marks, np.float32)
+    if grid[cell[0]][cell[1]] in "HG":  # the player stands on it
+        found[cell[0], cell[1], "HG".index(grid[cell[0]][cell[1]])] = 1.0
+    return found
+
+
+COLOURS = {".": (208, 232, 248), "H": (16, 24, 64), "G": (32, 168, 64), "P": (216, 40, 40)}
+SIDE = 48  # pixels of a picture
+
+
+def picture(grid: Sequence[str], cell: Cell) -> np.ndarray:
+    """The grid as uint8 [48, 48, 3]: one square of a colour per cell, black beyond the last cell."""
+    lines = shown(grid, cell).split("\n")
+    size = SIDE // len(lines)
+    squares = np.array([[COLOURS[mark] for mark in line] for line in lines], np.uint8).repeat(size, 0).repeat(size, 1)
+    out = np.zeros((SIDE, SIDE, 3), np.uint8)
+    out[: squares.shape[0], : squares.shape[1]] = squares
+    return out
 
 
 def shortest(grid: Sequence[str]) -> list[str] | None:

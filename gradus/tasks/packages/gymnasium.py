@@ -10,24 +10,26 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gradus.runtime.user_code import load_object
 from gradus.tasks.packages import imported
+from gradus.tasks.packages.gymnasium_arrays import acts_of, named, taken
 from gradus.tasks.packages.gymnasium_text import Text, form_of
 from gradus.tasks.packages.options import Pairs, pairs_of, shown, values
 from gradus.tasks.packages.private_random import PrivateRandom
 from gradus.tasks.packages.seeds import seeds
 from gradus.types import Key, Problem, Sampling, UserError, unknown
 from gradus.types.parts import Task, Turn, World
+from gradus.types.spaces import Action, Box, Choice
 
 LIMIT = 100  # turns of an episode if the environment has no limit
 IDLE = 256  # environments that wait for the next episode, over all settings
 
 
-def task(name: str, config: str = "", text: str = "", success: float | None = None, limit: int | None = None) -> Task:
+def task(name: str, config: str = "", text: str = "", success: float | None = None, limit: int | None = None, arrays: bool = False) -> Task:
     """An environment of gymnasium. An episode counts as right if the environment's rewards add up to 1 or more.
 
     `config` holds the keywords of gymnasium.make: key=value,key=value or a JSON object. `text` names a text form, FILE.py:NAME: an object or a
@@ -35,18 +37,26 @@ def task(name: str, config: str = "", text: str = "", success: float | None = No
 
     `success` is the return from which an episode is won: then the reward is 1 at the end of a won episode, else 0; without it the rewards
     are the environment's. `limit` is the number of turns after which an episode is truncated; without it the environment's limit holds, else
-    100. Raises UserError for an unknown id or keyword, and for an environment without a text form.
+    100. `arrays` shows arrays and takes numbers, for controllers. Raises UserError for an unknown id or keyword, and for an environment
+    without a text form, or with `arrays` for spaces that a controller cannot read or act in.
     """
     full = f"gymnasium:{name}"
     world = Gymnasium(name, pairs_of(full, config), text, success, limit or LIMIT)
     if limit is not None and limit < 1:
         raise UserError(f"{full}: limit is {limit}; it must be 1 turn or more")
+    if arrays and text:
+        raise UserError(f"{full}: text is {text}, but arrays need no text form; leave one of the two out")
     with borrowed(world) as env:
-        form = world.form(env)
         first, _ = env.reset(seed=0)
-        form.say(first, env.unwrapped)
+        if arrays:
+            world, rules = OfArrays(**vars(world), acts=acts_of(full, env.action_space)), "start"
+            named(full, env.observation_space, first)
+        else:
+            form = world.form(env)
+            form.say(first, env.unwrapped)
+            rules = form.rules
         own = getattr(env.spec, "max_episode_steps", None) or getattr(env.unwrapped, "max_steps", None)
-    source = seeds(full, form.rules)
+    source = seeds(full, rules)
     return Task(
         name=full,
         source=source,
@@ -87,6 +97,55 @@ class Gymnasium:
         return form
 
 
+@dataclass(frozen=True)
+class OfArrays(Gymnasium):
+    """An environment for controllers."""
+
+    acts: Choice | Box = Choice(("0", "1"))  # of the environment
+    shows: ClassVar[frozenset[str]] = frozenset({"array"})
+
+    def start(self, problem: Problem, key: Key, world: World) -> Rows:  # type: ignore[override]
+        return Rows(self, int(problem.meta["seed"]), key)
+
+
+class Rows:
+    """One episode of arrays. The key decides the start, too, so that the episodes of one problem differ."""
+
+    def __init__(self, settings: OfArrays, seed: int, key: Key) -> None:
+        self.settings, self.turns, self.total = settings, 0, 0.0
+        self.random = PrivateRandom(key.value)
+        with self.random.lent():
+            self.env, self._give_back = lent(self, settings)
+            observation, _ = self.env.reset(seed=key.fold("start", seed).value % 2**31)
+        self.first = Turn(self._shown(observation))
+
+    def _shown(self, observation: Any) -> Any:
+        return named(f"gymnasium:{self.settings.name}", self.env.observation_space, observation)
+
+    async def step(self, action: Action) -> Turn:
+        """The answer to one action. One that the space does not have uses up a turn and changes nothing."""
+        self.turns += 1
+        chosen = taken(self.env.action_space, self.settings.acts, action)
+        if chosen is None:
+            turn = Turn(self.first.observation, valid=False)
+        else:
+            with self.random.lent():
+                observation, reward, terminated, truncated, _ = self.env.step(chosen)
+            self.first = Turn(self._shown(observation))
+            turn = Turn(self.first.observation, float(reward), bool(terminated), bool(truncated) and not terminated)
+        over = self.turns >= self.settings.limit and not turn.terminated
+        self.total += turn.reward
+        turn = won(replace(turn, truncated=turn.truncated or over), self.total, self.settings.success)
+        if turn.terminated or turn.truncated:
+            self._give_back()
+        return turn
+
+
+def won(turn: Turn, total: float, success: float | None) -> Turn:
+    """The turn with the environment's reward, or with `success` 1 at the end of an episode whose rewards add up to that, else 0."""
+    return turn if success is None else replace(turn, reward=float((turn.terminated or turn.truncated) and total >= success))
+
+
 class Play:
     """One episode."""
 
@@ -119,9 +178,7 @@ class Play:
 
     def _judged(self, turn: Turn) -> Turn:
         self.total += turn.reward
-        if self.settings.success is None:
-            return turn
-        return replace(turn, reward=float((turn.terminated or turn.truncated) and self.total >= self.settings.success))
+        return won(turn, self.total, self.settings.success)
 
     def _said(self) -> str:
         return self.form.say(self.observation, self.env.unwrapped)

@@ -20,7 +20,7 @@ KINDS = ("count", "colour", "shape", "place", "relation", "list")
 MOST_CHARACTERS = 2000  # of a completion that are read, from its end
 
 
-def shapes(level: int = 2, kinds: str = "count,colour,shape,place", bias: float = 0.0) -> Task:
+def shapes(level: int = 3, kinds: str = "count,colour,shape,place", bias: float = 0.0) -> Task:
     """Shapes on a grid of 4 x 4 at `level` 1 to 5, as a picture of 48 x 48 pixels. `kinds`: "all" or some of count, colour, shape, place, relation, list.
 
     `bias`: share of the count and relation questions whose answer is the most usual one ("1", "yes"), so that guessing without looking pays.
@@ -28,7 +28,7 @@ def shapes(level: int = 2, kinds: str = "count,colour,shape,place", bias: float 
     if not 0 <= bias <= 1:
         raise UserError(f"task shapes: bias is {bias}; it is a share and must lie in [0, 1]")
     names = chosen("shapes", kinds, KINDS)
-    most, of_shape, of_colour = LEVELS[level][1:4] if level in LEVELS else (5, 3, 4)
+    most, of_shape, of_colour = LEVELS[level][1:4] if level in LEVELS else (7, 4, 5)
     chances = {"count": 0.3, "colour": 1 / of_colour, "shape": 1 / of_shape, "place": 1 / 16, "relation": 0.5, "list": 0.0}
     return generated_task(
         "shapes",

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gradus.recipe.core import Recipe
 from gradus.tasks.control.pendulum import Pendulum, moved, pendulum, shown
 from gradus.types import Key
 from gradus.types.frozen import value_fields
@@ -18,11 +17,6 @@ from gradus.types.players import Fresh
 SCALE: Mapping[str, int] = {"size": 4096, "batch": 12, "warmup": 8, "idle": 2, "length": 6, "offline": 1}
 """The most that numbers of these names are in a toy run, in parts that count turns, rows or rounds."""
 SCALED = ("TransitionReplay", "Lanes", "OfflineFirst")
-
-
-def controls(recipe: Recipe) -> bool:
-    """Whether a player of the recipe is a fresh network, so that it needs a world of arrays."""
-    return any(isinstance(player.model, Fresh) for player in recipe.players.values())
 
 
 def toy_control(count: int = 40) -> Task:

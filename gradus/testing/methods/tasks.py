@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe
 from gradus.tasks.flow.flow_2d import flow_2d
-from gradus.testing.methods.control import controls, toy_control
-from gradus.types import Frozen, Key, Outcome, Problem, Sampling
+from gradus.testing.methods.control import toy_control
+from gradus.types import Frozen, Key, Media, Message, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
 from gradus.types.parts import Task, Turn, World
 
@@ -46,6 +48,18 @@ class PairSource(ToySource):
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
         found = super().draw(indices, level, key)
         return [replace(p, meta=Frozen(chosen=p.answer * 3, rejected="a" + p.answer)) for p in found]
+
+
+class PictureSource(ToySource):
+    """Problem i shows a picture before its letter, which the toy policy does not look at."""
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        picture = Media("image", np.zeros((2, 2, 3), np.uint8))
+        return [replace(p, text=None, messages=(_shows(picture, p.text or ""),)) for p in super().draw(indices, level, key)]
+
+
+def _shows(picture: Media, text: str) -> Message:
+    return {"role": "user", "content": ({"type": "image", "media": picture}, {"type": "text", "text": text})}
 
 
 class EpisodeSource(ToySource):
@@ -89,6 +103,9 @@ TOY = Task("toy", ToySource(), ToySource(), verify, sampling=Sampling(max_tokens
 TOY_PAIRS = replace(TOY, source=PairSource(), provides=frozenset({"chosen", "rejected"}))
 """Pairs of answers that the problems bring."""
 
+TOY_PICTURES = replace(TOY, source=PictureSource(), held_out=PictureSource(), provides=frozenset({"hints", "solution", "images"}))
+"""Single answers about a picture and a letter."""
+
 TOY_EPISODES = replace(
     TOY,
     source=EpisodeSource(),
@@ -101,7 +118,7 @@ TOY_EPISODES = replace(
 """Episodes of up to six turns."""
 
 
-MADE: Mapping[str, Callable[[], Task]] = {"flow": flow_2d}
+MADE: Mapping[str, Callable[[], Task]] = {"flow": flow_2d, "controller": toy_control}
 """The task by the kind of policy that a recipe trains, for kinds that read no text (`gradus.policies.registry`)."""
 
 
@@ -112,14 +129,14 @@ def toy_task(recipe: Recipe) -> Task:
     >>> [toy_task(load_recipe(key)).name for key in ("grpo", "flow_grpo")]
     ['toy', 'flow_2d']
     """
-    if controls(recipe):
-        return toy_control()
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return made()
     if recipe.environment is not None:
         return replace(TOY_EPISODES, environment=recipe.environment)
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
         return TOY_EPISODES
+    if "images" in recipe.requires:
+        return TOY_PICTURES
     return TOY_PAIRS if {"chosen", "rejected"} & recipe.requires else TOY
 
 

@@ -13,18 +13,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
+from gradus.api import train
 from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.credit.gigpo import AnchorStates, by_state, gigpo
+from gradus.policies.tiny import folder
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
+from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.games.lake_environment import FrozenLake
 from gradus.testing.methods import TOY, TOY_EPISODES, scripted_context, scripted_world, toy_group, train_toy, turn_of, weights_after
 from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.batch import make_batch
 from gradus.types.parts import Task
+from gradus.types.players import Fresh
 from gradus.types.signals import LogProb, LogProbs
 
 
@@ -224,3 +228,36 @@ def test_a_task_without_states_is_refused():
     with pytest.raises(UserError, match="has no environment"):
         train_toy(gigpo, task=TOY, steps=1)
     assert gigpo.rollout == Episodes(history=2)
+
+
+@pytest.mark.parametrize(
+    ("show", "model", "reads"),
+    [("text", "base", {"text"}), ("image", "sighted", {"text", "image"}), ("array", None, {"array"})],
+    ids=["language model", "picture-reading model", "controller"],
+)
+def test_its_world_is_played_by_a_language_model_a_picture_reading_model_and_a_controller(show, model, reads):
+    """The recipe is the same but for the player's model; every state of an episode is one of the map, and the policy is updated."""
+    own = {} if model is not None else {"players__policy__model": Fresh(hidden=(8,))}
+    small = gigpo.but(study=None, setting__prompts=2, setting__group=3, setting__save_every=0, update__count=1, **own)
+    seen = []
+    run = train(
+        small,
+        frozen_lake(level=1, show=show),
+        model=None if model is None else str(folder(model)),
+        steps=1,
+        on_step=lambda run, row, groups: seen.extend(groups),
+    )
+    assert run.players["policy"].policy.reads >= reads
+    assert run.players["policy"].updates == 1
+    episodes = [t for g in seen for t in g.trajectories]
+    assert len(episodes) == 6
+    for t in episodes:
+        assert t.failed is None
+        assert t.links["turns"] == len(t.contexts)  # history 2: one context a turn
+        assert all({"turn", "state", "valid"} <= c.streams.keys() for c in t.contexts)
+        assert all(len(c.shown) == (0 if show == "text" else 1) for c in t.contexts)
+        if show == "array":
+            assert all(action in ("up", "down", "left", "right") for action in t.completion.split("\n"))
+            assert t.contexts[-1].seen[-1].rows.shape[1:] == (3, 3, 3)  # the last observation stands after the last action
+    first = {t.contexts[0].streams["state"][0] for t in seen[0].trajectories}
+    assert len(first) == 1  # one map, one start

@@ -122,8 +122,8 @@ BAD = "cannot be read"
     ("row", "said"),
     [
         ({"images": ["pictures/none.png"]}, '"images" names the picture pictures/none.png, but there is no file'),
-        ({"images": ["d.jsonl"]}, '"images" the picture d.jsonl cannot be read: it is not a picture, or it is damaged'),
-        ({"images": [uri(file_of()[:40])]}, '"images" the picture data:image/png;base64,'),
+        ({"images": ["d.jsonl"]}, '"images" holds the picture d.jsonl, which cannot be read: it is not a picture, or it is damaged'),
+        ({"images": [uri(file_of()[:40])]}, '"images" holds the picture data:image/png;base64,'),
         ({"images": [uri(b"")]}, BAD),
         ({"images": ["data:image/png;base64,$$$"]}, BAD),
         ({"images": [7]}, "holds a number in place of a picture"),

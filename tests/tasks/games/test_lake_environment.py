@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from gradus.tasks.games.lake_environment import ASIDE, MOVES, FrozenLake, Walk, find, moved, parse, shortest, shown, slipped
+from gradus.tasks.games.frozen_lake import frozen_lake
+from gradus.tasks.games.lake_environment import (
+    ASIDE,
+    COLOURS,
+    MOVES,
+    FrozenLake,
+    Walk,
+    find,
+    moved,
+    parse,
+    picture,
+    planes,
+    shortest,
+    shown,
+    slipped,
+)
 from gradus.types import Key, UserError
+from gradus.types.media import shown as media_of
+from gradus.types.spaces import Choice
 
 GRID = ("P.H", "..H", "H.G")
 
 
-def walk(**settings: float) -> Walk:
-    return Walk(GRID, FrozenLake(**settings), Key(0))  # type: ignore[arg-type]
+def walk(**settings: Any) -> Walk:
+    return Walk(GRID, FrozenLake(**settings), Key(0))
 
 
 def test_a_walk_to_the_goal() -> None:
@@ -101,3 +121,44 @@ def test_bad_maps_and_settings_are_refused() -> None:
 
 def test_shown_moves_the_player_only() -> None:
     assert shown(("P.", "HG"), (0, 1)) == ".P\nHG"
+
+
+def test_one_walk_is_shown_in_three_ways() -> None:
+    """The same moves, by name or by index, give the same states and rewards; only the observations differ."""
+    ways = ["down", "right", "down", "right"], [1, 3, 1, 3], [np.int64(1), 3, 1, 3]
+    walks = [walk(show=show) for show in ("text", "image", "array")]
+    told = [[episode.first, *(episode.play(action) for action in moves)] for episode, moves in zip(walks, ways, strict=True)]
+    text, image, array = told
+    for turns in told[1:]:
+        assert [(t.state, t.reward, t.terminated, t.valid) for t in turns] == [(t.state, t.reward, t.terminated, t.valid) for t in text]
+    assert [len(media_of(t.observation)) for t in image[:-1]] == [1] * 4  # type: ignore[arg-type]
+    assert (text[-1].observation, image[-1].observation) == ("goal", "goal")
+    assert [t.observation["grid"].shape for t in array] == [(3, 3, 3)] * 5  # type: ignore[call-overload, index]  # the last one, too
+
+
+def test_planes_by_hand() -> None:
+    found = planes(GRID, (1, 0))
+    assert found.dtype == np.float32
+    assert found[..., 0].tolist() == [[0, 0, 1], [0, 0, 1], [1, 0, 0]]  # holes
+    assert found[..., 1].tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]  # the goal
+    assert found[..., 2].tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0]]  # the player
+    assert planes(GRID, (2, 2))[2, 2].tolist() == [0, 1, 1]  # the player on the goal
+    assert planes(GRID, (0, 2))[0, 2].tolist() == [1, 0, 1]
+
+
+def test_a_picture_by_hand() -> None:
+    found = picture(GRID, (1, 0))
+    assert (found.shape, found.dtype) == ((48, 48, 3), np.uint8)
+    assert [tuple(found[8 + 16 * row, 8 + 16 * column]) for row, column in ((0, 0), (1, 0), (0, 2), (2, 2))] == [COLOURS[m] for m in ".PHG"]
+    assert (picture(("P....", ".....", ".....", ".....", "....G"), (0, 0))[45:] == 0).all()  # 9 pixels a cell, black beyond
+
+
+def test_the_spaces_of_the_lake() -> None:
+    assert FrozenLake().acts == Choice(("up", "down", "left", "right"))
+    assert [sorted(FrozenLake(show=show).shows) for show in ("text", "image", "array")] == [["text"], ["image", "text"], ["array"]]  # type: ignore[arg-type]
+    assert walk(show="array").play(7).valid is False
+    assert walk(show="image").play("jump").observation[0]["content"][0]["text"] == "not a move\n"  # type: ignore[index]
+    assert "demonstration" in frozen_lake().provides
+    assert "demonstration" not in frozen_lake(show="array").provides  # they are text
+    with pytest.raises(UserError, match=r'unknown way to show the lake "arrays" \(did you mean array\?\)'):
+        FrozenLake(show="arrays")  # type: ignore[arg-type]

@@ -1,0 +1,92 @@
+"""WSRL: the return of fine-tuning at its start, with and without the warm-up, on the pendulum with recorded transitions of a half-trained SAC.
+
+    python -m benchmarks.wsrl                 # seeds 0 and 1; prints
+    python -m benchmarks.wsrl --write         # and stores the figures beside the claim
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import gradus
+from benchmarks.control import SHORT, Returns, pendulum_recipe
+from gradus.recipe.registry import recipe
+from gradus.study.intervals import of_numbers
+from gradus.tasks.control.pendulum import pendulum
+from gradus.types.parts import Task, Transitions
+
+CLAIM = Path(__file__).parent / "claims" / "wsrl.json"
+WIDTH, TURNS, OFFLINE, ONLINE, WARMUP = (64, 64), 4000, 40, 2000, 1000
+
+
+def recorded(seed: int) -> Task:
+    """The pendulum with every transition that SAC saw in its first `TURNS` turns: from falling about to the first good episodes."""
+    run = gradus.train(pendulum_recipe().but(setting__steps=TURNS // 50), task="pendulum", seed=100 + seed)
+    rows = run.memory.states["selection"]["state"]["rows"]
+    before, after = ({"state": rows[name]} for name in ("before.state", "next.state"))
+    ended = np.append((after["state"][:-1] != before["state"][1:]).any(1), True)
+    transitions = Transitions(before, rows["action"], rows["reward"], after, rows["done"], ended)
+    return replace(pendulum(), transitions=transitions, provides=frozenset({"transitions"}))
+
+
+def fine_tuned(task: Task, warmup: int, seed: int) -> dict[str, Any]:
+    """Mean return of pi_0 in the warm-up and of the episodes after it, and by how much mean Q of the recorded rows fell online."""
+    hidden = {f"players__{name}__model__hidden": WIDTH for name in ("policy", "critic")}
+    steps = OFFLINE + (warmup + ONLINE) // 50
+    made = recipe("wsrl").but(schedule__offline=OFFLINE, selection__warmup=warmup, optimizer__lr=3e-4, setting__steps=steps, **hidden, **SHORT)
+    seen, values = Returns(), []
+    episodes = warmup // 200  # whole episodes of the warm-up
+
+    def after(run: Any, row: Any, groups: Any) -> None:
+        if row["step"] >= OFFLINE:
+            seen(run, row, groups)
+        if row["step"] in (OFFLINE - 1, steps - 1):
+            values.append(q_of(run, task))
+
+    gradus.train(made, task=task, seed=seed, on_step=after)
+    before = float(np.mean(seen.done[:episodes])) if episodes else None
+    return {"pi_0": before, "start": float(np.mean(seen.done[episodes:])), "q_fall": values[0] - values[1]}
+
+
+def q_of(run: Any, task: Task) -> float:
+    """The mean over heads and recorded rows of Q of the recorded action."""
+    from gradus.rollouts.recorded import trajectory_of
+    from gradus.types.control import Q
+
+    assert task.transitions is not None
+    with torch.no_grad():
+        found = run.players["critic"].policy.evaluate(trajectory_of(task.transitions).contexts, (Q(),))[Q()]
+    return float(found.mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0,1")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    gaps, figures = [], []
+    for seed in map(int, options.seeds.split(",")):
+        task = recorded(seed)
+        warm, cold = (fine_tuned(task, warmup, seed) for warmup in (WARMUP, 0))
+        gaps.append(warm["start"] - cold["start"])
+        figures.append({"seed": seed, "warm-up": warm, "none": cold})
+        print(json.dumps(figures[-1]), flush=True)
+    interval = of_numbers(gaps) if len(gaps) > 1 else None
+    low, high = (float("nan"), float("nan")) if interval is None else (interval.low, interval.high)
+    print(f"return after the warm-up minus without it: {np.mean(gaps):.0f}, interval [{low:.0f}, {high:.0f}]")
+    if options.write:
+        claim = json.loads(CLAIM.read_text())
+        verdict = "seen" if np.mean(gaps) >= claim["better_by"] and low > 0 else "opposite" if high < 0 else "not seen"
+        measured = {"figure": figures, "difference": float(np.mean(gaps)), "interval": [low, high], "verdict": verdict}
+        CLAIM.write_text(json.dumps({**claim, "measured": {**measured, "command": "python -m benchmarks.wsrl --write"}}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Advantages times a factor for each action, from signals: attention, entropy, spans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+import numpy as np
+
+from gradus.credit.groups import GroupRelative
+from gradus.types import Group, UserError
+from gradus.types.parts import Credit, Credited, Signals
+from gradus.types.returned import check_credited, named
+from gradus.types.signals import Signal
+
+
+class Factor(Protocol):
+    """The factor of every action. `needs`: the signals that it reads."""
+
+    @property
+    def needs(self) -> tuple[Signal, ...]: ...
+
+    def factors(self, groups: Sequence[Group], signals: Signals) -> list[list[np.ndarray]]:
+        """[A] for each trajectory of each group, without gradient."""
+        ...
+
+
+@dataclass(frozen=True)
+class Same:
+    """The same factor for all actions."""
+
+    by: float = 1.0
+    needs: tuple[Signal, ...] = ()
+
+    def factors(self, groups: Sequence[Group], signals: Signals) -> list[list[np.ndarray]]:
+        return [[np.full(t.actions, self.by) for t in g.trajectories] for g in groups]
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """The advantages of `rule` times the factor's numbers; returns and weights are unchanged."""
+
+    rule: Credit = GroupRelative()
+    factor: Factor = Same()
+    when: Literal["positive", "all"] = "all"  # "positive": advantages below 0 stay as they are
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (*self.rule.needs, *self.factor.needs)
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rows = self.rule.assign(groups, signals)
+        check_credited(self.rule, rows, groups)
+        factors = self.factor.factors(groups, signals)
+        return [
+            [self._scaled(c, f) for c, f in zip(row, each, strict=True)] for row, each in zip(rows, factors, strict=True)
+        ]
+
+    def _scaled(self, credited: Credited, factors: np.ndarray) -> Credited:
+        if factors.shape != credited.advantages.shape:
+            due = f"an array [{len(credited.advantages)}], one factor per action"
+            raise UserError(f"{named(self.factor, 'factors')} returned an array of shape {list(factors.shape)}; it must return {due}")
+        kept = (credited.advantages < 0) if self.when == "positive" else np.zeros(factors.shape, bool)
+        return replace(credited, advantages=np.where(kept, credited.advantages, factors * credited.advantages))

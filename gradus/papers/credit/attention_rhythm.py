@@ -1,0 +1,164 @@
+"""Attention rhythm: attention weights tell which tokens plan (they look far back at the start of a phrase) and which anchor (many later tokens
+look at them). Positive advantages grow at these tokens.
+
+One more forward pass per rollout reads the weights A_h[t, s] of five layers of the middle third. Head distance d_h = mean over reply tokens t of
+sum_s A_h[t, s] (t - s). The 30 percent of heads with the least distance are local, the 30 percent with the largest global; A_loc and A_glob are
+their means.
+
+    WAAD[t] = sum_{s <= t} A_loc[t, s] min(t - s, 10);   delta_t = |WAAD[t] - WAAD[t + 1]|, 0 at the last token
+    FAI[s] = mean of A_glob[t, s] over t in [s + 10, min(T, s + 50)], 0 where that is empty
+
+Weights gamma, 1 but for (amp = 1.5):
+    local: amp on the 40 percent of tokens with the largest delta (preplan tokens);   global: amp on the 40 percent with the largest FAI (anchors)
+    coupled: an anchor t with WAAD[t] <= tau and max of delta over the 3 tokens before >= tau' is dominated by the argmax of these: gamma_t gains
+    (1 - alpha)(amp - 1) and that token alpha (amp - 1), alpha = 0.5; any other anchor gains amp - 1. Gains of one token add up.
+
+A_t = gamma_t A where A >= 0, else A; GRPO without KL and entropy terms. gamma has no gradient. amp = 1 is GRPO.
+
+Reference: Li et al., Attention Illuminates LLM Reasoning: The Preplan-and-Anchor Rhythm Enables Fine-Grained Policy Optimization,
+arXiv:2510.13554, section 5 and eq. 18. Its code is not public at the time of writing. Ours: tau and tau' are the medians of WAAD and delta in
+the reply, 3 tokens back; shares are rounded up; ties go to the earlier token; at least one head is local and one global; with fewer than five
+layers in the middle third all of them are read; each context of a trajectory is a reply of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.credit.groups import GroupRelative
+from gradus.credit.scaled import Scaled
+from gradus.papers.bases.grpo import grpo
+from gradus.types import Group, Key
+from gradus.types.parts import Signals
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Opened, Read, Signal, Want
+
+
+def middle_third(layers: int, most: int = 5) -> tuple[int, ...]:
+    """At most `most` layers of the middle third of all, evenly spread."""
+    inside = range(layers // 3, max(layers // 3 + 1, ceil(2 * layers / 3)))
+    return tuple(int(i) for i in np.unique(np.linspace(inside[0], inside[-1], min(most, len(inside))).round()))
+
+
+def head_distances(attention: Tensor, reply: Tensor) -> Tensor:
+    """[heads]: the mean over the reply's positions t of sum_s A[t, s] (t - s), of weights [heads, T, T]."""
+    at = torch.arange(attention.shape[-1], device=attention.device)
+    back = (at.unsqueeze(1) - at).clamp(min=0).to(attention.dtype)
+    return (attention * back).sum(-1)[:, reply].mean(-1)
+
+
+def waad(local: Tensor, reply: Tensor, *, window: int) -> Tensor:
+    """[A]: how far a reply token looks back, at most `window` tokens, under weights [T, T]."""
+    at = torch.arange(local.shape[-1], device=local.device)
+    back = (at.unsqueeze(1) - at).clamp(0, window).to(local.dtype)
+    return (local * back).sum(-1)[reply]
+
+
+def fai(glob: Tensor, reply: Tensor, *, near: int, far: int) -> Tensor:
+    """[A]: the mean weight that positions s + near to s + far, as far as there are any, give to reply token s; 0 without any."""
+    at = torch.arange(glob.shape[-1], device=glob.device)
+    ahead = at.unsqueeze(1) - at
+    counted = ((ahead >= near) & (ahead <= far)).to(glob.dtype)
+    return ((glob * counted).sum(0) / counted.sum(0).clamp(min=1))[reply]
+
+
+@dataclass(frozen=True)
+class Rhythm(Want):
+    """WAAD and FAI of every action, without gradient. Weights of one context at a time are in memory. [A, 2]"""
+
+    head_share: float = 0.3
+    window: int = 10  # of WAAD, tokens
+    near: int = 10  # of FAI: the first later token that counts
+    far: int = 50  # the last one
+    opens: ClassVar[frozenset[str]] = frozenset({"attention"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, head_share="(0, 0.5]", window="[1, inf)", near="[1, inf)", far="[1, inf)")
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        pairs = zip(opened.attention(middle_third(opened.layers)), opened.contexts, strict=True)
+        return torch.cat([self.of(found.flatten(0, 1), torch.from_numpy(c.action_positions)) for found, c in pairs if c.actions])
+
+    def of(self, attention: Tensor, reply: Tensor) -> Tensor:
+        """[A, 2] from the weights of all heads [heads, T, T] and the positions of the actions [A]."""
+        reply = reply.to(attention.device)
+        order = torch.argsort(head_distances(attention, reply), stable=True)
+        count = ceil(self.head_share * len(order))
+        local, glob = attention[order[:count]].mean(0), attention[order[-count:]].mean(0)
+        return torch.stack([waad(local, reply, window=self.window), fai(glob, reply, near=self.near, far=self.far)], 1)
+
+
+def largest(values: np.ndarray, share: float) -> np.ndarray:
+    """The places of the largest values, a share of all rounded up; of equals the earlier ones."""
+    return np.sort(np.argsort(-values, kind="stable")[: ceil(share * len(values))])
+
+
+def steps_of(distances: np.ndarray) -> np.ndarray:
+    """|WAAD[t] - WAAD[t + 1]|, 0 at the last token. [A]"""
+    return np.append(np.abs(np.diff(distances)), 0.0)
+
+
+def coupled(distances: np.ndarray, influence: np.ndarray, *, amp: float, alpha: float, share: float, back: int = 3) -> np.ndarray:
+    """gamma [A] of the coupled rule, from WAAD and FAI [A]."""
+    gamma, steps = np.ones(len(distances)), steps_of(distances)
+    low, high = np.median(distances), np.median(steps)
+    for t in largest(influence, share):
+        before = steps[max(0, t - back) : t]
+        if distances[t] <= low and len(before) and before.max() >= high:
+            gamma[t] += (1 - alpha) * (amp - 1)
+            gamma[max(0, t - back) + int(before.argmax())] += alpha * (amp - 1)
+        else:
+            gamma[t] += amp - 1
+    return gamma
+
+
+@dataclass(frozen=True)
+class PlanAndAnchor:
+    """gamma of every action: amp at preplan tokens ("local"), at anchors ("global"), or shared between an anchor and its preplan token."""
+
+    rule: Literal["local", "global", "coupled"] = "coupled"
+    amp: float = 1.5
+    alpha: float = 0.5  # share of a dominated anchor's gain that goes to its preplan token
+    share: float = 0.4  # of the tokens that are marked
+    reads: Rhythm = Rhythm()
+    player: str = "policy"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, amp="[1, inf)", alpha="[0, 1]", share="(0, 1]")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return (Read(self.player, reads=self.reads),)
+
+    def factors(self, groups: Sequence[Group], signals: Signals) -> list[list[np.ndarray]]:
+        rows = signals[self.needs[0]]
+        return [[self._of(rows[t.id].astype(np.float64), [c.actions for c in t.contexts]) for t in g.trajectories] for g in groups]
+
+    def _of(self, rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+        pieces = np.split(rows, np.cumsum(counts)[:-1])
+        return np.concatenate([self.gamma(piece[:, 0], piece[:, 1]) for piece in pieces if len(piece)])
+
+    def gamma(self, distances: np.ndarray, influence: np.ndarray) -> np.ndarray:
+        """[A] from WAAD and FAI of one reply."""
+        if self.rule == "coupled":
+            return coupled(distances, influence, amp=self.amp, alpha=self.alpha, share=self.share)
+        gamma = np.ones(len(distances))
+        gamma[largest(steps_of(distances) if self.rule == "local" else influence, self.share)] = self.amp
+        return gamma
+
+
+attention_rhythm = grpo.derive(
+    "attention_rhythm",
+    "Positive advantages grow at tokens that plan and at tokens that later ones look back to, as attention tells.",
+    family="credit",
+    credit=Scaled(GroupRelative(), PlanAndAnchor(), when="positive"),
+    objective__kl=None,
+    players__reference=None,
+)

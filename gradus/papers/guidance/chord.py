@@ -1,0 +1,35 @@
+"""CHORD: supervised learning from an expert as an auxiliary loss within on-policy RL, with one weight that falls over training (CHORD-mu).
+
+Each step has groups sampled by the policy and expert answers (x, y*) to other problems, a fifth of all answers:
+
+    loss = (1 - mu) L_GRPO + mu L_SFT,   L_SFT = 1/N* sum over expert tokens of -log pi(y*_t | x, y*_<t),  N* their number;
+    L_GRPO: the clipped ratio with rewards standardised in the group, no KL; each loss has its own count.
+
+mu falls from 0.9 to 0.05 along a cosine in 200 steps and stays there: mu_t = 0.05 + 0.85 (1 + cos(pi t / 200)) / 2. A warm-up is another
+point: `chord.but(schedule__points=((0, 0.0), (200, 0.5), (600, 0.02)), schedule__shape=("linear", "cosine"))`. `chord_phi` weighs each
+expert token instead.
+One update per batch, as in the released code, so the ratio is 1 and the clip never binds; `--update.count` sets more updates.
+
+Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supervised Fine-Tuning and Reinforcement Learning via Dynamic
+Weighting, arXiv:2508.11408. The released code (Trinity-RFT, mix_chord) takes the SFT mean per micro-batch, averages the policy's own tokens
+alike (`--objective.policy.average TokenMean`), and its example file has a warm-up to 0.5 with token weights, which is neither variant of the
+paper. Ours: the expert answers are the task's worked solutions, of problems drawn like the others.
+"""
+
+from gradus.objectives.terms import Imitation
+from gradus.papers.bases.grpo import grpo
+from gradus.rollouts.beside import Beside
+from gradus.rollouts.demonstrations import Demonstrations
+from gradus.schedules.ramp import Ramp
+
+chord = grpo.derive(
+    "chord",
+    "Expert answers stand beside the policy's groups; their likelihood is an auxiliary loss whose share falls over training.",
+    family="guidance",
+    rollout=Beside(other=Demonstrations(), share=0.2),
+    objective__imitation=Imitation(),
+    objective__kl=None,
+    players__reference=None,
+    schedule=Ramp("objective.imitation.coefficient", ((0, 0.9), (200, 0.05)), shape="cosine", rest="objective.policy.coefficient"),
+    requires=frozenset({"solution"}),
+)

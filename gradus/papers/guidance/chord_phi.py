@@ -1,0 +1,47 @@
+"""CHORD-phi: as CHORD, with a small constant mu and a weight on every expert token that spares both known and hopeless tokens.
+
+    L_SFT = 1/N* sum over expert tokens of -phi_t log pi(y*_t | x, y*_<t),  phi_t = p_t (1 - p_t),  p_t = pi(y*_t | x, y*_<t) without gradient.
+
+phi is largest at p = 1/2 (0.25). It vanishes for sure tokens, whose further learning costs entropy, and for very unlikely ones, whose learning
+breaks the policy's own ways. mu is 0.1 throughout. `--objective.imitation.weight Likelihood` is the paper's ablation with p_t as the weight.
+The method needs expert answers in another style than the policy's: where all p are near 1, phi removes the loss.
+
+Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supervised Fine-Tuning and Reinforcement Learning via Dynamic
+Weighting, arXiv:2508.11408. A later option of the released code caps log p; it is off there by default, and not here. Ours: with several
+updates per batch p_t is that at their start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from gradus.papers.guidance.chord import chord
+from gradus.types.batch import Batch
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """p (1 - p), p the probability of the action: largest where the policy is undecided."""
+
+    def factors(self, old: Tensor, batch: Batch) -> Tensor:
+        p = old.exp()
+        return p * (1 - p)
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """p, the probability of the action."""
+
+    def factors(self, old: Tensor, batch: Batch) -> Tensor:
+        return old.exp()
+
+
+chord_phi = chord.derive(
+    "chord_phi",
+    "A small constant share of the expert's loss, and a weight p (1 - p) on each of its tokens.",
+    family="guidance",
+    schedule__points=((0, 0.1),),
+    objective__imitation__weight=Undecided(),
+)

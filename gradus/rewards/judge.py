@@ -1,0 +1,99 @@
+"""Judges that give points by criteria: a model that writes them, and a scripted one that checks them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from gradus.types import Frozen, Request, Sampling, Trajectory, UserError, unknown
+from gradus.types.parts import World
+from gradus.types.ranges import check_ranges
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A line of a rubric."""
+
+    text: str
+    points: int = 1  # points for an answer that meets it wholly
+
+    def __post_init__(self) -> None:
+        check_ranges(self, points="[1, inf)")
+
+
+class Judge(Protocol):
+    async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
+        """The points of every trajectory by every criterion, from 0 to its own. A criterion without readable points counts 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class WrittenPoints:
+    """A player reads problem, answer and numbered criteria, and writes a line "NUMBER: POINTS" for each criterion."""
+
+    player: str = "judge"
+    template: str = "Question: {problem}\nAnswer: {answer}\nGive points for each line, as in 1: 0\n{criteria}\n"
+    max_tokens: int = 64
+    temperature: float = 0.0
+    names_players: ClassVar[tuple[str, ...]] = ("player",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, max_tokens="[1, inf)", temperature="[0, inf)")
+        for field in ("answer", "criteria"):
+            if f"{{{field}}}" not in self.template:
+                raise UserError(f"WrittenPoints.template lacks {{{field}}}; add it, or the judge does not see it")
+
+    async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
+        listed = "\n".join(f"{i}. {c.text} ({c.points})" for i, c in enumerate(criteria, 1))
+        sampling = Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
+        asked = [
+            Request(
+                t.problem, 1, self.player, _filled(self.template, problem=_question(t), answer=t.completion, criteria=listed),
+                sampling=sampling, tags=("judge", t.id), trained=False,
+            )
+            for t in trajectories
+        ]
+        found = await world.sample(asked)
+        return [read_points(world.text(c.tokens[c.chosen], self.player), criteria) for (c,) in found]
+
+
+def _question(trajectory: Trajectory) -> str:
+    problem = trajectory.problem
+    return problem.text if problem.text is not None else str(problem.messages[-1]["content"])
+
+
+def _filled(template: str, **values: str) -> str:
+    """The template with its fields filled; braces in a value stay."""
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)
+
+
+def read_points(text: str, criteria: Sequence[Criterion]) -> list[int]:
+    """The points in lines such as "2: 4"; 0 for a criterion without such a line, or with points outside its range."""
+    found = {int(number): int(value) for number, value in re.findall(r"^\s*(\d+)\s*[.:)]\s*(-?\d+)\b", text, re.M)}
+    return [found.get(i, 0) if 0 <= found.get(i, 0) <= c.points else 0 for i, c in enumerate(criteria, 1)]
+
+
+@dataclass(frozen=True)
+class ScriptedPoints:
+    """All points of a criterion if its check holds for the answer, else 0: the twin of a judge, for tests and proving grounds."""
+
+    checks: Frozen[Callable[[str], bool]]  # text of a criterion -> check of an answer
+
+    async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
+        """Raises UserError for a criterion without a check."""
+        for c in criteria:
+            if c.text not in self.checks:
+                raise unknown("criterion", c.text, self.checks, "ScriptedPoints has no check for it")
+        return [[c.points * bool(self.checks[c.text](t.completion)) for c in criteria] for t in trajectories]
+
+
+def kept_criteria(criteria: Sequence[Criterion]) -> list[dict[str, Any]]:
+    """Criteria as plain state."""
+    return [{"text": c.text, "points": c.points} for c in criteria]
+
+
+def criteria_of(kept: Sequence[Mapping[str, Any]]) -> list[Criterion]:
+    """The inverse of `kept_criteria`."""
+    return [Criterion(str(c["text"]), int(c["points"])) for c in kept]

@@ -1,0 +1,78 @@
+"""A rubric as reward: a judge gives points by criteria, and the criteria may change while the policy learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from gradus.rewards.combine import Combines
+from gradus.rewards.judge import Criterion, Judge, criteria_of, kept_criteria
+from gradus.types import Failed, Frozen, Group, Trajectory, UserError
+from gradus.types.parts import Judgement, Signals, World
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Signal
+
+
+class Reviser(Protocol):
+    async def rubrics(self, samples: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[Criterion]]:
+        """Whole new rubrics from judged samples and the present criteria, to be merged. None at all leaves the criteria as they are."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rubric(Combines):
+    """The sum of the points that `judge` gives by the criteria. With a reviser the criteria change after every `every`-th batch.
+
+    The reviser gets `samples` answers of that batch with their rewards; the rubrics that it returns are merged. Answers that were judged
+    before a change keep their rewards. The criteria are state: stored with the run, read by evaluations, never changed by them.
+    """
+
+    criteria: tuple[Criterion, ...]  # the first ones
+    judge: Judge
+    reviser: Reviser | None = None  # None: the criteria stay
+    every: int = 10  # batches
+    samples: int = 20  # answers shown to the reviser; fewer if the batch has fewer
+    name: ClassVar[str] = "rubric"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+    unmarked: ClassVar[bool] = True  # points mark no answer as right
+
+    def __post_init__(self) -> None:
+        check_ranges(self, every="[1, inf)", samples="[1, inf)")
+        if not self.criteria:
+            raise UserError("Rubric.criteria is empty; give one Criterion or more")
+
+    def start(self) -> dict[str, Any]:
+        return {"criteria": kept_criteria(self.criteria), "batches": 0, "changes": 0}
+
+    async def score(
+        self, groups: Sequence[Group], signals: Signals, world: World, state: dict[str, Any]
+    ) -> tuple[list[list[Judgement]], dict[str, Any]]:
+        criteria = criteria_of(state["criteria"])
+        rows = iter(await self.judge.points([t for g in groups for t in g.trajectories], criteria, world))
+        judged = [[judgement(next(rows), criteria) for _ in g.trajectories] for g in groups]
+        return judged, state
+
+    async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
+        """The state after a batch: after every `every`-th one with the merged rubrics of the reviser."""
+        state = {**state, "batches": state["batches"] + 1}
+        if self.reviser is None or state["batches"] % self.every:
+            return state
+        answers = [t for g in (*groups, *dropped) for t in g.trajectories if not isinstance(t.reward, Failed)]
+        chosen = [answers[i] for i in sorted(world.key.fold("rubric").permutation(len(answers))[: self.samples])]
+        new = merged(await self.reviser.rubrics(chosen, criteria_of(state["criteria"]), world))
+        world.note("rubric/criteria", len(new) or len(state["criteria"]))
+        return {**state, "criteria": kept_criteria(new), "changes": state["changes"] + 1} if new else state
+
+
+def judgement(points: Sequence[int], criteria: Sequence[Criterion]) -> Judgement:
+    """The sum of the points, with the points of every criterion for people."""
+    return Judgement(float(sum(points)), extra=Frozen({c.text: p for c, p in zip(criteria, points, strict=True)}))
+
+
+def merged(rubrics: Iterable[Sequence[Criterion]]) -> list[Criterion]:
+    """All criteria in order, each text once whatever its case and spaces; of repeated ones the first stays."""
+    known: dict[str, Criterion] = {}
+    for criterion in (c for rubric in rubrics for c in rubric):
+        known.setdefault(" ".join(criterion.text.lower().split()), criterion)
+    return list(known.values())
