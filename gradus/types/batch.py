@@ -46,6 +46,7 @@ class Batch:
     counts: Mapping[str, Counts]  # by source
     old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] under the weights at the start of the update; absent: unchanged
     signals: Mapping[Signal, Tensor] = field(default_factory=dict)  # [A, ...]
+    move: int = 0  # the epoch of the update, from 0
 
     @property
     def actions(self) -> int:
@@ -88,7 +89,7 @@ class Batch:
         index = torch.from_numpy(np.concatenate([places[i] for mine in members.values() for i in mine]))
         made = make_batch(groups, dtype=self.weight.dtype)
         old, signals = {w: v[index] for w, v in self.old.items()}, {s: v[index] for s, v in self.signals.items()}
-        return replace(made, old=old, signals=signals)
+        return replace(made, old=old, signals=signals, move=self.move)
 
     def owners(self) -> np.ndarray:
         """The group of every trajectory, int64 [N]. The batch must hold all trajectories."""

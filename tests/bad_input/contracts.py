@@ -112,4 +112,9 @@ CONTRACTS: list[Row] = [
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|take kind mlp"),
     ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q is an ensemble"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
+    # masked models
+    ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; it offers only denoised'),
+    ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),
+    ("train coupled_grpo --task arithmetic --run run", "Unmasking, which needs a policy that offers unmasking; a masked language model does: take a task for it"),
+    ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; low must not be above high"),
 ]

@@ -15,6 +15,7 @@ from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
 from gradus.testing.methods.control import cut_down, toy_control
 from gradus.testing.methods.flow import toy_flow
+from gradus.testing.methods.masked import toy_masked
 from gradus.testing.methods.policy import BigramPolicy
 from gradus.testing.methods.tasks import toy_task
 from gradus.training.launch import go
@@ -38,7 +39,7 @@ class Toy:
     scale: Mapping[str, Any]
 
 
-TOYS = {"lm": Toy(lambda: BigramPolicy(Key(7)), LANGUAGE), "flow": Toy(toy_flow, FLOW)}
+TOYS = {"lm": Toy(lambda: BigramPolicy(Key(7)), LANGUAGE), "flow": Toy(toy_flow, FLOW), "masked": Toy(toy_masked, LANGUAGE)}
 """The toy by the kind of policy that a recipe trains (`gradus.policies.registry`)."""
 
 
