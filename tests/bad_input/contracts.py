@@ -1,4 +1,4 @@
-"""Wrong combinations of the wider contracts: arms, stages, schedules, readers, heads, seats, media, actions, transitions."""
+"""Wrong combinations of the wider contracts: arms, stages, schedules, readers, heads, seats, media, actions, transitions, rubrics."""
 
 from __future__ import annotations
 
@@ -105,4 +105,13 @@ CONTRACTS: list[Row] = [
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|take kind mlp"),
     ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q is an ensemble"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
+    # a rubric, its judge and its reviser
+    ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.judge ScriptedPoints --run run", "ScriptedPoints has no checks, and task arithmetic"),
+    ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.reviser ScriptedReview --run run", "ScriptedReview has no checks|give it checks, or take"),
+    ("train p.py:mine --task stories --run run", 'unknown criterion "It is kind."|ScriptedPoints has no check for it', {
+        "p.py": f"{HEAD}from gradus.rewards.judge import Criterion, ScriptedPoints\nfrom gradus.rewards.rubric import Rubric\n"
+        "mine = ppo.but(reward=Rubric((Criterion('It is kind.'),), ScriptedPoints()))\n"}),
+    ("train mpo_meta --task stories --players.meta none --run run", 'unknown player "meta"|reviser.player of MetaReview names it; add it to players'),
+    ("train mpo_meta --task stories --selection Mixed --run run", "Mixed, which asks for right answers, but Standardised gives scores that mark none"),
+    ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge lacks {rubrics}; add it"),
 ]
