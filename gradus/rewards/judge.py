@@ -99,7 +99,7 @@ class ScriptedPoints:
         checks = checks_for(self.checks, task, type(self).__name__)
         for c in criteria:
             if c.text not in checks:
-                raise unknown("criterion", c.text, checks, "ScriptedPoints has no check for it")
+                raise unknown("criterion", c.text, checks, f"ScriptedPoints has no check for it on task {task.name}")
 
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
         """Raises UserError for a criterion without a check."""

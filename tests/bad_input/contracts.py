@@ -108,7 +108,7 @@ CONTRACTS: list[Row] = [
     # a rubric, its judge and its reviser
     ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.judge ScriptedPoints --run run", "ScriptedPoints has no checks, and task arithmetic"),
     ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.reviser ScriptedReview --run run", "ScriptedReview has no checks|give it checks, or take"),
-    ("train p.py:mine --task stories --run run", 'unknown criterion "It is kind."|ScriptedPoints has no check for it', {
+    ("train p.py:mine --task stories --run run", 'unknown criterion "It is kind."|ScriptedPoints has no check for it on task stories', {
         "p.py": f"{HEAD}from gradus.rewards.judge import Criterion, ScriptedPoints\nfrom gradus.rewards.rubric import Rubric\n"
         "mine = ppo.but(reward=Rubric((Criterion('It is kind.'),), ScriptedPoints()))\n"}),
     ("train mpo_meta --task stories --players.meta none --run run", 'unknown player "meta"|reviser.player of MetaReview names it; add it to players'),
