@@ -1,4 +1,4 @@
-"""Wrong combinations of the wider contracts: arms, stages, schedules, readers, heads, seats, media, actions, transitions."""
+"""Wrong combinations of the wider contracts: arms, stages, schedules, readers, heads, seats, media, actions, transitions, rubrics."""
 
 from __future__ import annotations
 
@@ -117,4 +117,13 @@ CONTRACTS: list[Row] = [
     ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),
     ("train coupled_grpo --task arithmetic --run run", "Unmasking, which needs a policy that offers unmasking; a masked language model does: take a task for it"),
     ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; low must not be above high"),
+    # a rubric, its judge and its reviser
+    ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.judge ScriptedPoints --run run", "ScriptedPoints has no checks, and task arithmetic"),
+    ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.reviser ScriptedReview --run run", "ScriptedReview has no checks|give it checks, or take"),
+    ("train p.py:mine --task stories --run run", 'unknown criterion "It is kind."|ScriptedPoints has no check for it on task stories', {
+        "p.py": f"{HEAD}from gradus.rewards.judge import Criterion, ScriptedPoints\nfrom gradus.rewards.rubric import Rubric\n"
+        "mine = ppo.but(reward=Rubric((Criterion('It is kind.'),), ScriptedPoints()))\n"}),
+    ("train mpo_meta --task stories --players.meta none --run run", 'unknown player "meta"|reviser.player of MetaReview names it; add it to players'),
+    ("train mpo_meta --task stories --selection Mixed --run run", "Mixed, which asks for right answers, but Standardised gives scores that mark none"),
+    ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge lacks {rubrics}; add it"),
 ]
