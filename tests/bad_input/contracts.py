@@ -105,4 +105,10 @@ CONTRACTS: list[Row] = [
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|take kind mlp"),
     ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q is an ensemble"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
+    # branches of episodes
+    ("train arpo --task twenty_questions --run run", 'episodes of task "twenty_questions" cannot be copied|fork(key) and the environment forks = True'),
+    ("train arpo --task countdown --run run", 'Episodes, which is for tasks with an environment, but task "countdown" has no environment'),
+    ("train grpo --task frozen_lake --rollout Episodes --credit SharedPrefix --run run", "SharedPrefix, which asks for branches|--rollout Branches"),
+    ("train arpo --task frozen_lake --rollout.share 0 --run run", "share is 0"),
+    ("train arpo --task frozen_lake --rollout.copies 1 --run run", "copies is 1"),
 ]
