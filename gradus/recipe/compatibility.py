@@ -226,6 +226,11 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
             f"or leave players.{name}.selection out"
         )
     teacher = recipe.players.get(source, Player())
+    if player.objective and source != name and not (recipe.objective if source == "policy" else teacher.objective):
+        raise UserError(
+            f"players.{name} learns from the groups of {source}, which learns nothing itself, so nothing credits them; give it a credit rule with "
+            f"--players.{name}.credit"
+        )
     if player.first and not teacher.first:
         raise UserError(
             f"players.{name} learns first, from groups that {source} is credited later; give it a credit rule with --players.{name}.credit, "

@@ -43,7 +43,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Spoken:
     """A branch with its next segment: the prompt, the sample, and the entropy of the segment's first tokens (None: not read)."""
 
     branch: Branch
@@ -169,7 +169,7 @@ class Branches:
                 going.append((i, branch))
         return going
 
-    async def _entropies(self, drawn: list[tuple[int, Drawn]], made: list[int]) -> list[tuple[int, Drawn]]:
+    async def _entropies(self, drawn: list[tuple[int, Spoken]], made: list[int]) -> list[tuple[int, Spoken]]:
         """The entropies of the segments, and of the first ones at their branches. Groups that are whole are not read."""
         due = [n for n, (i, one) in enumerate(drawn) if made[i] < one.branch.seat.request.count]
         if not due:
@@ -185,7 +185,7 @@ class Branches:
             out[n] = (i, replace(one, branch=branch, entropy=entropy))
         return out
 
-    def _copies(self, one: Drawn, made: int) -> list[Branch]:
+    def _copies(self, one: Spoken, made: int) -> list[Branch]:
         """The copies that leave a branch at its segment, `made` episodes of its group being there already."""
         branch, seat = one.branch, one.branch.seat
         turn, room = len(branch.played.actions), seat.request.count - made
@@ -200,7 +200,7 @@ class Branches:
         seats = [replace(seat, index=made + n) for n in range(min(self.copies - 1, room))]
         return [replace(branch, seat=s, episode=branch.episode.fork(key.fold(s.index)), parent=name, shared=turn) for s in seats]
 
-    async def _stepped(self, one: Drawn) -> tuple[Branch, bool]:
+    async def _stepped(self, one: Spoken) -> tuple[Branch, bool]:
         """The branch after its segment and the environment's answer, and whether it has ended."""
         branch, seat = one.branch, one.branch.seat
         action = seat.world.said(one.sampled, len(one.prompt.sequence), seat.request.player)
@@ -217,10 +217,10 @@ class Branches:
         world.note("saved_turns", sum(t.links.get("shared", 0) for t in rows.values()) / max(1, sum(t.links["turns"] for t in rows.values())))
 
 
-async def sampled(ready: Sequence[tuple[int, Branch, Context]]) -> list[tuple[int, Drawn]]:
+async def sampled(ready: Sequence[tuple[int, Branch, Context]]) -> list[tuple[int, Spoken]]:
     """The next segment of every branch."""
     found = await asyncio.gather(*(sample_turn(b.seat, len(b.played.actions), prompt) for _, b, prompt in ready))
-    return [(i, Drawn(branch, prompt, one)) for (i, branch, prompt), one in zip(ready, found, strict=True)]
+    return [(i, Spoken(branch, prompt, one)) for (i, branch, prompt), one in zip(ready, found, strict=True)]
 
 
 def level(row: np.ndarray, tokens: int, total: Literal["sum", "mean"]) -> float:

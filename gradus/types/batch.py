@@ -39,7 +39,7 @@ class Batch:
     trajectories: tuple[Trajectory, ...]  # of the whole mini-batch, by id
     weight: Tensor  # [A] factor on the loss: the trajectory's weight times the action's; it does not change the counts
     advantages: Tensor  # [A]
-    returns: Tensor  # [A]; NaN if no return was assigned
+    returns: Tensor  # [A], or [A, n] for targets of several numbers; NaN if no return was assigned
     behaviour_logprobs: Tensor  # [A] nats, as sampled; NaN if the policy has none
     in_trajectory: Tensor  # [A]
     in_group: Tensor  # [A]
@@ -124,6 +124,8 @@ def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype
     for owner, source, length in zip(owners, sources, lengths, strict=True):
         per_group[(int(owner), source)] = per_group.get((int(owner), source), 0) + int(length)
 
+    width = next((t.returns.shape[1:] for t in trajectories if t.returns is not None), ())  # numbers per target
+
     def floats(parts: list[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.concatenate(parts or [np.zeros(0)]).astype(np.float64)).to(dtype)
 
@@ -145,7 +147,7 @@ def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype
         trajectories=trajectories,
         weight=floats([_weight(t) for t in trajectories]),
         advantages=floats([_assigned(t) for t in trajectories]),
-        returns=floats([t.returns if t.returns is not None else np.full(t.actions, np.nan) for t in trajectories]),
+        returns=floats([t.returns if t.returns is not None else np.full((t.actions, *width), np.nan) for t in trajectories]),
         behaviour_logprobs=floats([_behaviour(c) for c in contexts]),
         in_trajectory=torch.from_numpy(np.repeat(lengths, lengths)).to(dtype),
         in_group=torch.from_numpy(np.repeat([per_group[(int(g), s)] for g, s in zip(owners, sources, strict=True)], lengths)).to(dtype),

@@ -6,9 +6,10 @@ All are at the temperature of the context. "Before" an action is the position fr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -98,6 +99,21 @@ class LogProbsOf(Want):
             there = "none" if rows is None else f"{rows.dtype} of shape {list(rows.shape)}"
             raise UserError(f"LogProbsOf reads the stream {self.stream}, whole numbers of shape [A, n]; a context has {there}; write it in the rollout")
         return torch.from_numpy(rows.astype("int64"))
+
+
+@dataclass(frozen=True)
+class After:
+    """The same actions seen one token later: a row is then read after its action. `Viewed(Value("q"), After())` is the value of state and action.
+
+    The token after the last action is not read, so any token stands there. Streams and log-probabilities stay with their actions.
+    """
+
+    later: ClassVar[bool] = True
+
+    def of(self, context: Context, key: Key) -> Context:
+        extra = np.zeros(1, np.int32)
+        chosen = np.concatenate([np.zeros(1, bool), context.chosen])
+        return replace(context, tokens=np.concatenate([context.tokens, extra]), chosen=chosen)
 
 
 @dataclass(frozen=True)

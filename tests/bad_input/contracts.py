@@ -80,8 +80,8 @@ CONTRACTS: list[Row] = [
         'schedule is Ramp|unknown field "kll" (did you mean kl?)',
     ),
     (
-        """{train} --schedule "Drawn(path='setting.temperature',choices=(1.0,-1.0))\"""",
-        "schedule is Drawn|Setting.temperature is -1.0; it must be 0 or more",
+        """{train} --schedule "RandomChoice(path='setting.temperature',choices=(1.0,-1.0))\"""",
+        "schedule is RandomChoice|Setting.temperature is -1.0; it must be 0 or more",
     ),
     (
         "{train} --objective.policy.trust p.py:Mine",

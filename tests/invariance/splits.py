@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gradus.policies.config import DecoderConfig
 from gradus.policies.decoder import Decoder
-from gradus.policies.heads import ValueHead
+from gradus.policies.heads import Heads
 from gradus.policies.lm import LanguageModel
 from gradus.policies.rows import take_rows
 from gradus.policies.transformers_model import Foreign
@@ -52,7 +52,7 @@ def adapted(dtype: torch.dtype) -> LanguageModel:
 
 
 def with_head(trunk: Any, dtype: torch.dtype) -> LanguageModel:
-    head = ValueHead(WIDTH, Key(6), dtype=dtype)
+    head = Heads(WIDTH, Key(6), dtype=dtype)
     with torch.no_grad():
         head.weight.mul_(50)
     return LanguageModel(trunk, None, (0,), head=head)
