@@ -223,7 +223,7 @@ def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> 
     heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]
     for name, policy in policies.items():
-        if "rules" not in getattr(policy, "can", ()) or not hasattr(policy, "lockstep"):
+        if "rules" not in getattr(policy, "can", ()):
             kind = type(policy).__name__
             raise UserError(f"{who} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model")
         if policy.vocabulary != first.vocabulary:

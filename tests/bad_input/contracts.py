@@ -65,6 +65,13 @@ STAGES: list[Row] = [
     ("{train} --task.problems {home}/problems.jsonl", "problems.jsonl, line 1 holds no stored problem|take a file that gradus screen or a stage wrote"),
 ]
 CONTRACTS: list[Row] = [
+    ("train grpo --task frozen_lake --rollout Seats --run run", 'the environment of task "frozen_lake" names no seats; take a task of several seats'),
+    (
+        "train at_grpo_roles --task sokoban --run run",
+        'unknown seat "checker"|In rollout.players for task "sokoban"',
+    ),
+    ("train grpo --task sokoban --task.team true --run run", 'the environment asks "checker" to act|set --rollout Seats'),
+
     *STAGES,
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but this task names none|a mixture"),
     (
