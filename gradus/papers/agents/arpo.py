@@ -128,10 +128,3 @@ arpo = grpo.derive(
     objective__kl=None,
     players__reference=None,
 )
-
-arpo_hard = arpo.derive(
-    "arpo_hard",
-    "Tokens that branches share get the mean advantage of the episodes that contain them.",
-    family="agents",
-    credit=SharedPrefix(),
-)

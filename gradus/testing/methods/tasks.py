@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, is_dataclass, replace
@@ -94,7 +93,7 @@ class Walk:
 
     def fork(self, key: Key) -> Walk:
         """A copy in the same state; nothing here is random."""
-        return copy.copy(self)
+        return copy(self)
 
     async def step(self, action: str) -> Turn:
         self.moves += 1

@@ -11,7 +11,7 @@ import torch
 
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import SequenceSum, TokenMean
-from gradus.papers.agents.arpo import SharedPrefix, ToolReward, arpo, arpo_hard, called, shared_mean
+from gradus.papers.agents.arpo import SharedPrefix, ToolReward, arpo, called, shared_mean
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
 from gradus.rollouts.branches import Branches, chance
@@ -125,7 +125,7 @@ def test_branches_save_turns_of_the_tools() -> None:
 
 def test_its_changes_to_grpo() -> None:
     assert set(changes(grpo, arpo)) == {"rollout", "reward", "objective.kl", "players.reference"}
-    assert set(changes(arpo, arpo_hard)) == {"credit"}
+    assert set(changes(arpo, arpo.but(credit=SharedPrefix()))) == {"credit"}
 
 
 def test_tools_without_a_name_are_refused() -> None:
