@@ -5,6 +5,7 @@ All are at the temperature of the context. "Before" an action is the position fr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
@@ -60,6 +61,20 @@ class SelfCertainty(Want):
             return logits.logsumexp(-1) - logits.mean(-1) - torch.log(logits.new_tensor(logits.shape[-1]))
 
         return opened.reduced(certainty)
+
+
+@dataclass(frozen=True)
+class EntropyShare(Want):
+    """The entropy as a share of its largest value: H / log V over all V tokens, in [0, 1]. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        def share(part: slice, logits: Tensor) -> Tensor:
+            logs = logits.log_softmax(-1)
+            return -(logs.exp() * logs.masked_fill(logs == -torch.inf, 0.0)).sum(-1) / max(math.log(logits.shape[-1]), 1e-12)
+
+        return opened.reduced(share)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -79,6 +79,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 class Corridor:
     """Cells 0 to 2 and the goal 3: "b" goes on, "c" goes back, an action without either is illegal. Reward 1 at the goal; six turns at most."""
 
+    forks: ClassVar[bool] = True
+
     def start(self, problem: Problem, key: Key, world: World) -> Walk:
         return Walk()
 
@@ -88,6 +90,10 @@ class Walk:
 
     def __init__(self) -> None:
         self.at, self.moves, self.first = 0, 0, Turn("a", state="0")
+
+    def fork(self, key: Key) -> Walk:
+        """A copy in the same state; nothing here is random."""
+        return copy(self)
 
     async def step(self, action: str) -> Turn:
         self.moves += 1
