@@ -336,26 +336,26 @@ def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"players.{name}.objective", player.objective
 
 
-def _with_first(where: str, needs: Iterable[Signal]) -> Iterable[Signal]:
-    """The signals and those that they need. Raises UserError with the reader's place for signals that need each other."""
+def _with_first(where: str, reader: Any) -> Iterable[Signal]:
+    """The signals that a part needs, and those that they need. Raises UserError with the part's place for signals that need each other."""
     try:
-        return needed_first(tuple(needs))
+        return needed_first(getattr(reader, "needs", ()))
     except UserError as error:
-        raise UserError(f"{where}: {error}") from None
+        raise UserError(f"{where} is {named(reader)}, whose {error}") from None
 
 
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
     """Every signal that a part of the recipe needs, and those that these need, with who reads it. Raises UserError for a circle."""
     for seam in ("reward", "credit", "selection"):
-        for signal in _with_first(seam, getattr(getattr(recipe, seam), "needs", ())):
+        for signal in _with_first(seam, getattr(recipe, seam)):
             yield seam, signal
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
-            for signal in _with_first(f"{owner}.{name}", term.needs):
+            for signal in _with_first(f"{owner}.{name}", term):
                 yield f"{owner}.{name}", signal
     for name, player in recipe.players.items():
         for seam in ("credit", "selection"):
-            for signal in _with_first(f"players.{name}.{seam}", getattr(getattr(player, seam), "needs", ())):
+            for signal in _with_first(f"players.{name}.{seam}", getattr(player, seam)):
                 yield f"players.{name}.{seam}", signal
 
 
