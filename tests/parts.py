@@ -47,6 +47,15 @@ OF_ROWS = {
     "gradus.credit.bellman": {"SoftBellman", "Bellman", "Expectile"},
 }
 """Parts that read rows of transitions under controllers: tests/reference/test_rows.py and tests/invariance/test_rows.py try them."""
+APART = {
+    "gradus.objectives.temporal": {"Targets"},
+    "gradus.objectives.denoised": {"DenoisedPolicy", "DenoisedKL"},
+    "gradus.papers.objectives.q_sharp": {"RewardLikelihood"},
+    "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
+    "gradus.papers.agents.arpo": {"SharedPrefix"},
+}
+"""Parts that read heads of several numbers, masks, or shared turns: their own test files hold the reference, and the contract of each recipe
+(tests/papers/test_contract.py, rule micro-batches) the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
@@ -164,7 +173,7 @@ def parts(kind: str) -> tuple[type, ...]:
 def _classes() -> Iterator[type]:
     for package in PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            rows = OF_ROWS.get(module.name, set())
+            rows = OF_ROWS.get(module.name, set()) | APART.get(module.name, set())
             for found in vars(importlib.import_module(module.name)).values():
                 if isinstance(found, type) and is_dataclass(found) and found.__module__ == module.name and found.__name__ not in rows:
                     yield found

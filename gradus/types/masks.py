@@ -70,7 +70,7 @@ class Coupled:
     def __post_init__(self) -> None:
         check_ranges(self, low="(0, 1)", high="(0, 1)")
         if self.low > self.high:
-            raise UserError(f"Coupled: low is {self.low} and high is {self.high}; low must not be above high")
+            raise UserError(f"Coupled: low is {self.low} and high is {self.high}; set low to high or less")
 
     def draw(self, actions: int, shared: Key, own: Key) -> tuple[np.ndarray, np.ndarray]:
         share = self.low + (self.high - self.low) * float(shared.fold("share").uniform())
