@@ -61,7 +61,7 @@ def check_task(
 
 def task_rules(task: Task) -> dict[str, Any]:
     """The rules for a task, by name. For a world of arrays: those that read no text of its problems, observations and actions."""
-    if not task.of_text:
+    if task.environment is not None and not task.of_text:
         return {name: rule for name, rule in (RULES | ENVIRONMENT_RULES).items() if name in OF_ANY_WORLD}
     return RULES | (ENVIRONMENT_RULES if task.environment is not None else {})
 
