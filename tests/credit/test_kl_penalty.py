@@ -15,6 +15,7 @@ from gradus.credit.reward_to_go import RewardToGo
 from gradus.objectives.kl import kl_estimate
 from gradus.testing.methods import advantages_of, toy_group, toy_trajectory
 from gradus.types import UserError
+from gradus.types.control import EndValues
 from gradus.types.signals import LogProbs, Values
 
 REFERENCE = LogProbs(player="reference")
@@ -62,7 +63,7 @@ def test_a_critic_s_rule_pays_action_by_action():
     # k1 = log 2, 0; values 1/2 and 1/4; reward 1 at the end: d_1 = 1 - 1/4, d_0 = -.02 log 2 + 1/4 - 1/2; A_0 = d_0 + .95 d_1
     signals = rows(([0.5, 0.5], [0.25, 0.5])) | {Values(player="critic"): {"g/0": np.array([0.5, 0.25])}}
     rule = KLPenalty(GAE(lam=0.95, whitened=False), 0.02)
-    assert set(rule.needs) == {Values(player="critic"), LogProbs(), REFERENCE}
+    assert set(rule.needs) == {Values(player="critic"), EndValues(player="critic"), LogProbs(), REFERENCE}
     found = advantages_of(rule, toy_group(1.0, lengths=[2]), signals=signals)
     np.testing.assert_allclose(found[0][0], [-0.02 * math.log(2) - 0.25 + 0.95 * 0.75, 0.75], rtol=1e-12)
 

@@ -180,7 +180,7 @@ class Served:
 
 def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Served:
     """The model sampled by vLLM as specified. Raises UserError if vLLM or its server is missing or does not fit."""
-    if "served" not in model.can:
+    if "served" not in getattr(model, "can", ()):
         raise UserError(
             f"players.{name}.engine is {type(spec).__name__}, which samples language models only; set --players.{name}.engine none"
         )
