@@ -25,7 +25,7 @@ from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.lanes import Lanes
 from gradus.selection.transition_replay import batch_of
 from gradus.tasks.control.pendulum import moved, pendulum, shown
-from gradus.training.loop import credit
+from gradus.training.lessons import credit
 from gradus.training.memory import Memory
 from gradus.types import Group, Key
 from gradus.types.players import Fresh, Player
@@ -148,7 +148,7 @@ def our_critic(width: int, given: dict[str, np.ndarray]) -> Callable[[], None]:
     from gradus.types import Sampling
 
     world = RunWorld(step=0, purpose="train", seed=Key(3), task=pendulum(), players=players, reward=None, sampling=Sampling(), group=1)
-    run: Any = SimpleNamespace(players=players, memory=Memory())
+    run: Any = SimpleNamespace(players=players, memory=Memory(), numbers={"streak": 0, "broken": False})
     _, batches = asyncio.run(credit(run, [Group("r", (batch_of(given, Key(1)),))], world))
     return lambda: made.update.update(players["critic"], batches["critic"], 0, Key()) and None
 

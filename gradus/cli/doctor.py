@@ -23,6 +23,7 @@ PURPOSE: Mapping[str, str] = {
     "bm25s": "the search of the task search_qa",
     "datasets": "--task OWNER/NAME, and saved data sets",
     "peft": "checks that saved adapters load elsewhere",
+    "pillow": "pictures of data files",
     "gymnasium": "tasks gymnasium:ID",
     "reasoning-gym": "tasks reasoning_gym:NAME",
     "gem-llm": "tasks gem:GAME",

@@ -30,7 +30,7 @@ def test_a_sound_run_says_its_rate_its_rows_and_its_prompts_alone(tmp_path: Path
     train("grpo", str(tmp_path / "d.jsonl"), steps=1, run=tmp_path / "run", **SHORT)
     told = f"{tmp_path / 'd.jsonl'}: 20 rows = 18 to train on + 2 held out"
     rate, rows, prompts = capsys.readouterr().err.splitlines()
-    assert rate.startswith("learning rate 0.0001 for a built-in model or a flow, by rule; ")
+    assert rate.startswith("learning rate 0.0001 for a built-in model, a flow or a controller, by rule; ")
     assert rows == told
     assert prompts.startswith("prompts: raw text, ")
     assert json.loads((tmp_path / "run" / "provenance.json").read_text())["rows"] == [told]

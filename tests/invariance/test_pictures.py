@@ -54,6 +54,7 @@ def asked(*prompts: Any) -> list[Any]:
         sampling: Sampling = Sampling(max_tokens=4)
         key: Key = Key(3)
         version: int = 0
+        request: Request = Request(Problem("p", "x", text="a"))
 
     return [Ask(p, len(p.sequence)) for p in prompts]
 

@@ -139,7 +139,7 @@ def test_a_gru_remembers_and_an_mlp_does_not():
         short = policy.opening({"state": np.ones(4)}).then(piece)
         long = policy.opening({"state": np.zeros(4)}).then(piece)
         long = long.then(policy.follow({"state": np.ones(4)}, long)).then(piece)
-        a, b = (float(policy.evaluate([c], (LogProb(),))[LogProb()][-1]) for c in (short, long))
+        a, b = (policy.evaluate([c], (LogProb(),))[LogProb()][-1].item() for c in (short, long))
         assert (abs(a - b) < 1e-12) is same
 
 

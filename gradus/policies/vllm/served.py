@@ -21,8 +21,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gradus.policies.engine import Job, Sampled
-from gradus.policies.jobs import job_after
-from gradus.policies.lm import LanguageModel, sampled_context
+from gradus.policies.jobs import job_after, sampled_context
+from gradus.policies.lm import LanguageModel
 from gradus.policies.vllm import protocol
 from gradus.policies.vllm.protocol import LEAST_TEMPERATURE, Answer, Lost, Sampler
 from gradus.types import Context, Ended, Sampling, UserError

@@ -17,7 +17,7 @@ from gradus.policies.controller_reading import gaussian, squashed_logprob
 from gradus.recipe.registry import recipe
 from gradus.selection.transition_replay import batch_of
 from gradus.tasks.control.pendulum import Pendulum, moved, pendulum, shown
-from gradus.training.loop import credit
+from gradus.training.lessons import credit
 from gradus.training.memory import Memory
 from gradus.training.world import RunWorld
 from gradus.types import Group, Key, Sampling
@@ -50,7 +50,7 @@ def prepared(made: Any, rows: dict[str, np.ndarray]) -> tuple[dict[str, Any], di
         for p in players["target"].policy.network.parameters():
             p.mul_(0.9)
     world = RunWorld(step=0, purpose="train", seed=Key(3), task=pendulum(), players=players, reward=None, sampling=Sampling(), group=1)
-    run = SimpleNamespace(players=players, memory=Memory())
+    run = SimpleNamespace(players=players, memory=Memory(), numbers={"streak": 0, "broken": False})
     _, batches = asyncio.run(credit(run, [Group("r", (batch_of(rows, KEY),))], world))  # type: ignore[arg-type]
     return players, batches
 
