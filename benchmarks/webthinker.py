@@ -33,7 +33,7 @@ from gradus.types import without_aside
 
 CLAIM = Path(__file__).parent / "claims" / "webthinker.json"
 TASK = {"people": "40", "level": "2"}
-WARM, PROBLEMS, SAMPLES = 300, 24, 4  # steps of fine-tuning; held-out questions and samples of each
+WARM, PROBLEMS, SAMPLES = 200, 24, 4  # steps of fine-tuning; held-out questions and samples of each
 
 
 def warm(folder: Path) -> str:
