@@ -50,6 +50,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("learned text", "training_free_grpo"),
         Kind("averaged weights", "awm", "flow_2d"),
         Kind("stages", "sft:10,grpo:14"),
+        Kind("sub-agents aside, in rounds", "webthinker", "research"),
         *((Kind("programs that are run", "rloo", "code"),) if missing() is None else ()),
     )
 }
