@@ -91,7 +91,8 @@ def of_task(name: str) -> Judge:
         episode = environment.start(problems[i % len(problems)], Key(i), nothing)
         return plain(loop.run_until_complete(episode.step(text)).reward)
 
-    actions = [action for p in problems for _, action in p.meta["demonstration"]]
+    actions = [action for p in problems for _, action in p.meta.get("demonstration", ())]
+    actions += getattr(getattr(environment, "acts", None), "names", ())  # of a choice, which a text may name
     return Judge(step, [*subject.like, *actions], allowed(environment))
 
 

@@ -48,20 +48,20 @@ CONFIG = DecoderConfig(
 ROW, ROWS = 256, 16  # tokens per row of packed examples, rows per step
 
 
-def tokenizer():  # type: ignore[no-untyped-def]
+def tokenizer(words=VOCABULARY, special=("<pad>", "<unk>", *ROLES)):  # type: ignore[no-untyped-def]
     """A tokenizer with one token per character, one per role, and one for the end of a message."""
     from tokenizers import AddedToken, Tokenizer, decoders
     from tokenizers.models import BPE
 
-    made = Tokenizer(BPE(vocab={t: i for i, t in enumerate(VOCABULARY)}, merges=[], unk_token="<unk>"))
-    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in ("<pad>", "<unk>", *ROLES)])
+    made = Tokenizer(BPE(vocab={t: i for i, t in enumerate(words)}, merges=[], unk_token="<unk>"))
+    made.add_special_tokens([AddedToken(t, special=True, normalized=False) for t in special])
     made.decoder = decoders.Fuse()
     return made
 
 
-def write_tokenizer(folder: Path) -> None:
-    """Writes tokenizer.json, its configuration and the chat template."""
-    tokenizer().save(str(folder / "tokenizer.json"))
+def write_tokenizer(folder: Path, made=None) -> None:  # type: ignore[no-untyped-def]
+    """Writes tokenizer.json (`made`; None: that of the language models), its configuration and the chat template."""
+    (made or tokenizer()).save(str(folder / "tokenizer.json"))
     fields = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": "<|end|>",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gradus.policies.tiny import folder
+
 PART = """from dataclasses import dataclass
 from typing import ClassVar
 
@@ -40,6 +42,11 @@ def model(**changes: str | Callable[[Path], None] | None) -> Make:
 def run(**changes: str | Callable[[Path], None] | None) -> Make:
     """The finished run with files replaced, changed or left out."""
     return _copy("run", changes)
+
+
+def sighted(**changes: str | Callable[[Path], None] | None) -> Make:
+    """The built-in model that reads pictures with files replaced, changed or left out."""
+    return _copy(str(folder("sighted")), changes)
 
 
 def _copy(source: str, changes: Mapping[str, Any]) -> Make:
@@ -85,6 +92,13 @@ def recipe(**parts: Any) -> Callable[[Path], None]:
 
     change.__doc__ = "with another " + ", ".join(parts)
     return change
+
+
+def without_a_tower(path: Path) -> None:
+    """Without the tensors of the tower."""
+    from safetensors.torch import load_file, save_file
+
+    save_file({name: tensor for name, tensor in load_file(path).items() if "vision_tower" not in name}, path)
 
 
 def pickled(path: Path, home: Path) -> None:

@@ -6,18 +6,22 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 import gradus.credit
 import gradus.objectives
 import gradus.papers
+from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.reward_to_go import RewardToGo
+from gradus.credit.scaled import Same, Scaled
 from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.flow_kl import TransitionKL
@@ -32,11 +36,26 @@ from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, Tru
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
+from gradus.papers.guidance.chord_phi import Likelihood, Undecided
+from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from gradus.papers.rewards.prime import ImplicitProcess, Outcome
+from gradus.types.signals import LogProbs
 
-OF_ROWS = ("gradus.objectives.actor_critic", "gradus.credit.bellman")
-"""Modules whose parts read rows of transitions under controllers; tests/invariance/test_rows.py tries them."""
+OF_ROWS = {
+    "gradus.objectives.actor_critic": {"TDError", "SoftPolicy", "Temperature", "Conservative"},
+    "gradus.credit.bellman": {"SoftBellman", "Bellman", "Expectile"},
+}
+"""Parts that read rows of transitions under controllers: tests/reference/test_rows.py and tests/invariance/test_rows.py try them."""
+APART = {
+    "gradus.objectives.temporal": {"Targets"},
+    "gradus.objectives.denoised": {"DenoisedPolicy", "DenoisedKL"},
+    "gradus.papers.objectives.q_sharp": {"RewardLikelihood"},
+    "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
+    "gradus.papers.agents.arpo": {"SharedPrefix"},
+}
+"""Parts that read heads of several numbers, masks, or shared turns: their own test files hold the reference, and the contract of each recipe
+(tests/papers/test_contract.py, rule micro-batches) the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
     "term": ("loss", "outputs"),
@@ -62,8 +81,9 @@ TRUSTS = [
 AGAINST = ("old", "behaviour")
 RATIOS = [made(against) for made in (TokenRatio, SequenceRatio, SequenceTokenRatio) for against in AGAINST] + [Probability()]
 ALONE = [TokenMean(), SequenceMean(), SequenceSum(), ContextMean(), GroupMean(), ConstantLength(10)]
-AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean))]
-WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25)]
+WEIGHTED = [TokenMean("weighted"), SequenceMean("weighted")]
+AVERAGES = [*ALONE, *(Joint(a) for a in ALONE if not isinstance(a, ContextMean | GroupMean)), *WEIGHTED]
+WEIGHTS = [TruncatedImportance(1.2), MaskedImportance(1.25), Likelihood(), Undecided()]
 SCORES = [LogRatio(), MeanLogProb(), LogOdds()]
 LINKS = [Logistic(), Logistic(0.3), Squared()]
 LIKENESSES = [Weighted(0.0), Weighted(1.5), Robust(0.25)]
@@ -76,9 +96,12 @@ POLICIES = [
 ]
 TERMS = [
     *(KL(0.3, estimator, average=average) for estimator in ESTIMATORS for average in AVERAGES),
+    *(KL(0.3, average=TokenMean(), weight=weight) for weight in WEIGHTS),
     *(EntropyBonus(0.3, average) for average in AVERAGES),
+    *(EntropyBonus(0.3, weight=weight) for weight in WEIGHTS),
     *(ValueLoss(clip, average=average) for clip in (0.2, None) for average in AVERAGES),
     *(Imitation(average, 0.5, source) for source in ("policy", "expert") for average in AVERAGES),
+    *(Imitation(weight=weight) for weight in WEIGHTS),
     ImitateRight(0.4),
     *(ImitationOfBest(average, 0.5) for average in AVERAGES if not isinstance(average, Joint)),
     *(Ranking(score, 0.5) for score in SCORES),
@@ -86,6 +109,7 @@ TERMS = [
     *(Prospect(0.3, 1.5, 0.8, 0.4, score, 0.5) for score in SCORES),
     Outcome(0.3),
 ]
+VIEWED = [Perception(0.3, 0.2, 0.1, form, constant=constant) for form in ("released", "paper") for constant in (False, True)]
 PAIRED = [Preference(0.4, score, link, 0.5) for score in SCORES for link in LINKS]  # for batches of pairs
 FLOWING = [
     *(MatchedPolicy(3, likeness, trust, SequenceMean(), 0.5) for likeness in LIKENESSES for trust in TRUSTS),
@@ -93,6 +117,18 @@ FLOWING = [
     *(VelocityGap(0.3, draws=3, average=average) for average in AVERAGES),
     *(TransitionKL(0.3, average=average) for average in AVERAGES),
 ]
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """-log pi of every action, as a factor of its advantage."""
+
+    needs = (LogProbs(),)
+
+    def factors(self, groups, signals):
+        return [[-signals[LogProbs()][t.id].astype(np.float64) for t in g.trajectories] for g in groups]
+
+
 PENALISED = (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8))
 SCALES = ("population", "sample", "none")
 CREDITS = [
@@ -107,12 +143,14 @@ CREDITS = [
     *(LengthAdaptiveGAE(0.6, 0.9, whitened) for whitened in (True, False)),
     *(RewardToGo(0.9, baseline, whitened) for baseline in ("none", "group", "others") for whitened in (True, False)),
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
+    *(NStep(n, 0.9) for n in (1, 2, 9)),
+    *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(ImplicitProcess(0.3, 0.9, 0.8, bound, whitened) for bound in (True, False) for whitened in (True, False)),
 ]
 TRIED: Mapping[str, list[Any]] = {
-    "term": [*POLICIES, *TERMS, *PAIRED, *FLOWING],
+    "term": [*POLICIES, *TERMS, *PAIRED, *FLOWING, *VIEWED],
     "trust": TRUSTS,
     "link": LINKS,
     "ratio": RATIOS,
@@ -135,10 +173,9 @@ def parts(kind: str) -> tuple[type, ...]:
 def _classes() -> Iterator[type]:
     for package in PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if module.name in OF_ROWS:
-                continue
+            rows = OF_ROWS.get(module.name, set()) | APART.get(module.name, set())
             for found in vars(importlib.import_module(module.name)).values():
-                if isinstance(found, type) and is_dataclass(found) and found.__module__ == module.name:
+                if isinstance(found, type) and is_dataclass(found) and found.__module__ == module.name and found.__name__ not in rows:
                     yield found
 
 

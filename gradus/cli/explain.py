@@ -17,7 +17,7 @@ from gradus.cli.explain_sampling import LIMITED, with_task
 from gradus.cli.origins import Explanation, Origin
 from gradus.cli.source_lines import comment_of, place_of_change, place_of_field, shown
 from gradus.recipe import registry
-from gradus.recipe.core import Recipe, get, own
+from gradus.recipe.core import Recipe, get, own, parent_of
 from gradus.recipe.overrides import annotation, check_first, choices, declared, full_path, parts_like, read
 from gradus.runtime.user_code import load_object
 from gradus.tasks.data.split_rule import RULE
@@ -97,7 +97,6 @@ def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]]
     path = full_path(final, path)
     check_first(final, path, "field", [name.lstrip("-") for name in train_options()])
     links = chain(recipe)
-    parent, _, name = path.rpartition(".")
     origins = _changes(path, links, stages)
     try:
         value = get(own(final, path), path)
@@ -105,6 +104,7 @@ def explain(path: str, recipe: Recipe, stages: Sequence[tuple[str, str, Recipe]]
         if not origins:
             raise
         return Explanation(path, None, tuple(link.key for link in links), tuple(origins), _gone(final, path, links), "", "")
+    parent, name = parent_of(own(final, path), path)
     holder = get(own(final, path), parent) if parent else final
     default = _default(holder, name)
     told = [o for o in origins if o.place or default is None or o.value != default.value]
@@ -155,12 +155,12 @@ def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str
 
     If the part that holds the field is replaced by one of another class, earlier changes are dropped together with the old part.
     """
-    before, parent = _ABSENT, path.rpartition(".")[0]
+    before = _ABSENT
     found: list[Origin] = []
     held: type = object
     steps = [(link.key, place_of_change(link.key, path), link) for link in links] + list(stages)
     for source, place, link in steps:
-        value, holder = _at(link, path), type(_at(link, parent)) if parent else Recipe
+        value, holder = _at(link, path), type(_holder_at(link, path)) if "." in path else Recipe
         if value is not _ABSENT and holder is not held:
             before, found, held = _ABSENT, [], holder
         if value is _ABSENT and before is not _ABSENT:
@@ -174,6 +174,14 @@ def _changes(path: str, links: Sequence[Recipe], stages: Sequence[tuple[str, str
 def _at(recipe: Recipe, path: str) -> Any:
     try:
         return get(own(recipe, path), path)
+    except UserError:
+        return _ABSENT
+
+
+def _holder_at(recipe: Recipe, path: str) -> Any:
+    try:
+        mine = own(recipe, path)
+        return get(mine, parent_of(mine, path)[0])
     except UserError:
         return _ABSENT
 

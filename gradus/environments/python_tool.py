@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar
 
 from gradus.sandbox import End, Limits, Ran, Sandbox
 from gradus.types import Failed, Key, NotApplicable, Problem, UserError
@@ -43,6 +46,7 @@ class PythonTool:
     verify: Verify = exact  # judges (problem, text after "answer:")
     shown: int = 400  # characters of output that the player sees: the first half and the last
     limit: int = 4  # turns after which the episode is truncated
+    forks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name, least in (("shown", 16), ("limit", 1)):
@@ -61,8 +65,14 @@ class Workbench:
     def __init__(self, problem: Problem, key: Key, world: World | None, settings: PythonTool) -> None:
         self.problem, self.key, self.world, self.settings = problem, key, world, settings
         self.told: tuple[str, ...] = ()
-        self.turns = 0
+        self.turns, self.copied = 0, False
         self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
+
+    def fork(self, key: Key) -> Workbench:
+        """A copy in the same state. Programs share nothing, so none runs again; `key` names the outputs that the copy's programs record."""
+        made = copy.copy(self)
+        made.key, made.copied = key, True
+        return made
 
     def _state(self) -> str:
         """All observations so far: the player's knowledge."""
@@ -88,6 +98,8 @@ class Workbench:
     async def _output(self, code: str) -> str:
         """The output of a program. It is recorded as a fact of the step: a repeated step shows the player the same output."""
         call = f"python_tool/{self.key.value:016x}/{self.turns}"
+        if self.copied:  # copies with equal keys may run different programs
+            call += f"/{hashlib.blake2b(code.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
         known = None if self.world is None else self.world.fact(call)
         if known is not None:
             return known

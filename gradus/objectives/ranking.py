@@ -62,12 +62,14 @@ class Ranking:
 
 def best_of(batch: Batch, source: str) -> tuple[Batch, Tensor]:
     """The actions of the best trajectory of every group (the earliest of equals), counted as their own mini-batch, and their rows."""
-    ids = torch.tensor([max(ids, key=lambda i: batch.trajectories[i].value) for ids in members(batch)])
+    best = [max(ids, key=lambda i: batch.trajectories[i].value) for ids in members(batch)]
+    ids, held = torch.tensor(best), set(best)
+    trajectories = tuple(t if i in held else t.but(weight=0.0) for i, t in enumerate(batch.trajectories))  # an average may count by weight
     index = torch.nonzero(torch.isin(batch.trajectory, ids))[:, 0]
     kept = batch.rows(index)
     contexts = len(torch.unique(batch.context[index]))
     counts = Counts(actions=len(index), trajectories=len(ids), groups=len(ids), contexts=contexts)
-    return replace(kept, in_group=kept.in_trajectory, counts={**batch.counts, source: counts}), index
+    return replace(kept, trajectories=trajectories, in_group=kept.in_trajectory, counts={**batch.counts, source: counts}), index
 
 
 @dataclass(frozen=True)

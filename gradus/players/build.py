@@ -23,7 +23,7 @@ from gradus.runtime.memory import keep_freed_memory
 from gradus.runtime.threads import use_threads
 from gradus.types import Key, Problem, UserError, unknown
 from gradus.types.parts import Closing, Task, Turn
-from gradus.types.players import Adapter, Copy, Fresh, Head, Lagged, MovingAverage
+from gradus.types.players import Adapter, Copy, Fresh, Gated, Head, Lagged, MovingAverage, Steering
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
@@ -51,13 +51,18 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
             able(base, relation, name)
-            form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
-            if form and not hasattr(base, "vocabulary"):
-                raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which only a language model has; leave that out")
+            form = _form(relation, base, name)
             return base.with_value_head(seed.fold("head", name), shared=not own, **form)
+        if isinstance(relation, Gated):
+            nested = relation.of is None or isinstance(relation.of, Adapter)
+            base = able(make(relation.of, name, trail) if nested else policy_of(str(relation.of), trail).clone(), relation, name)
+            form = {field: getattr(relation, field) for field in ("c", "least", "most", "mark")}
+            return base.with_gate(seed.fold("gate", name), **form)
         base = make(None, name, trail) if relation.of is None else policy_of(relation.of, trail)
         if isinstance(relation, Adapter):
             return able(base, relation, name).with_adapter(relation.rank, relation.alpha, seed.fold("adapter", name), relation.bits)
+        if isinstance(relation, Steering):
+            return able(base, relation, name).with_steering(relation.layers, relation.gate)
         return base.beside() if isinstance(relation, (Lagged, MovingAverage)) and hasattr(base, "beside") else base.clone()
 
     def able(base: Any, relation: Any, name: str) -> Any:
@@ -83,6 +88,14 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
     keep_freed_memory()
     use_threads(sum(p.numel() for p in players["policy"].policy.network.parameters()))
     return players
+
+
+def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
+    """The fields of a head that differ from the plain one. Raises UserError if the policy has plain heads alone."""
+    form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
+    if form and not hasattr(base, "vocabulary"):
+        raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which only a language model has; leave that out")
+    return form
 
 
 def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str) -> Any:

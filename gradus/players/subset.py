@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from torch import nn
 
 from gradus.types import UserError, unknown
 from gradus.types.players import Player
 
-_LEADING = ("trunk", "model")  # parts of a name that a prefix may leave out
+_LEADING = ("trunk", "model", "gate")  # parts of a name that a prefix may leave out
 
 
 def under(name: str, prefix: str) -> bool:
-    """Whether a parameter is under a prefix: whole parts of its name, without a leading `trunk.` or `model.` if the prefix has none.
+    """Whether a parameter is under a prefix: whole parts of its name, without a leading `trunk.`, `model.` or `gate.` if the prefix has none.
+
+    Parts are joined by "." or "/"; in a recipe's `rates` by "/", because a dot begins a path there.
 
     >>> under("model.layers.1.mlp.up_proj.weight", "layers.1"), under("model.layers.10.mlp.up_proj.weight", "layers.1")
     (True, False)
     """
+    return _depth(name, prefix) >= 0
+
+
+def _depth(name: str, prefix: str) -> int:
+    """The number of a name's parts that end with the prefix; 0 for an empty prefix, -1 if the name is not under it."""
     parts = name.split(".")
     starts = [0, *(i + 1 for i in range(len(parts)) if all(p in _LEADING for p in parts[: i + 1]))]
-    due = prefix.split(".")
-    return not prefix or any(parts[at : at + len(due)] == due for at in starts)
+    due = prefix.replace("/", ".").split(".")
+    return 0 if not prefix else max((at + len(due) for at in starts if parts[at : at + len(due)] == due), default=-1)
 
 
 def restrict(player: str, network: nn.Module, spec: Player) -> None:
@@ -36,7 +44,7 @@ def restrict(player: str, network: nn.Module, spec: Player) -> None:
 
 
 def factors(player: str, learning: Iterable[str], rates: Mapping[str, float]) -> list[float]:
-    """The factor on the learning rate of every learning parameter, in order; of several prefixes the longest counts.
+    """The factor on the learning rate of every learning parameter, in order; of several prefixes the one that reaches deepest counts.
 
     Raises UserError for a prefix that no learning parameter is under.
     """
@@ -44,7 +52,8 @@ def factors(player: str, learning: Iterable[str], rates: Mapping[str, float]) ->
     for prefix in rates:
         if not any(under(name, prefix) for name in names):
             raise _unmatched(player, "rates", prefix, names)
-    return [next((rates[p] for p in sorted(rates, key=len, reverse=True) if under(name, p)), 1.0) for name in names]
+    deepest = [max(rates, key=partial(_depth, name), default="") for name in names]
+    return [rates[p] if rates and under(name, p) else 1.0 for name, p in zip(names, deepest, strict=True)]
 
 
 def _unmatched(player: str, field: str, prefix: str, names: Iterable[str]) -> UserError:

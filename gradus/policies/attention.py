@@ -26,11 +26,11 @@ def causal(q: Tensor, k: Tensor, v: Tensor, rule: Rule) -> Tensor:
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, rule: Rule, mask: Tensor | None = None) -> Tensor:
-    """Attention of q [B, S, heads, d] to k and v [B, T, kv_heads, d] by an additive mask [S, T] or [B, 1, S, T]; causal without a mask."""
+    """Attention of q [B, S, heads, d] to k and v [B, T, kv_heads, d] by an additive mask [S, T] or [B, 1, S, T]; by the rule without one."""
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     if rule.cap is not None:
         return _capped(q, k, v, rule, mask).transpose(1, 2)
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True, scale=rule.scale)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None and rule.causal, enable_gqa=True, scale=rule.scale)
     return out.transpose(1, 2)
 
 

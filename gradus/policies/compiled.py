@@ -27,7 +27,7 @@ _GRAIN = 16384  # numbers per thread that justify another thread
 
 def fits(fused: Fused) -> bool:
     """Whether the kernels are installed and support this network."""
-    plain = all(w.mixture is None and w.activation in GATES for w in fused.layers)
+    plain = all(w.mixture is None and w.steer is None and w.activation in GATES for w in fused.layers)
     return plain and fused.embedding.dtype == torch.float32 and fused.embedding.device.type == "cpu" and kernels() is not None
 
 

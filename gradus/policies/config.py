@@ -30,11 +30,15 @@ class Experts:
 
 @dataclass(frozen=True)
 class Rule:
-    """A layer's attention: scores times `scale`, capped as cap tanh(score / cap), over the last `window` positions including the query's own."""
+    """A layer's attention: scores times `scale`, capped as cap tanh(score / cap), over the last `window` positions including the query's own.
+
+    Without `causal` every position attends to all positions of its sequence.
+    """
 
     scale: float
     cap: float | None = None
     window: int | None = None
+    causal: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class DecoderConfig:
     scaled_embeddings: bool = False  # by sqrt(hidden_size)
     fused_projections: bool = False  # qkv_proj, gate_up_proj
     experts: Experts | None = None
+    causal: bool = True  # False: every position attends to all positions, as in a masked model
 
     def __post_init__(self) -> None:
         if self.num_attention_heads % self.num_key_value_heads:
@@ -104,7 +109,7 @@ class DecoderConfig:
     def rule(self, layer: int) -> Rule:
         """The attention rule of a layer."""
         scale = (self.query_scalar or self.head_dim) ** -0.5
-        return Rule(scale, self.attention_cap, self.window if self.is_windowed(layer) else None)
+        return Rule(scale, self.attention_cap, self.window if self.is_windowed(layer) else None, self.causal)
 
     def is_mixture(self, layer: int) -> bool:
         """Whether a layer has experts in place of its MLP."""

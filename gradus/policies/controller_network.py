@@ -169,12 +169,12 @@ def check_pointed(shapes: Mapping[str, tuple[int, ...]], acts: Choice | Box) -> 
     """Raises UserError unless a pointer can choose by arrays of these shapes in this space."""
     given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
     if not isinstance(acts, Choice):
-        raise UserError(f"a pointer chooses one of several candidates, but this world takes {described(acts)}; take kind mlp")
+        raise UserError(f"a pointer chooses one of several candidates, but this world takes {described(acts)}; set --players.policy.model.kind mlp")
     query, several = shapes.get(QUERY, ()), (len(acts.names),)
     if len(query) != 1 or {**shapes, BARRED: several} != {QUERY: query, CANDIDATES: (*several, *query), BARRED: shapes.get(BARRED, several)}:
         raise UserError(
             f"a pointer reads {QUERY} [d], {CANDIDATES} [{several[0]}, d] and, if there is one, {BARRED} [{several[0]}], but the environment shows "
-            f"{given}; name them so, or take kind mlp"
+            f"{given}; name them so, or set --players.policy.model.kind mlp"
         )
 
 

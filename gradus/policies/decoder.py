@@ -107,6 +107,7 @@ class Layer(nn.Module):
             self.pre_feedforward_layernorm, self.post_feedforward_layernorm = norm(), norm()
         self.post_norms = c.post_norms
         self.rule, self.rope = c.rule(index), c.rope_of(index)
+        self.steer: nn.Module | None = None  # applied to the layer's output (`steering`)
 
     def attn_inputs(self, x: Tensor, rotations: Sequence[Rotation]) -> tuple[Tensor, Tensor, Tensor]:
         """From x [..., hidden] and `Decoder.rotation(positions)`: rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
@@ -125,9 +126,11 @@ class Layer(nn.Module):
         y = self.self_attn.o_proj(attended.flatten(-2))
         if self.post_norms:
             x = x + self.post_attention_layernorm(y)
-            return x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
-        x = x + y
-        return x + self.mlp(self.post_attention_layernorm(x))
+            x = x + self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x)))
+        else:
+            x = x + y
+            x = x + self.mlp(self.post_attention_layernorm(x))
+        return x if self.steer is None else self.steer(x)
 
 
 class Stack(nn.Module):

@@ -55,6 +55,7 @@ class _Weights:
     down_bias: Tensor | None
     activation: Callable[[Tensor], Tensor]
     mixture: _Mixture | None = None
+    steer: Callable[[Tensor], Tensor] | None = None  # applied to the layer's output, row by row
 
     @property
     def matrices(self) -> list[Tensor]:
@@ -218,6 +219,8 @@ class Fused:
         """Adds the layer's output to x, in place."""
         x.add_(self._normed(self.product(attended.flatten(1), w.output, w.output_bias), w.norms[1]))
         x.add_(self._normed(self._mlp(w, self._normed(x, w.norms[2])), w.norms[3]))
+        if w.steer is not None:
+            x.copy_(w.steer(x))
 
     def _mlp(self, w: _Weights, x: Tensor) -> Tensor:
         if w.mixture is None:
@@ -365,9 +368,9 @@ def _fuse(layer: Layer) -> _Weights:
     if isinstance(m, Mixture):
         gate_up, down = (w.transpose(1, 2).contiguous() for w in (m.experts.gate_up_proj, m.experts.down_proj))
         mixture = _Mixture(even(m.gate.weight.t().contiguous()), m.gate.experts)
-        return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, gate_up, None, down, None, m.activation, mixture)
+        return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, gate_up, None, down, None, m.activation, mixture, layer.steer)
     joint = _join(*([m.gate_up_proj] if m.fused else [m.gate_proj, m.up_proj]))
-    return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, *joint, *_join(m.down_proj), m.activation)
+    return _Weights(layer.rule, layer.rope, norms, qk_norms, *qkv, *output, *joint, *_join(m.down_proj), m.activation, steer=layer.steer)
 
 
 def _join(*linears: torch.nn.Linear) -> tuple[Tensor, Tensor | None]:

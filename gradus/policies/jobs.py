@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from gradus.policies.inputs import Inputs, identity
-from gradus.types import Context, Ended, Sampling, Seen, UserError
+from gradus.types import Context, Ended, Frozen, Sampling, Seen, UserError
 
 DecodeText: TypeAlias = Callable[[np.ndarray], str]
 
@@ -110,6 +110,20 @@ class Batch(Protocol):
 def job_after(parent: Context, at: int, sampling: Sampling, key: int) -> Job:
     """The job that continues the first `at` tokens of a context and what they show."""
     return Job(parent.sequence[:at], sampling, key, shown=parent.shown_in(at))
+
+
+def sampled_context(asked: Any, sampled: Sampled) -> Context:
+    """The sampled tokens as a context that continues the requested one."""
+    return Context(
+        tokens=sampled.tokens,
+        chosen=np.ones(len(sampled.tokens), dtype=bool),
+        logprobs=sampled.logprobs,
+        versions=np.full(len(sampled.tokens), asked.version, dtype=np.int32),
+        temperature=asked.sampling.temperature or 1.0,  # greedy tokens have their log-probability at temperature 1
+        parent=(asked.parent, asked.at),
+        ended=sampled.ended,
+        streams=Frozen() if sampled.inputs is None else Frozen(inputs=sampled.inputs),
+    )
 
 
 def check_job(job: Job, max_context: int) -> None:

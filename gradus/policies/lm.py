@@ -18,8 +18,9 @@ from gradus.policies.config_json import config_json
 from gradus.policies.decoder import Decoder
 from gradus.policies.expert_files import to_files
 from gradus.policies.foreign_eyes import ForeignEyes
+from gradus.policies.gated import Gate, Gated, act_with_gate, inputs_of, latent_of, load_gate, save_gate
 from gradus.policies.heads import Critic, Heads, load_head, save_head
-from gradus.policies.jobs import Job, job_after
+from gradus.policies.jobs import Job, job_after, sampled_context
 from gradus.policies.loading import check_folder, save_weights
 from gradus.policies.lora import CONFIG, LoRA, adapt, load_adapter, merged_weights, save_adapter
 from gradus.policies.micro import micro_batches
@@ -29,6 +30,7 @@ from gradus.policies.reading import check_offered, read
 from gradus.policies.showing import Eyes, followed, opened
 from gradus.policies.sighted import Sighted, pictures
 from gradus.policies.sighted_files import SightedFolder, sighted_weights
+from gradus.policies.steering import load_steering, save_steering, steered, vectors
 from gradus.policies.tokenizer import Tokenizer, load_tokenizer
 from gradus.policies.transformers_model import Foreign
 from gradus.policies.trunks import load_trunk
@@ -40,7 +42,7 @@ from gradus.types.signals import Want
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
 if TYPE_CHECKING:
-    from gradus.policies.engine import Sampled
+    from gradus.policies.lockstep import Rows
 
 _DTYPES = (torch.float32, torch.bfloat16, torch.float64)
 
@@ -66,6 +68,7 @@ class LanguageModel:
     head: Heads | None = None
     shared: bool = False  # the trunk belongs to another player and gets no gradient from the head
     lora: LoRA | None = None
+    gate: Gate | None = None  # mixes latent inputs while the model thinks
     note: str | None = None  # the reason if the model runs through transformers
     graphs: bool = False  # decoding steps are captured as CUDA graphs and replayed
     recompute: bool = False  # only each layer's input is kept for the backward pass, which recomputes the rest: same result, less memory
@@ -82,12 +85,14 @@ class LanguageModel:
             return _adapted(path, base, dtype, device)
         path = check_folder(path)
         trunk, note, eyes = load_trunk(path, dtype=dtype, device=device)
+        trunk = load_steering(trunk, path) if isinstance(trunk, Decoder) else trunk
         config, tokenizer = read_json(path / "config.json"), load_tokenizer(path)
         generation = path / "generation_config.json"
         raw = generation.read_bytes() if generation.is_file() else None
         ends = _end_tokens(config, read_json(generation) if raw else {}, tokenizer)
         head = load_head(path, _width(trunk), dtype=dtype, device=device)
-        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw, eyes), head, note=note)
+        gate = load_gate(path, trunk.head_weight) if isinstance(trunk, Decoder) else None
+        return cls(trunk, tokenizer, ends, Folder(str(path), config, raw, eyes), head, gate=gate, note=note)
 
     def save(self, folder: str | Path) -> None:
         """Writes safetensors, config.json and the tokenizer's files: a folder that transformers loads unchanged.
@@ -102,7 +107,9 @@ class LanguageModel:
                 self.trunk.processor.save_pretrained(path)
         else:
             weights = self._filed(merged_weights(self.trunk))
-            save_weights({name: w.cpu().contiguous() for name, w in weights.items()}, path)
+            save_weights({name: w.cpu().contiguous() for name, w in weights.items() if ".steer." not in name}, path)
+            if next(vectors(self.trunk), None) is not None:
+                save_steering(self.trunk, path)
             (path / "config.json").write_text(self._config_json(self.trunk), encoding="utf-8")
         for name, content in ({} if self.folder.eyes is None else self.folder.eyes.files).items():
             (path / name).write_bytes(content)
@@ -112,6 +119,8 @@ class LanguageModel:
             self.tokenizer.save(path)
         if self.head is not None:
             save_head(self.head, path)
+        if self.gate is not None:
+            save_gate(self.gate, path)
         if self.lora is not None:
             save_adapter(self.trunk, self.lora, path / "adapter", self.folder.source and str(Path(self.folder.source).resolve()))
 
@@ -132,8 +141,8 @@ class LanguageModel:
     def network(self) -> nn.Module:
         """The trained and stored module: the trunk, with its head if it has one; only the head if the trunk is another player's."""
         if self.head is None:
-            return self.trunk
-        return self.head if self.shared else Critic(self.trunk, self.head)
+            return self.trunk if self.gate is None else Gated(self.trunk, self.gate)
+        return self.head if self.shared else Critic(self.trunk if self.gate is None else Gated(self.trunk, self.gate), self.head)
 
     @property
     def can(self) -> frozenset[str]:
@@ -208,6 +217,8 @@ class LanguageModel:
             raise UserError(
                 f"a language model cannot draw by {type(how).__name__}; give Request.how a token rule with `players` and `logits`, or leave it out"
             )
+        if self.gate is not None:
+            return act_with_gate(self, asked)
         from gradus.policies.engine import generate
 
         jobs = [self._job(a) for a in asked]
@@ -224,6 +235,12 @@ class LanguageModel:
     def _job(self, asked: Asked) -> Job:
         job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
         return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
+
+    def lockstep(self, longest: int, head: str | None = None) -> Rows:
+        """Its rows for a token rule, for sequences of that length: the logits, or a head over the vocabulary."""
+        from gradus.policies.lockstep import rows_of
+
+        return rows_of(self.trunk, longest, None if head is None else self.head, head)
 
     # update
 
@@ -246,19 +263,36 @@ class LanguageModel:
         """One pass over the contexts, of which the abilities `opens` will be read."""
         if isinstance(self.trunk, Foreign):
             return OpenedForeign(self.trunk, contexts, self.head, trains=not self.shared)
-        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute)
+        given = None
+        if any(latent_of(c) is not None for c in contexts):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and not self.shared):
+                given = [inputs_of(c, self.trunk.embed, self.gate) for c in contexts]
+        return OpenedDecoder(self.trunk, contexts, self.head, opens=opens, trains=not self.shared, recompute=self.recompute, given=given)
 
     # relations to other players
 
     def clone(self) -> LanguageModel:
         """A copy with its own weights, all trainable (with an adapter only the adapter's)."""
         trunk = copy.deepcopy(self.trunk)
-        head = copy.deepcopy(self.head)
-        for part in (trunk, *([head] if head else [])):
+        head, gate = copy.deepcopy(self.head), copy.deepcopy(self.gate)
+        for part in (trunk, *([head] if head else []), *([gate] if gate else [])):
             part.zero_grad(set_to_none=True)
-            if self.lora is None:
+            if self.lora is None and (part is not trunk or next(vectors(trunk), None) is None):
                 part.requires_grad_(True)
-        return replace(self, trunk=trunk, head=head, shared=False)
+        return replace(self, trunk=trunk, head=head, gate=gate, shared=False)
+
+    def with_gate(self, key: Key, *, c: float, least: float, most: float, mark: str) -> LanguageModel:
+        """This model with a gate on latent inputs (its own if it was loaded with one). Raises UserError for a model that runs through transformers."""
+        if not isinstance(self.trunk, Decoder):
+            raise UserError(f"{self.note or 'the model runs through transformers'}; latent inputs need the built-in decoder")
+        gate = self.gate or Gate(_width(self.trunk), key, c=c, least=least, most=most, mark=mark, like=self.trunk.head_weight)
+        return replace(self, gate=gate)
+
+    def with_steering(self, layers: Sequence[int], gate: bool) -> LanguageModel:
+        """This model's weights, frozen and in the same memory, with a trained vector on the outputs of layers (none named: of all)."""
+        if not isinstance(self.trunk, Decoder):
+            raise UserError(f"{self.note or 'the model runs through transformers'}; steering vectors need the built-in decoder")
+        return replace(self, trunk=steered(self.trunk, layers, gate), head=None, shared=False)
 
     def beside(self) -> LanguageModel:
         """A copy with its own head on the same trunk, if the trunk is another player's; else a whole copy."""
@@ -298,19 +332,6 @@ def _readable(observation: Observation) -> str | Sequence[Message]:
     if not isinstance(observation, str) and (media := shown(observation)):
         raise UserError(f"a language model is shown {media[0]!r}, but it reads text alone; take a model that reads {media[0].kind}")
     return observation
-
-
-def sampled_context(asked: Asked, sampled: Sampled) -> Context:
-    """The sampled tokens as a context that continues the requested one."""
-    return Context(
-        tokens=sampled.tokens,
-        chosen=np.ones(len(sampled.tokens), dtype=bool),
-        logprobs=sampled.logprobs,
-        versions=np.full(len(sampled.tokens), asked.version, dtype=np.int32),
-        temperature=asked.sampling.temperature or 1.0,  # greedy tokens have their log-probability at temperature 1
-        parent=(asked.parent, asked.at),
-        ended=sampled.ended,
-    )
 
 
 def base_of(folder: str | Path) -> str | None:

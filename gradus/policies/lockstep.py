@@ -7,6 +7,7 @@ to the last bit: the same products in blocks of agreed sizes, the same draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from gradus.policies.decoder import Decoder
 from gradus.policies.decoding import Fused, PlainCache, padded
 from gradus.policies.heads import Heads
 from gradus.policies.inputs import identity
-from gradus.policies.jobs import DecodeText, Job, Sampled, Stepwise, check_job, reason, room, stop_reached
+from gradus.policies.jobs import DecodeText, Job, Sampled, Stepwise, check_job, reason, room, sampled_context, stop_reached
 from gradus.policies.token_sampling import Settings, choose
 from gradus.types import UserError, uniforms
 from gradus.types.returned import shown, wrong
@@ -122,8 +123,8 @@ def rows_of(network: Decoder | Stepwise, longest: int, heads: Heads | None = Non
     return StepwiseRows(network)
 
 
-Mixed = Callable[[np.ndarray, Tensor, np.ndarray, Sequence[np.ndarray]], "Tensor | None"]
-"""(new tokens [n], tempered logits [n, V] that they were drawn from, going [n], tokens so far) -> input vectors for these tokens, or None."""
+Mixed = Callable[[np.ndarray, Tensor, np.ndarray, Sequence[np.ndarray]], tuple[Tensor, Tensor]]
+"""(new tokens [n], logits [n, V] that they were drawn from, going [n], tokens so far) -> (their input vectors, the vectors to keep), NaN for none."""
 
 
 def generate_by_rule(
@@ -176,11 +177,11 @@ def _together(
         given = None if mix is None else mix(new, logits, going, [row[:n] for row, n in zip(tokens, counts, strict=True)])
         if given is not None:
             for i in np.flatnonzero(going).tolist():
-                inputs[i].append(given[i].float().cpu().numpy())
+                inputs[i].append(given[1][i].float().cpu().numpy())
         going = going & ~stopped & (counts < rooms)
         if not going.any():
             break
-        found = {name: network.step(new, going, given) for name, network in networks.items()}
+        found = {name: network.step(new, going, None if given is None else given[0]) for name, network in networks.items()}
     streams = [np.stack(rows) if rows else None for rows in inputs]
     return [
         Sampled(t[:n].copy(), p[:n].copy(), reason(job, int(n), bool(s)), row)
@@ -199,39 +200,53 @@ def _checked(rule: TokenRule, logits: Any, rows: Mapping[str, Tensor], going: np
     return logits.contiguous()
 
 
+@dataclass(frozen=True)
+class Alone:
+    """The logits of one player, unchanged."""
+
+    player: str = "policy"
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        return (self.player,)
+
+    def logits(self, rows: Mapping[str, Tensor], so_far: Sequence[np.ndarray]) -> Tensor:
+        return rows[self.player]
+
+
 def act_by_rule(asks: Sequence[Any], rule: Any, policies: Mapping[str, Any]) -> list[Any]:
     """One sampled context per request, in order, drawn by a token rule over language models (`types.rules`).
 
+    A policy takes part with `lockstep(longest, head)`, which gives its rows.
     Raises: UserError for players of another kind or vocabulary, with another engine, or without the head that the rule reads.
     """
-    from gradus.policies.lm import sampled_context
-
-    heads = dict(getattr(rule, "heads", {}))
+    heads, who = dict(getattr(rule, "heads", {})), type(rule).__name__
     first = policies[rule.players[0]]
     for name, policy in policies.items():
-        if "rules" not in policy.can:
-            raise UserError(
-                f"{type(rule).__name__} reads the logits of player {name}, but {type(policy).__name__} does not give them; leave its engine out, "
-                "or take a language model"
-            )
+        if "rules" not in getattr(policy, "can", ()):
+            kind = type(policy).__name__
+            raise UserError(f"{who} reads the logits of player {name}, but {kind} does not give them; leave its engine out, or take a language model")
         if policy.vocabulary != first.vocabulary:
             raise UserError(
-                f"{type(rule).__name__} joins players with {first.vocabulary} and {policy.vocabulary} tokens ({rule.players[0]} and {name}); "
+                f"{who} joins players with {first.vocabulary} and {policy.vocabulary} tokens ({rule.players[0]} and {name}); "
                 "take models with one tokenizer"
             )
-        if name in heads and (policy.head is None or policy.head.vocab is None or heads[name] not in policy.head.outputs):
+        if name in heads and f"row:{heads[name]}" not in policy.can:
             raise UserError(
-                f'{type(rule).__name__} reads the head "{heads[name]}" of player {name} over the vocabulary; '
+                f'{who} reads the head "{heads[name]}" of player {name} over the vocabulary; '
                 f'give it model=Head(of=Copy("policy"), outputs=("{heads[name]}",), over="vocabulary")'
             )
     if hasattr(rule, "bound"):
-        rule = rule.bound(lambda text: first.tokenizer.encode(text, False))
+        rule = rule.bound(lambda text: [int(t) for t in first.told(text).tokens if int(t) not in first.end_tokens])
+    if any(a.parent.shown_in(a.at) for a in asks):
+        raise UserError(f"{who} draws after text alone, but a prompt shows a picture; take a task of text, or sample without a rule")
     jobs = [Job(a.parent.sequence[: a.at], a.sampling, a.key.value) for a in asks]
-
-    def networks(longest: int) -> dict[str, Rows]:
-        return {n: rows_of(p.trunk, longest, p.head if n in heads else None, heads.get(n)) for n, p in policies.items()}
-
     sampled = generate_by_rule(
-        networks, rule, jobs, end_tokens=first.end_tokens, decode_text=first.text, max_context=min(p.context_length for p in policies.values())
+        lambda longest: {name: policy.lockstep(longest, heads.get(name)) for name, policy in policies.items()},
+        rule,
+        jobs,
+        end_tokens=first.end_tokens,
+        decode_text=first.text,
+        max_context=min(p.context_length for p in policies.values()),
     )
     return [sampled_context(a, s) for a, s in zip(asks, sampled, strict=True)]

@@ -19,9 +19,9 @@ from torch.utils.checkpoint import checkpoint
 from gradus.policies.attention import causal, weights
 from gradus.policies.decoder import Decoder
 from gradus.policies.heads import Heads
-from gradus.policies.inputs import replaced
+from gradus.policies.inputs import Inputs, replaced
 from gradus.policies.logprobs import chunk_rows, logits_logprobs, logits_of, token_logprobs
-from gradus.policies.pack import Packed, forward, pack, residual
+from gradus.policies.pack import Packed, embedded, forward, pack, residual
 from gradus.policies.rows import take_rows
 from gradus.policies.sighted import embedded_with_pictures, pictures
 from gradus.policies.transformers_model import Foreign
@@ -40,9 +40,10 @@ class OpenedDecoder:
         opens: frozenset[str],
         trains: bool = True,
         recompute: bool = False,
+        given: Sequence[Inputs | None] | None = None,
     ) -> None:
         self.trunk, self.contexts, self.heads = trunk, contexts, heads
-        self.opens, self.trains, self.recompute = opens, trains, recompute
+        self.opens, self.trains, self.recompute, self.given = opens, trains, recompute, given
         self._begun: tuple[int, Tensor] | None = None
 
     def _trunk(self) -> AbstractContextManager[Any]:
@@ -68,9 +69,10 @@ class OpenedDecoder:
 
     @cached_property
     def _shown(self) -> tuple[int, Tensor] | None:
-        """(0, the input vectors of all rows) for contexts that show pictures; None for text."""
+        """(0, the input vectors of all rows) for contexts that show pictures or have latent inputs; None for text."""
         with self._trunk():
-            x = embedded_with_pictures(self.trunk, self.packed, self.contexts)
+            given = self.given is not None
+            x = embedded(self.trunk, self.packed, self.given or ()) if given else embedded_with_pictures(self.trunk, self.packed, self.contexts)
         return None if x is None else (0, x)
 
     @cached_property
@@ -114,7 +116,7 @@ class OpenedDecoder:
 
     def states(self, layer: int = -1) -> tuple[Tensor, Tensor]:
         every = [_every_token(c) for c in self.contexts]
-        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute)
+        whole = OpenedDecoder(self.trunk, every, None, opens=frozenset(), trains=self.trains, recompute=self.recompute, given=self.given)
         return whole.hidden(layer), owners(self.contexts, self.trunk.device)
 
     def logits(self) -> Iterator[tuple[slice, Tensor]]:

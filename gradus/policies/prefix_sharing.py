@@ -47,5 +47,19 @@ def _inherited(context: Context) -> int:
 def _by_beginning(contexts: Sequence[Context], indices: Sequence[int], lengths: dict[int, int]) -> list[Family]:
     groups: dict[bytes, list[int]] = {}
     for i in indices:
-        groups.setdefault(contexts[i].beginning(lengths[i]), []).append(i)
+        groups.setdefault(contexts[i].beginning(lengths[i]) + _latents(contexts[i], lengths[i]), []).append(i)
     return [Family(lengths[members[0]], tuple(members)) for members in groups.values()]
+
+
+def _latents(context: Context, count: int) -> bytes:
+    """The latent inputs among the first `count` tokens; none if only later tokens have them."""
+    parts, line, most = list[bytes](), context, count
+    while most > 0:
+        if "inputs" in line.streams and line.actions:
+            inside = line.action_positions < most
+            parts.append(line.streams["inputs"][inside].tobytes())
+        if line.parent is None:
+            break
+        line, at = line.parent
+        most = min(most, at)
+    return b"".join(parts)

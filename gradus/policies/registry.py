@@ -82,6 +82,19 @@ def _controller(folder: str, how: Loading) -> Any:
     return Controller.load(folder, dtype=how.dtype, device=how.device)
 
 
+def _masked(folder: str, how: Loading) -> Any:
+    from gradus.policies.masked import Masked
+
+    _refuse(how, "a masked model")
+    return Masked.load(folder, dtype=how.dtype, device=how.device)
+
+
+def _tiny_masked(task: str) -> Path:
+    from gradus.policies.tiny import folder
+
+    return folder("masked")
+
+
 def _refuse(how: Loading, who: str) -> None:
     if how.wanted:
         raise UserError(f"setting.{how.wanted[0]} is for language models in the built-in decoder; leave it off for {who}")
@@ -105,7 +118,17 @@ CONTROLLER = Kind(
     frozenset({"gradus_controller"}),
     alone=frozenset({"drawn", "q", "q_of_all", "q_of_candidates", "number"}),
 )
-KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (LANGUAGE_MODEL, FLOW, CONTROLLER)}
+MASKED = Kind(
+    "masked",
+    "a masked language model",
+    "sudoku4",
+    _masked,
+    frozenset({"gradus_masked"}),
+    _tiny_masked,
+    frozenset({"denoised", "unmasking"}),
+    sized=True,
+)
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in (LANGUAGE_MODEL, FLOW, CONTROLLER, MASKED)}
 """Every kind by its name. Language models take the folders of all other model types."""
 
 

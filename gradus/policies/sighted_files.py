@@ -69,6 +69,10 @@ def load_sighted(folder: Path, *, dtype: torch.dtype, device: torch.device | str
         else:
             unused[name] = tensor
     weights = {n: t for n, t in weights.items() if not n.endswith("position_ids")}
+    missing = [name for name in expected if name.startswith(("tower.", "projector.")) and name not in weights]
+    if missing:
+        filed = _filed(missing[0], NAMES[fields["model_type"]])
+        raise UserError(f'model folder "{folder}": tensor {filed} is missing from its safetensors files; copy the model again')
     fill(network, from_files(weights, config.text, folder), folder, dtype)
     files = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
     return network, SightedFolder(names, unused, files)

@@ -226,6 +226,11 @@ def _check_lessons(recipe: Recipe, name: str, player: Player, source: str) -> No
             f"or leave players.{name}.selection out"
         )
     teacher = recipe.players.get(source, Player())
+    if player.objective and source != name and not (recipe.objective if source == "policy" else teacher.objective):
+        raise UserError(
+            f"players.{name} learns from the groups of {source}, which learns nothing itself, so nothing credits them; give it a credit rule with "
+            f"--players.{name}.credit"
+        )
     if player.first and not teacher.first:
         raise UserError(
             f"players.{name} learns first, from groups that {source} is credited later; give it a credit rule with --players.{name}.credit, "
@@ -331,18 +336,26 @@ def objectives_of(recipe: Recipe) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"players.{name}.objective", player.objective
 
 
+def _with_first(where: str, reader: Any) -> Iterable[Signal]:
+    """The signals that a part needs, and those that they need. Raises UserError with the part's place for signals that need each other."""
+    try:
+        return needed_first(getattr(reader, "needs", ()))
+    except UserError as error:
+        raise UserError(f"{where} is {named(reader)}, whose {error}") from None
+
+
 def signals_of(recipe: Recipe) -> Iterator[tuple[str, Signal]]:
     """Every signal that a part of the recipe needs, and those that these need, with who reads it. Raises UserError for a circle."""
     for seam in ("reward", "credit", "selection"):
-        for signal in needed_first(getattr(getattr(recipe, seam), "needs", ())):
+        for signal in _with_first(seam, getattr(recipe, seam)):
             yield seam, signal
     for owner, objective in objectives_of(recipe):
         for name, term in objective.items():
-            for signal in needed_first(term.needs):
+            for signal in _with_first(f"{owner}.{name}", term):
                 yield f"{owner}.{name}", signal
     for name, player in recipe.players.items():
         for seam in ("credit", "selection"):
-            for signal in needed_first(getattr(getattr(player, seam), "needs", ())):
+            for signal in _with_first(f"players.{name}.{seam}", getattr(player, seam)):
                 yield f"players.{name}.{seam}", signal
 
 

@@ -150,9 +150,35 @@ def _changes(a: Any, b: Any, path: str) -> list[tuple[str, Any]]:
 
 def get(root: Any, path: str) -> Any:
     """The value at a dotted path. Raises UserError for an unknown path, with the nearest known fields."""
-    for at, name in enumerate(parts := path.split(".")):
-        root = _child(root, name, ".".join(parts[:at]))
+    where: list[str] = []
+    while path:
+        name, path = first_of(root, path)
+        root = _child(root, name, ".".join(where))
+        where.append(name)
     return root
+
+
+def first_of(node: Any, path: str) -> tuple[str, str]:
+    """The first name of a dotted path, and the rest. The name of a mapping's entry may hold dots itself: it is taken whole."""
+    if isinstance(node, Mapping):
+        held = [name for name in node if f"{path}.".startswith(f"{name}.")]
+        if held:
+            name = max(held, key=len)
+            return name, path[len(name) + 1 :]
+    name, _, rest = path.partition(".")
+    return name, rest
+
+
+def parent_of(root: Any, path: str) -> tuple[str, str]:
+    """The path of the part that holds a path's last name, and this name."""
+    where: list[str] = []
+    while True:
+        name, rest = first_of(root, path)
+        if not rest:
+            return ".".join(where), name
+        root = _child(root, name, ".".join(where))
+        where.append(name)
+        path = rest
 
 
 def _child(node: Any, name: str, where: str) -> Any:
@@ -179,7 +205,7 @@ def own(recipe: Recipe, path: str) -> Recipe:
 
 def put(root: Any, path: str, value: Any, where: str = "") -> Any:
     """`root`, itself at path `where`, with the value at a dotted path replaced. A mapping takes new names, and None removes an entry."""
-    head, _, rest = path.partition(".")
+    head, rest = first_of(root, path)
     known = not rest and isinstance(root, Mapping)  # a mapping takes any name
     child = None if known else _child(root, head, where)
     if rest:

@@ -97,7 +97,9 @@ def override(recipe: Recipe, path: str, text: str, more: Sequence[str] = ()) -> 
     recipe = own(recipe, path)
     parent, _, name = path.rpartition(".")
     holder = get(recipe, parent) if parent else recipe
-    if isinstance(holder, Mapping):
+    if isinstance(holder, Mapping) and isinstance(holder.get(name), float):  # numbers by name, such as weights
+        value = read(text, float, holder[name], path)
+    elif isinstance(holder, Mapping):
         _check_part(path, text, holder.get(name))
         value = _part(path, text, *holder.values())
     else:

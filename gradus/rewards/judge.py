@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from gradus.types import Frozen, Request, Sampling, Trajectory, UserError, unknown
-from gradus.types.parts import World
+from gradus.types import Frozen, Problem, Request, Sampling, Trajectory, UserError, unknown
+from gradus.types.parts import Task, World
 from gradus.types.ranges import check_ranges
 
 
@@ -50,7 +50,7 @@ class WrittenPoints:
         sampling = Sampling(max_tokens=self.max_tokens, temperature=self.temperature)
         asked = [
             Request(
-                t.problem, 1, self.player, _filled(self.template, problem=_question(t), answer=t.completion, criteria=listed),
+                t.problem, 1, self.player, filled(self.template, problem=question(t), answer=t.completion, criteria=listed),
                 sampling=sampling, tags=("judge", t.id), trained=False,
             )
             for t in trajectories
@@ -59,12 +59,13 @@ class WrittenPoints:
         return [read_points(world.text(c.tokens[c.chosen], self.player), criteria) for (c,) in found]
 
 
-def _question(trajectory: Trajectory) -> str:
+def question(trajectory: Trajectory) -> str:
+    """The text of its problem, or the last message."""
     problem = trajectory.problem
     return problem.text if problem.text is not None else str(problem.messages[-1]["content"])
 
 
-def _filled(template: str, **values: str) -> str:
+def filled(template: str, **values: str) -> str:
     """The template with its fields filled; braces in a value stay."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)
 
@@ -75,18 +76,36 @@ def read_points(text: str, criteria: Sequence[Criterion]) -> list[int]:
     return [found.get(i, 0) if 0 <= found.get(i, 0) <= c.points else 0 for i, c in enumerate(criteria, 1)]
 
 
+Check = Callable[[Problem, str], bool]
+"""Whether an answer to a problem meets a criterion."""
+
+
+def checks_for(own: Mapping[str, Check] | None, task: Task, who: str) -> Mapping[str, Check]:
+    """A part's own checks by the text of their criterion, else those of the task: `checks` of its verifier. Raises UserError if there are none."""
+    found: Mapping[str, Check] | None = own if own is not None else getattr(task.verify, "checks", None)
+    if found is None:
+        raise UserError(f"{who} has no checks, and task {task.name} brings none; give it checks, or take a task whose verifier has them, such as stories")
+    return found
+
+
 @dataclass(frozen=True)
 class ScriptedPoints:
     """All points of a criterion if its check holds for the answer, else 0: the twin of a judge, for tests and proving grounds."""
 
-    checks: Frozen[Callable[[str], bool]]  # text of a criterion -> check of an answer
+    checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: those of the task
+
+    def check_criteria(self, criteria: Sequence[Criterion], task: Task) -> None:
+        """Raises UserError for a criterion without a check."""
+        checks = checks_for(self.checks, task, type(self).__name__)
+        for c in criteria:
+            if c.text not in checks:
+                raise unknown("criterion", c.text, checks, f"ScriptedPoints has no check for it on task {task.name}")
 
     async def points(self, trajectories: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[int]]:
         """Raises UserError for a criterion without a check."""
-        for c in criteria:
-            if c.text not in self.checks:
-                raise unknown("criterion", c.text, self.checks, "ScriptedPoints has no check for it")
-        return [[c.points * bool(self.checks[c.text](t.completion)) for c in criteria] for t in trajectories]
+        self.check_criteria(criteria, world.task)
+        checks = checks_for(self.checks, world.task, type(self).__name__)
+        return [[c.points * bool(checks[c.text](t.problem, t.completion)) for c in criteria] for t in trajectories]
 
 
 def kept_criteria(criteria: Sequence[Criterion]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 from gradus.rewards.combine import Combines
 from gradus.rewards.judge import Criterion, Judge, criteria_of, kept_criteria
 from gradus.types import Failed, Frozen, Group, Trajectory, UserError
-from gradus.types.parts import Judgement, Signals, World
+from gradus.types.parts import Judgement, Signals, Task, World
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
@@ -26,6 +26,7 @@ class Rubric(Combines):
 
     The reviser gets `samples` answers of that batch with their rewards; the rubrics that it returns are merged. Answers that were judged
     before a change keep their rewards. The criteria are state: stored with the run, read by evaluations, never changed by them.
+    Metric `rubric/items`: the number of criteria after the batch.
     """
 
     criteria: tuple[Criterion, ...]  # the first ones
@@ -42,6 +43,11 @@ class Rubric(Combines):
         if not self.criteria:
             raise UserError("Rubric.criteria is empty; give one Criterion or more")
 
+    def check_task(self, task: Task) -> None:
+        """Raises UserError if the judge cannot judge the first criteria on this task."""
+        if hasattr(self.judge, "check_criteria"):
+            self.judge.check_criteria(self.criteria, task)
+
     def start(self) -> dict[str, Any]:
         return {"criteria": kept_criteria(self.criteria), "batches": 0, "changes": 0}
 
@@ -56,13 +62,13 @@ class Rubric(Combines):
     async def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
         """The state after a batch: after every `every`-th one with the merged rubrics of the reviser."""
         state = {**state, "batches": state["batches"] + 1}
-        if self.reviser is None or state["batches"] % self.every:
-            return state
-        answers = [t for g in (*groups, *dropped) for t in g.trajectories if not isinstance(t.reward, Failed)]
-        chosen = [answers[i] for i in sorted(world.key.fold("rubric").permutation(len(answers))[: self.samples])]
-        new = merged(await self.reviser.rubrics(chosen, criteria_of(state["criteria"]), world))
-        world.note("rubric/criteria", len(new) or len(state["criteria"]))
-        return {**state, "criteria": kept_criteria(new), "changes": state["changes"] + 1} if new else state
+        if self.reviser is not None and state["batches"] % self.every == 0:
+            answers = [t for g in (*groups, *dropped) for t in g.trajectories if not isinstance(t.reward, Failed)]
+            chosen = [answers[i] for i in sorted(world.key.fold("rubric").permutation(len(answers))[: self.samples])]
+            new = merged(await self.reviser.rubrics(chosen, criteria_of(state["criteria"]), world))
+            state = {**state, "criteria": kept_criteria(new), "changes": state["changes"] + 1} if new else state
+        world.note("rubric/items", len(state["criteria"]))
+        return state
 
 
 def judgement(points: Sequence[int], criteria: Sequence[Criterion]) -> Judgement:

@@ -120,17 +120,22 @@ class Episodes:
             sampled = await sample_turn(seat, t, prompt)
             action = world.said(sampled, len(prompt.sequence), player)
             answer = await self.answered(episode, action, seat, t)
-            after = Turn("") if isinstance(answer, Failed) else answer
-            kept = () if self.history is None else played.contexts  # the growing context replaces its earlier state
-            contexts = (*kept, acted(prompt, sampled, t, played.turns[-1], after))
-            played = replace(played, turns=(*played.turns, after), actions=(*played.actions, action), contexts=contexts)
-            if isinstance(answer, Failed):
-                return replace(played, ended=Ended.FAILED, failure=answer)
-            if answer.terminated or answer.truncated:
-                return trailing(replace(played, ended=Ended.ENVIRONMENT if answer.terminated else Ended.TRUNCATED), seat)
-            if sampled.ended is Ended.CONTEXT:
-                return replace(played, ended=Ended.CONTEXT)
+            played, over = self.after(played, seat, prompt, sampled, action, answer)
+            if over:
+                return played
         return trailing(played, seat)
+
+    def after(self, played: Played, seat: Seat, prompt: Context, sampled: Context, action: Any, answer: Turn | Failed) -> tuple[Played, bool]:
+        """The episode after an action sampled from `prompt` and the environment's answer to it, and whether that ends it."""
+        turn = Turn("") if isinstance(answer, Failed) else answer
+        kept = () if self.history is None else played.contexts  # the growing context replaces its earlier state
+        contexts = (*kept, acted(prompt, sampled, len(played.actions), played.turns[-1], turn))
+        played = replace(played, turns=(*played.turns, turn), actions=(*played.actions, action), contexts=contexts)
+        if isinstance(answer, Failed):
+            return replace(played, ended=Ended.FAILED, failure=answer), True
+        if answer.terminated or answer.truncated:
+            return trailing(replace(played, ended=Ended.ENVIRONMENT if answer.terminated else Ended.TRUNCATED), seat), True
+        return (replace(played, ended=Ended.CONTEXT), True) if sampled.ended is Ended.CONTEXT else (played, False)
 
     async def answered(
         self, episode: Episode, action: Any, seat: Seat, turn: int, seats: Collection[str] | None = None, method: str = "step"

@@ -39,7 +39,7 @@ class Seats:
 
     players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player
     play: Episodes = Episodes()
-    gives: ClassVar[frozenset[str]] = frozenset({"turns"})
+    gives: ClassVar[frozenset[str]] = frozenset({"turns", "seats"})
     plays: ClassVar[str] = "episodes"
     names_players: ClassVar[tuple[str, ...]] = ("players",)
 
@@ -128,7 +128,7 @@ def check_seats(task: Task, players: Mapping[str, str]) -> tuple[str, ...]:
     seats = tuple(getattr(environment, "seats", ()))
     if not seats:
         raise UserError(
-            f'rollout is Seats, but the environment of task "{task.name}" names no seats; take a task of several seats, such as sokoban with '
+            f'the rollout plays several seats, but the environment of task "{task.name}" names no seats; take a task of several seats, such as sokoban with '
             "--task.team true, or give the environment `seats`, the names that Turn.player may take"
         )
     for name in players:

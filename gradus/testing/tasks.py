@@ -60,7 +60,9 @@ def check_task(
 
 
 def task_rules(task: Task) -> dict[str, Any]:
-    """The rules for a task, by name."""
+    """The rules for a task, by name. For a world of arrays: those that read no text of its problems, observations and actions."""
+    if task.environment is not None and not task.of_text:
+        return {name: rule for name, rule in (RULES | ENVIRONMENT_RULES).items() if name in OF_ANY_WORLD}
     return RULES | (ENVIRONMENT_RULES if task.environment is not None else {})
 
 
@@ -322,3 +324,6 @@ RULES = {
     "hostile answers": hostile_answers,
 }
 """The rules for every task, in the order in which they are tried."""
+
+OF_ANY_WORLD = ("problems", "equal keys", "another process", "settings")
+"""The rules for worlds of arrays, too."""

@@ -68,13 +68,15 @@ def _in_stages(recipe: Recipe, task: Task, model: str | Path | None, seed: int, 
     def build(leg: Leg, start: str | Path | None) -> dict[str, Any]:
         return build_players(leg.recipe, model if start is None else start, task, Key(seed), device)
 
-    first, seen = build(legs[0], None), [legs[0].recipe]
+    first, seen = build(legs[0], None), list[tuple[Recipe, Task]]()
     for leg in legs:
         check_ends(leg)
-        players = first if leg is legs[0] else build(leg, None) if leg.recipe not in seen else None
-        if players is not None:
-            check_fit(leg.recipe, leg.task, players)
-            seen.append(leg.recipe)
+        if (leg.recipe, leg.task) not in seen:
+            seen.append((leg.recipe, leg.task))
+            try:
+                check_fit(leg.recipe, leg.task, first if leg.recipe == legs[0].recipe else build(leg, None))
+            except UserError as error:
+                raise UserError(f"stage {leg.name}: {error}") from None
         if leg.reads is None and not leg.merges:
             check_pictures(leg.task, first["policy"].policy)
     return Run(legs[0].recipe, legs[0].task, first, seed=seed, stages=Course(legs, build), **how)

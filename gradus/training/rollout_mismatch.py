@@ -40,12 +40,16 @@ def fresh(groups: Sequence[Group], players: Mapping[str, Any], most: int) -> dic
 
 
 async def agree(run: Run, groups: Sequence[Group], world: RunWorld) -> None:
-    """Compares at the due steps. Above the limit it does what `setting.agreement.above` says: warn, correct, or raise UserError."""
+    """Compares at the due steps, for policies that can give the log-probabilities of their samples again.
+
+    Above the limit it does what `setting.agreement.above` says: warn, correct, or raise UserError.
+    """
     spec: Agreement = run.recipe.setting.agreement
     if not spec.every or world.step % spec.every:
         return
     rows: list[tuple[np.ndarray, np.ndarray]] = []
-    for name, contexts in fresh(groups, run.players, spec.sequences).items():
+    able = {name: player for name, player in run.players.items() if "logprobs" in player.policy.can}
+    for name, contexts in fresh(groups, able, spec.sequences).items():
         computed = await world.score(contexts, LogProb(), name, purpose="agreement")
         rows += [(c.logprobs, row) for c, row in zip(contexts, computed, strict=True) if c.logprobs is not None]
     if not rows:

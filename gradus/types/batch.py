@@ -39,13 +39,14 @@ class Batch:
     trajectories: tuple[Trajectory, ...]  # of the whole mini-batch, by id
     weight: Tensor  # [A] factor on the loss: the trajectory's weight times the action's; it does not change the counts
     advantages: Tensor  # [A]
-    returns: Tensor  # [A]; NaN if no return was assigned
+    returns: Tensor  # [A], or [A, n] for targets of several numbers; NaN if no return was assigned
     behaviour_logprobs: Tensor  # [A] nats, as sampled; NaN if the policy has none
     in_trajectory: Tensor  # [A]
     in_group: Tensor  # [A]
     counts: Mapping[str, Counts]  # by source
     old: Mapping[Want, Tensor] = field(default_factory=dict)  # [A, ...] under the weights at the start of the update; absent: unchanged
     signals: Mapping[Signal, Tensor] = field(default_factory=dict)  # [A, ...]
+    move: int = 0  # the epoch of the update, from 0
 
     @property
     def actions(self) -> int:
@@ -88,7 +89,7 @@ class Batch:
         index = torch.from_numpy(np.concatenate([places[i] for mine in members.values() for i in mine]))
         made = make_batch(groups, dtype=self.weight.dtype)
         old, signals = {w: v[index] for w, v in self.old.items()}, {s: v[index] for s, v in self.signals.items()}
-        return replace(made, old=old, signals=signals)
+        return replace(made, old=old, signals=signals, move=self.move)
 
     def owners(self) -> np.ndarray:
         """The group of every trajectory, int64 [N]. The batch must hold all trajectories."""
@@ -124,6 +125,8 @@ def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype
     for owner, source, length in zip(owners, sources, lengths, strict=True):
         per_group[(int(owner), source)] = per_group.get((int(owner), source), 0) + int(length)
 
+    width = next((t.returns.shape[1:] for t in trajectories if t.returns is not None), ())  # numbers per target
+
     def floats(parts: list[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.concatenate(parts or [np.zeros(0)]).astype(np.float64)).to(dtype)
 
@@ -145,7 +148,7 @@ def make_batch(groups: Sequence[Group], signals: Signals | None = None, *, dtype
         trajectories=trajectories,
         weight=floats([_weight(t) for t in trajectories]),
         advantages=floats([_assigned(t) for t in trajectories]),
-        returns=floats([t.returns if t.returns is not None else np.full(t.actions, np.nan) for t in trajectories]),
+        returns=floats([t.returns if t.returns is not None else np.full((t.actions, *width), np.nan) for t in trajectories]),
         behaviour_logprobs=floats([_behaviour(c) for c in contexts]),
         in_trajectory=torch.from_numpy(np.repeat(lengths, lengths)).to(dtype),
         in_group=torch.from_numpy(np.repeat([per_group[(int(g), s)] for g, s in zip(owners, sources, strict=True)], lengths)).to(dtype),

@@ -55,6 +55,36 @@ class Adapter:
 
 
 @dataclass(frozen=True)
+class Steering:
+    """One trained vector per layer, added to the layer's output; all other weights are frozen. As the model of the policy it steers the run's model."""
+
+    of: str | None = None  # another player, whose weights are shared and not copied; None: the run's model
+    layers: tuple[int, ...] = ()  # counted from 0; empty: all
+    gate: bool = False  # scale the vector by a trained number per token, sigmoid(w . h + b)
+
+
+@dataclass(frozen=True)
+class Gated:
+    """A model that mixes latent vectors into its inputs while it thinks, by a learned gate. `of` an Adapter: its frozen weights are adapted, too.
+
+    Parameters of the gate are under `gate`: token_weight, latent_weight, lam, and biases.
+    """
+
+    of: str | Adapter | None = None  # another player, or None: the run's model
+    c: float = 8.0
+    least: float = 0.99  # at the start the share of the token's embedding is uniform in [least, most] for a fully open gate
+    most: float = 0.999
+    mark: str = "####"  # the text that ends thinking; later inputs are plain
+
+    def __post_init__(self) -> None:
+        check_ranges(self, c="(0, inf)", least="(0, 1)", most="(0, 1)")
+        if self.least > self.most:
+            raise UserError(f"Gated: least is {self.least} and most is {self.most}; set most to {self.least} or more")
+        if not self.mark:
+            raise UserError("Gated: mark is empty, so thinking would end at once; write the text that comes before the answer, as in ####")
+
+
+@dataclass(frozen=True)
 class Lagged:
     """Another player's weights of `updates` updates ago; its first weights until then.
 
@@ -120,7 +150,7 @@ class Fresh:
             raise UserError("Fresh: a gru gives no q, because rows of a replay have no past; take an mlp or a cnn")
 
 
-Model = str | Copy | Head | Adapter | Lagged | MovingAverage | Fresh
+Model = str | Copy | Head | Adapter | Gated | Steering | Lagged | MovingAverage | Fresh
 
 
 @dataclass(frozen=True)
@@ -166,7 +196,7 @@ class Player:
     every: int = 1  # updated at every n-th step
     engine: VLLM | VLLMServer | None = None  # engine that samples for it; None: the model itself
     trains: tuple[str, ...] = ("",)  # prefixes of the names of the parameters that learn; "" is all of them
-    rates: Frozen[float] = Frozen()  # prefix of parameter names -> factor on the learning rate
+    rates: Frozen[float] = Frozen()  # prefix of parameter names (parts joined by "/") -> factor on the learning rate
     selection: Any = None  # what it learns from; None: what the recipe's selection kept
     first: bool = False  # learns before the signals of the other players are read
     sees: View | None = None  # how it sees the contexts that it learns from; None: as sampled
@@ -176,5 +206,7 @@ class Player:
         if not self.trains:
             raise UserError('Player: trains is empty, so nothing of it learns; write prefixes of names, ("",) for all, or leave its objective out')
         for prefix, factor in self.rates.items():
+            if "." in prefix:
+                raise UserError(f'Player: rates has the prefix "{prefix}"; write "{prefix.replace(".", "/")}", because a dot begins a path in a recipe')
             if not 0 <= factor < float("inf"):
                 raise UserError(f"Player: the rate of {prefix!r} is {factor}; it is a factor on the learning rate, 0 or more")

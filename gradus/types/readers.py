@@ -5,9 +5,11 @@ All are at the temperature of the context. "Before" an action is the position fr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,6 +64,20 @@ class SelfCertainty(Want):
 
 
 @dataclass(frozen=True)
+class EntropyShare(Want):
+    """The entropy as a share of its largest value: H / log V over all V tokens, in [0, 1]. [A]"""
+
+    opens: ClassVar[frozenset[str]] = frozenset({"logits"})
+
+    def rows(self, opened: Opened, key: Key) -> Tensor:
+        def share(part: slice, logits: Tensor) -> Tensor:
+            logs = logits.log_softmax(-1)
+            return -(logs.exp() * logs.masked_fill(logs == -torch.inf, 0.0)).sum(-1) / max(math.log(logits.shape[-1]), 1e-12)
+
+        return opened.reduced(share)
+
+
+@dataclass(frozen=True)
 class LogProbsOf(Want):
     """Log-probabilities of the candidate tokens in a stream [A, n] of token numbers, nats. [A, n]"""
 
@@ -83,6 +99,21 @@ class LogProbsOf(Want):
             there = "none" if rows is None else f"{rows.dtype} of shape {list(rows.shape)}"
             raise UserError(f"LogProbsOf reads the stream {self.stream}, whole numbers of shape [A, n]; a context has {there}; write it in the rollout")
         return torch.from_numpy(rows.astype("int64"))
+
+
+@dataclass(frozen=True)
+class After:
+    """The same actions seen one token later: a row is then read after its action. `Viewed(Value("q"), After())` is the value of state and action.
+
+    The token after the last action is not read, so any token stands there. Streams and log-probabilities stay with their actions.
+    """
+
+    later: ClassVar[bool] = True
+
+    def of(self, context: Context, key: Key) -> Context:
+        extra = np.zeros(1, np.int32)
+        chosen = np.concatenate([np.zeros(1, bool), context.chosen])
+        return replace(context, tokens=np.concatenate([context.tokens, extra]), chosen=chosen)
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,9 @@ def check_credited(part: Any, value: Any, groups: Sequence[Group], signals: Any 
             for name, array in (("advantages", credited.advantages), ("returns", credited.returns), ("weights", credited.weights)):
                 if array is None and name != "advantages":
                     continue
-                if not (isinstance(array, np.ndarray) and array.dtype.kind == "f" and array.shape == (t.actions,)):
+                several = name == "returns" and getattr(array, "ndim", 1) == 2
+                shape = array.shape[:1] if several else getattr(array, "shape", None)
+                if not (isinstance(array, np.ndarray) and array.dtype.kind == "f" and shape == (t.actions,)):
                     floats = f"a float array of shape [{t.actions}], one number per action: np.full(t.actions, 0.5)"
                     raise wrong(part, "assign", f"{shown(array)} as {name} of trajectory {t.id}", floats)
             if credited.weights is not None and not (np.isfinite(credited.weights).all() and (credited.weights >= 0).all()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from gradus.types.contexts import Context
 from gradus.types.errors import UserError
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class Opened(Protocol):
     """What one forward pass shows of the A actions of its contexts. Each method is computed at its first call and kept.
 
-    A policy has the methods of its abilities (`Policy.can`): language models logprobs to head, flow generators logprobs, velocity and matching.
+    A policy has the methods of its abilities (`Policy.can`): language models logprobs to head, flow generators logprobs, velocity and
+    matching, masked models denoised.
     """
 
     @property
@@ -78,9 +79,16 @@ class Opened(Protocol):
         """Flow-matching error [A, draws], velocity [A, draws, d] and time [A, draws] at the pairs of each sample's key."""
         ...
 
+    def denoised(self, masks: Any, key: Key) -> Tensor:
+        """The terms of a masked model's estimate of every action's log-probability, one per pass of `types.masks.Masks`, nats. [A, K]"""
+        ...
+
 
 class View(Protocol):
-    """Another way to see the same actions: other media, masked patches, a privileged prompt. A frozen dataclass: equal views see alike."""
+    """Another way to see the same actions: other media, masked patches, a privileged prompt. A frozen dataclass: equal views see alike.
+
+    A view with `later` (a class attribute, True) gives for each action one at a later token, whose row is then read after the action.
+    """
 
     def of(self, context: Context, key: Key) -> Context:
         """A context with the same actions in the same order. The key draws what is random; it differs from context to context."""
@@ -99,7 +107,7 @@ def seen_through(view: View, contexts: Sequence[Context], key: Key) -> list[Cont
         digest = hashlib.blake2b(context.beginning(prompt), digest_size=8).hexdigest()
         seen = view.of(context, key.fold("view", digest))
         given, due = seen.sequence[seen.action_positions].tolist(), context.sequence[context.action_positions].tolist()
-        if given != due:
+        if given != due and not (len(given) == len(due) and getattr(view, "later", False)):
             raise UserError(
                 f"{type(view).__name__}.of changed the actions of a context ({len(due)} actions, {len(given)} after it); "
                 "it must keep them, and may change what stands before and between them"
@@ -113,6 +121,7 @@ class Want:
     """One row per action, with gradient. `compared`: an update of several optimiser steps keeps the rows of its start in `Batch.old`."""
 
     compared: ClassVar[bool] = False  # a property in wants whose fields decide
+    redrawn: ClassVar[bool] = False  # every epoch of an update has draws of its own: those of the key `types.masks.of_move`
     opens: ClassVar[frozenset[str]] = frozenset()  # abilities that the policy needs (`Policy.can`)
 
     @property

@@ -115,7 +115,7 @@ class Task:
     system: str | None = None  # system message before the problem's messages
     sampling: Sampling = Sampling()
     level: float | None = None  # difficulty level of the drawn problems; None: no level is named
-    policy: str = "lm"  # kind of the built-in model to take if no model is named: lm, flow
+    policy: str = "lm"  # kind of the built-in model to take if no model is named: lm, flow, masked
     shows: frozenset[str] = frozenset({"text"})  # kinds of things that a problem shows: text, image, audio, array, condition
     acts: Space = Text()  # what an answer is
     chance: float = 0.0  # accuracy of guessing

@@ -125,7 +125,9 @@ def given(batch: Batch) -> Iterator[tuple[str, Tensor]]:
     for signal, rows in batch.signals.items():
         yield f"{type(signal).__name__} of {signal.player}", rows
     yield "advantages", batch.advantages
-    yield "returns", torch.where(torch.from_numpy(assigned), batch.returns, 0.0)
+    several = batch.returns.ndim > 1  # NaN is "no target" there
+    returns = batch.returns.nan_to_num(0.0, torch.inf, -torch.inf) if several else batch.returns
+    yield "returns", torch.where(torch.from_numpy(assigned).view(-1, *[1] * several), returns, 0.0)
     yield "weights of actions", batch.weight
 
 

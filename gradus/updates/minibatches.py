@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from gradus.objectives.separability import refuse_coupled
 from gradus.objectives.terms import Term, evaluate, separable, wants_of
 from gradus.types import Key
 from gradus.types.batch import Batch
+from gradus.types.masks import of_move
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import own_parts
 from gradus.types.signals import Want
@@ -53,14 +55,16 @@ class Minibatches:
         terms, reading = player.spec.objective, reading or key
         check_separable(player, batch, reading)
         compared = tuple(w for w in wants_of(terms) if w.compared)
-        if self.epochs * self.count > 1 and compared:
-            old = player.fitting(batch.contexts, lambda tokens: forward(player.policy, batch, compared, tokens, reading))
-            batch = replace(batch, old=old)
+        keys = keys_of(terms, self.epochs, reading)
+        old: dict[Key, Mapping[Want, Tensor]] = {}
+        for at in dict.fromkeys(keys) if self.epochs * self.count > 1 and compared else ():
+            old[at] = player.fitting(batch.contexts, partial(_forward, player.policy, batch, compared, at))
         tallies: dict[str, Tally] = {}
         moves: list[dict[str, float]] = []
-        for epoch in range(self.epochs):
-            for piece in minibatches(batch, self.count, unit_of(terms), key.fold("order", epoch)):
-                counted, moved = self._move(player, piece, step, reading)
+        for epoch, at in enumerate(keys):
+            whole = replace(batch, old=old[at], move=epoch) if old else batch
+            for piece in minibatches(whole, self.count, unit_of(terms), key.fold("order", epoch)):
+                counted, moved = self._move(player, piece, step, at)
                 tallies = merge(tallies, counted)
                 moves.append(moved)
         means = {name: float(np.mean(seen)) for name in _MOVED if (seen := [m[name] for m in moves if name in m])}
@@ -80,6 +84,16 @@ class Minibatches:
 
 
 _MOVED = ("grad_norm", "learning_rate", "skipped", "spiked")  # reported for every step; a skipped one has no learning rate
+
+
+def keys_of(terms: Mapping[str, Term], epochs: int, reading: Key) -> list[Key]:
+    """The key of the wants of every epoch: that of the step, or one for each epoch if a want is drawn anew."""
+    redrawn = any(want.redrawn for want in wants_of(terms))
+    return [of_move(reading, epoch) if redrawn else reading for epoch in range(epochs)]
+
+
+def _forward(policy: Any, batch: Batch, wants: Sequence[Want], key: Key, micro_tokens: int) -> dict[Want, Tensor]:
+    return forward(policy, batch, wants, micro_tokens, key)
 
 
 def unit_of(terms: Mapping[str, Term]) -> str:

@@ -1,4 +1,4 @@
-"""Wrong combinations of the wider contracts: arms, stages, schedules, readers, heads, seats, media, actions, transitions."""
+"""Wrong combinations of the wider contracts: arms, stages, schedules, readers, heads, seats, media, actions, transitions, rubrics."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ STAGES: list[Row] = [
     staged("a=Stage(grpo, task='arithmetics')", 'unknown task "arithmetics" (did you mean arithmetic'),
     staged("a=Stage(grpo, task='frozen_lake', makes=RightAnswers())", "which reads answers of one turn, but task frozen_lake is played in an environment"),
     staged("a=Stage(grpo)", "recipe mine has a credit, but each of its stages has a recipe of its own|leave it out", "credit=grpo.credit"),
-    staged("a=Stage(load_recipe('flow_grpo'))", "stage a: recipe flow_grpo trains a policy of kind flow, task problems is for lm"),
+    staged("a=Stage(load_recipe('flow_grpo'))", "stage a: rollout is FlowSampling, which needs a policy that offers drawing|or another recipe"),
     (f"{STAGED} --processes 2", "a run with stages trains in one process; leave it out", {
         "p.py": f"{HEAD}mine = Recipe('mine', schedule=Stages(Frozen(a=Stage(grpo))))\n"}),
     (f"{STAGED} --steps 1", "--steps is 1, but 2 stages in 1 rounds need a step each; give 2 or more", {
@@ -65,6 +65,13 @@ STAGES: list[Row] = [
     ("{train} --task.problems {home}/problems.jsonl", "problems.jsonl, line 1 holds no stored problem|take a file that gradus screen or a stage wrote"),
 ]
 CONTRACTS: list[Row] = [
+    ("train grpo --task frozen_lake --rollout Seats --run run", 'the environment of task "frozen_lake" names no seats; take a task of several seats'),
+    (
+        "train at_grpo_roles --task sokoban --run run",
+        'unknown seat "checker"|In rollout.players for task "sokoban"',
+    ),
+    ("train grpo --task sokoban --task.team true --run run", 'the environment asks "checker" to act|set --rollout Seats'),
+
     *STAGES,
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but this task names none|a mixture"),
     (
@@ -80,8 +87,8 @@ CONTRACTS: list[Row] = [
         'schedule is Ramp|unknown field "kll" (did you mean kl?)',
     ),
     (
-        """{train} --schedule "Drawn(path='setting.temperature',choices=(1.0,-1.0))\"""",
-        "schedule is Drawn|Setting.temperature is -1.0; it must be 0 or more",
+        """{train} --schedule "RandomChoice(path='setting.temperature',choices=(1.0,-1.0))\"""",
+        "schedule is RandomChoice|Setting.temperature is -1.0; it must be 0 or more",
     ),
     (
         "{train} --objective.policy.trust p.py:Mine",
@@ -113,13 +120,33 @@ CONTRACTS: list[Row] = [
     ("train prompt_pg --task tables --players.policy.model.hidden 64,64 --run run", "a pointer is one linear layer that chooses|set outputs actions, one width"),
     ("train prompt_pg --task tables --environment.worker judge --run run", 'unknown player "judge"'),
     (
-        "train ppo --task pendulum --players.policy.model Fresh --players.policy.model.kind pointer --rollout Lanes --credit GAE "
+        "train ppo --task pendulum --players.policy.model \"Fresh(kind='pointer',hidden=(8,))\" --rollout Lanes --credit GAE "
         "--players.reference none --run run",
-        "a pointer chooses one of several candidates, but this world takes 1 numbers; take kind mlp",
+        "a pointer chooses one of several candidates, but this world takes 1 numbers; set --players.policy.model.kind mlp",
     ),
     (
-        "train ppo --task cartpole --players.policy.model Fresh --players.policy.model.kind pointer --rollout Lanes --credit GAE "
+        "train ppo --task cartpole --players.policy.model \"Fresh(kind='pointer',hidden=(8,))\" --rollout Lanes --credit GAE "
         "--players.reference none --run run",
         "a pointer reads query [d], candidates [2, d] and, if there is one, barred [2], but the environment shows state [4]; name them so",
     ),
+    # masked models
+    ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; it offers only denoised'),
+    ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),
+    ("train coupled_grpo --task arithmetic --run run", "Unmasking, which needs a policy that offers unmasking; a masked language model does: take a task for it"),
+    ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; set low to high or less"),
+    # a rubric, its judge and its reviser
+    ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.judge ScriptedPoints --run run", "ScriptedPoints has no checks, and task arithmetic"),
+    ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.reviser ScriptedReview --run run", "ScriptedReview has no checks|give it checks, or take"),
+    ("train p.py:mine --task stories --run run", 'unknown criterion "It is kind."|ScriptedPoints has no check for it on task stories', {
+        "p.py": f"{HEAD}from gradus.rewards.judge import Criterion, ScriptedPoints\nfrom gradus.rewards.rubric import Rubric\n"
+        "mine = ppo.but(reward=Rubric((Criterion('It is kind.'),), ScriptedPoints()))\n"}),
+    ("train mpo_meta --task stories --players.meta none --run run", 'unknown player "meta"|reviser.player of MetaReview names it; add it to players'),
+    ("train mpo_meta --task stories --selection Mixed --run run", "Mixed, which asks for right answers, but Standardised gives scores that mark none"),
+    ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge lacks {rubrics}; add it"),
+    # branches of episodes
+    ("train arpo --task twenty_questions --run run", 'episodes of task "twenty_questions" cannot be copied|fork(key) and the environment forks = True'),
+    ("train arpo --task countdown --run run", 'Episodes, which is for tasks with an environment, but task "countdown" has no environment'),
+    ("train grpo --task frozen_lake --rollout Episodes --credit SharedPrefix --run run", "SharedPrefix, which asks for branches|--rollout Branches"),
+    ("train arpo --task frozen_lake --rollout.share 0 --run run", "share is 0"),
+    ("train arpo --task frozen_lake --rollout.copies 1 --run run", "copies is 1"),
 ]

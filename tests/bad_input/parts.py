@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.bad_input.row import Row
 
+PPO = "train ppo --task {home}/problems.jsonl --model {home}/model --run run"
+THERE = "--task {home}/problems.jsonl --model {home}/model --run run"
 PARTS: list[Row] = [
     ("{train} --objective.value ValueLoss", 'objective.value reads Values of player "critic"|add it to players'),
     ("{train} --credit GAE", 'credit reads Values of player "critic"|add it to players'),
@@ -32,4 +34,20 @@ PARTS: list[Row] = [
     ("{train} --requires hints,solution", "needs problems with hints, solution, which task problems does not provide"),
     ("{train} --task {home}/unanswered.jsonl", 'no answers; add a column "answer"|--reward'),
     ("eval {home}/model --task {home}/unanswered.jsonl", "no answers|--reward"),
+    (f"{PPO} --players.critic.first true", "players.critic learns first, from groups that policy is credited later|--players.critic.credit"),
+    (
+        f"{PPO} --players.critic.selection Replay",
+        "players.critic chooses its own groups, which nothing has credited; give it a credit rule with --players.critic.credit",
+    ),
+    (f"{PPO} --objective none", "players.critic learns from the groups of policy, which learns nothing itself|--players.critic.credit"),
+    (f"{PPO} --players.critic.trains layer", 'unknown prefix "layer" (did you mean model.layers'),
+    (f"{PPO} --players.critic.model.outputs q,q", "Head: outputs is ('q', 'q'); it must hold one name or more, each once"),
+    ("{train} --players.policy.selection Replay", "players.policy.selection is never read|set it with --selection"),
+    ("{train} --selection Replay --selection.size 0", "size"),
+    (f"train q_sharp {THERE} --players.value.model.over action", 'reads the head "q" of player value over the vocabulary|over="vocabulary"'),
+    (f"train hrpo {THERE} --players.policy.model.least 0.9999", "Gated: least is 0.9999 and most is 0.999; set most to 0.9999 or more"),
+    (
+        "{train} --players.policy Player --players.policy.model Steering --players.policy.model.layers 9",
+        "steering names layer 9, but the model has the layers 0 to 1",
+    ),
 ]

@@ -14,7 +14,7 @@ from gradus.cli import chat
 from gradus.cli.chat import HELP, Streamed, Talk, answer, load, problem_of
 from gradus.cli.main import main
 from gradus.policies.engine import Sampled
-from gradus.policies.lm import sampled_context
+from gradus.policies.jobs import sampled_context
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.types import Context, Ended, Key, Sampling, UserError, prompt_context

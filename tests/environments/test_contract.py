@@ -20,11 +20,12 @@ from gradus.testing.methods import follow_demonstration, scripted_world
 from gradus.types import Ended, Key, Problem, Request
 from gradus.types.parts import Task, Turn
 
-# Every task with an environment. Without a sandbox python_tool is left out; its own tests say that they were skipped.
+# Every task with an environment of text. Worlds of arrays have tests of their own (tests/tasks/control), because they name no words.
+# Without a sandbox python_tool is left out; its own tests say that they were skipped.
 NAMES = sorted(
     name
     for name in task_modules()
-    if name != "gsm8k" and (missing() is None or name not in ("code", "python_tool")) and task_maker(name)().environment is not None
+    if name != "gsm8k" and (missing() is None or name not in ("code", "python_tool")) and task_maker(name)().environment is not None and task_maker(name)().of_text
 )
 HOSTILE = {
     "empty": "",

@@ -114,3 +114,26 @@ def test_missing_isolation_and_bad_settings_are_sentences(monkeypatch):
         PythonTool(limit=0)
     assert isinstance(PythonTool(), PythonTool)
     assert Workbench.__doc__
+
+
+def test_a_copy_goes_on_alone(monkeypatch):
+    """Copies with one key and other programs are told of their own programs; equal ones are told alike when the step is repeated."""
+
+    async def running(self, command, files):
+        return Ran(f"{files['tool.py']}\n", "", 0, End.OK, 0.0)
+
+    monkeypatch.setattr(Sandbox, "running", running)
+    facts = Facts()
+    bench = Workbench(Problem("p", "t", text="?", answer="3"), Key(1), facts, PythonTool())
+
+    async def play():
+        await bench.step("python: 0")
+        one, two = bench.fork(Key(2)), bench.fork(Key(2))
+        first, second = await one.step("python: 1"), await two.step("python: 2")
+        again = await bench.fork(Key(2)).step("python: 1")
+        return first, second, again
+
+    first, second, again = asyncio.run(play())
+    assert [first.observation, second.observation, again.observation] == ["1", "2", "1"]
+    assert (bench.turns, bench.told) == (1, ("0",))
+    assert first.state == "0\n\x001"

@@ -63,7 +63,7 @@ class Padded(Foreign):
 
     left, more = False, 0
 
-    def _rows(self, contexts: Sequence[Context], what: str) -> tuple[Tensor, Tensor]:
+    def _rows(self, contexts: Sequence[Context], layer: int | None) -> tuple[Tensor, Tensor]:
         acting = [c for c in contexts if c.actions]
         length = max(len(c.sequence) for c in acting) + self.more
         tokens, mask, places = (torch.zeros(len(acting), length, dtype=torch.long) for _ in range(3))
@@ -75,9 +75,9 @@ class Padded(Foreign):
             mask[i, start : start + count], places[i, start : start + count] = 1, torch.arange(count)
             rows.append(i * length + start + torch.from_numpy(c.action_positions) - 1)
             targets.append(tokens[i, start + torch.from_numpy(c.action_positions)])
-        hidden = what == "hidden"
+        hidden = layer is not None
         out = self.inner(input_ids=tokens, attention_mask=mask, position_ids=places, output_hidden_states=hidden, use_cache=False)
-        found = out.hidden_states[-1] if hidden else out.logits
+        found = out.logits if layer is None else out.hidden_states[layer]
         return take_rows(found.flatten(0, 1), torch.cat(rows)), torch.cat(targets)
 
 

@@ -24,8 +24,8 @@ def test_whole_parts_of_names_count():
     assert [n for n in NAMES if under(n, "up")] == []
 
 
-def test_the_longest_prefix_sets_the_rate():
-    assert factors("policy", NAMES, {"": 0.5, "layers": 2.0, "layers.10": 3.0}) == [2.0, 3.0, 0.5, 0.5]
+def test_the_deepest_prefix_sets_the_rate():
+    assert factors("policy", NAMES, {"": 0.5, "layers": 2.0, "layers/10": 3.0}) == [2.0, 3.0, 0.5, 0.5]
     assert factors("policy", NAMES, {}) == [1.0] * 4
 
 
@@ -103,7 +103,8 @@ def test_an_optimizer_that_joins_groups_is_refused():
 
 
 def test_fields_that_cannot_be():
-    for fields, said in (({"trains": ()}, "trains is empty"), ({"rates": Frozen(gate=-1.0)}, "factor on the learning rate")):
+    dotted = Frozen({"a.b": 1.0})
+    for fields, said in (({"rates": dotted}, 'write "a/b"'), ({"trains": ()}, "trains is empty"), ({"rates": Frozen(gate=-1.0)}, "factor on the learning rate")):
         with pytest.raises(UserError, match=said):
             Player(**fields)
     with pytest.raises(UserError, match="each once"):

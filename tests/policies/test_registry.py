@@ -14,7 +14,8 @@ from gradus.policies import registry, tiny
 from gradus.policies.controller import Controller, config_for
 from gradus.policies.flow import BUILT_IN, FlowModel
 from gradus.policies.lm import LanguageModel
-from gradus.policies.registry import CONTROLLER, FLOW, KINDS, LANGUAGE_MODEL, Loading, of_folder, of_recipe
+from gradus.policies.masked import Masked
+from gradus.policies.registry import CONTROLLER, FLOW, KINDS, LANGUAGE_MODEL, MASKED, Loading, of_folder, of_recipe
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.registry import recipe as load_recipe
 from gradus.recipe.registry import recipe_modules
@@ -39,8 +40,8 @@ def controller(tmp_path_factory):
 
 
 def test_a_folder_is_loaded_by_its_own_kind(controller):
-    folders = {LANGUAGE_MODEL.name: tiny.folder("base"), FLOW.name: BUILT_IN, CONTROLLER.name: controller}
-    classes = {LANGUAGE_MODEL.name: LanguageModel, FLOW.name: FlowModel, CONTROLLER.name: Controller}
+    folders = {LANGUAGE_MODEL.name: tiny.folder("base"), FLOW.name: BUILT_IN, CONTROLLER.name: controller, MASKED.name: tiny.folder("masked")}
+    classes = {LANGUAGE_MODEL.name: LanguageModel, FLOW.name: FlowModel, CONTROLLER.name: Controller, MASKED.name: Masked}
     assert set(folders) == set(KINDS)
     for name, folder in folders.items():
         assert of_folder(folder) is KINDS[name]
@@ -56,7 +57,7 @@ def test_a_recipe_holds_players_of_three_kinds(controller):
 
 
 def test_every_kind_meets_the_protocol(controller):
-    for folder in (tiny.folder("base"), BUILT_IN, controller):
+    for folder in (tiny.folder("base"), tiny.folder("masked"), BUILT_IN, controller):
         assert isinstance(of_folder(folder).load(str(folder), HOW), Policy)
 
 

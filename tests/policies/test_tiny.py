@@ -10,7 +10,10 @@ import pytest
 from gradus.players import build
 from gradus.players.build import build_players
 from gradus.policies.config import decoder_config
+from gradus.policies.lm import LanguageModel
 from gradus.policies.loading import read_weights
+from gradus.policies.sighted_config import sighted_config
+from gradus.policies.sighted_files import NAMES
 from gradus.policies.tiny import MADE_FOR, SOLVES, beyond, folder, folder_for
 from gradus.recipe import registry
 from gradus.training.plan import load_task
@@ -29,11 +32,13 @@ def tokenizer():
 @pytest.mark.parametrize("name", MADE_FOR)
 def test_the_folder_is_small_and_its_numbers_agree(name: str) -> None:
     weights = read_weights(folder(name))
-    config = decoder_config(json.loads((folder(name) / "config.json").read_text()))
+    fields = json.loads((folder(name) / "config.json").read_text())
+    eyes = fields["model_type"] in NAMES
+    config = sighted_config(fields).text if eyes else decoder_config(fields)
     assert 1_000_000 <= sum(w.numel() for w in weights.values()) <= 4_000_000
     assert {str(w.dtype) for w in weights.values()} == {"torch.bfloat16"}
     assert sum(f.stat().st_size for f in folder(name).iterdir()) < 8_000_000
-    assert weights["model.embed_tokens.weight"].shape == (config.vocab_size, config.hidden_size)
+    assert weights["language_model." * eyes + "model.embed_tokens.weight"].shape == (config.vocab_size, config.hidden_size)
 
 
 def test_every_printable_character_is_one_token(tokenizer) -> None:
@@ -66,6 +71,29 @@ def test_the_chat_template_opens_the_assistants_turn() -> None:
     made = jinja2.Template(template).render(messages=messages, add_generation_prompt=True)
     assert made == "<|system|>s<|end|><|user|>u<|end|><|assistant|>"
     assert jinja2.Template(template).render(messages=messages[1:]) == "<|user|>u<|end|>"
+
+
+def test_the_model_that_reads_pictures_is_a_llava_of_transformers() -> None:
+    """Its folder loads in transformers, and its processor makes the same tokens and pixels."""
+    import torch
+    import transformers
+
+    model = LanguageModel.load(folder("sighted"))
+    (problem,) = load_task("shapes", {}).source.draw([0], None, Key(0))
+    prompt = model.opening(problem.messages)
+    theirs, report = transformers.AutoModelForImageTextToText.from_pretrained(folder("sighted"), dtype=torch.float32, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    processor = transformers.AutoProcessor.from_pretrained(folder("sighted"))
+    text = f"<|user|><image>{problem.question}<|end|><|assistant|>"
+    made = processor(text=text, images=[problem.media[0].array], return_tensors="pt", add_special_tokens=False)
+    assert made["input_ids"][0].tolist() == prompt.tokens.tolist()
+    with torch.no_grad():
+        due = theirs(**made).logits[0]
+        given = model.trunk.inputs([prompt])[0]
+        x = model.trunk.embed(torch.from_numpy(prompt.tokens.astype("int64"))).index_copy(0, torch.from_numpy(given.at), given.rows)
+        found = theirs.model.language_model(inputs_embeds=x[None]).last_hidden_state[0] @ model.trunk.head_weight.T
+    torch.testing.assert_close(found, due, atol=1e-4, rtol=0)
 
 
 def test_an_unknown_model_is_named() -> None:

@@ -14,11 +14,11 @@ from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.ppo import ppo
 from gradus.papers.bases.reinforce import reinforce
 from gradus.papers.bases.rloo import rloo
-from gradus.recipe.core import Recipe, changes, describe, get, put
+from gradus.recipe.core import Recipe, changes, describe, get, parent_of, put
 from gradus.recipe.overrides import override
 from gradus.recipe.registry import recipe_modules
 from gradus.recipe.serialise import from_json, to_json
-from gradus.types import UserError
+from gradus.types import Frozen, UserError
 from gradus.types.players import Copy, Player
 
 ALL = sorted(recipe_modules())
@@ -189,3 +189,12 @@ def test_dapo_says_in_one_map_what_it_changed():
         "objective.kl",
         "update.count",
     }
+
+
+def test_a_name_with_dots_in_a_mapping_is_taken_whole():
+    """As in the changes of a stage, whose names are paths themselves."""
+    made = Frozen({"changes": Frozen({"setting.group": 4, "setting": Frozen(group=2)})})
+    assert get(made, "changes.setting.group") == 4
+    assert parent_of(made, "changes.setting.group") == ("changes", "setting.group")
+    assert get(put(made, "changes.setting.group", 5), "changes") == Frozen({"setting.group": 5, "setting": Frozen(group=2)})
+    assert parent_of(made, "changes") == ("", "changes")

@@ -43,6 +43,11 @@ class Row:
     theirs_matched: tuple[tuple[float, ...], ...]  # [draws][dimension]
     old_errors: tuple[float, ...]  # [draws]
     times: tuple[float, ...]  # [draws]
+    factor: float = 1.0  # of this action, beside the weight of its trajectory
+
+    @property
+    def weighs(self) -> float:
+        return self.weight * self.factor
 
 
 # of every group its trajectories: source, reward, weight, actions of its contexts
@@ -100,6 +105,12 @@ def rows_of(shape: list[list[Shape]], seed: int = 0) -> list[Row]:
     return [replace(r, behaviour=float(np.float32(r.behaviour))) for r in out]  # a context keeps them in float32
 
 
+def weighed(rows: list[Row], without: int | None = None) -> list[Row]:
+    """The same rows with factors that differ from action to action; those of trajectory `without` are all 0, so nothing of it counts."""
+    factors = (1.0, 0.5, 0.0, 1.5, 0.75)
+    return [replace(r, factor=0.0 if r.trajectory == without else factors[i % len(factors)]) for i, r in enumerate(rows)]
+
+
 def batch_of(rows: list[Row], context_of: Callable[[int, list[Row]], Context] | None = None) -> Batch:
     """The same rows as the library's batch, in float64. `context_of`: a context by its number and its rows, where the tokens matter."""
     made_of = context_of or (lambda _, mine: _context(mine))
@@ -122,6 +133,7 @@ def batch_of(rows: list[Row], context_of: Callable[[int, list[Row]], Context] | 
                     components=Frozen(verified=first.reward),
                     source=first.source,
                     weight=first.weight,
+                    weights=None if all(r.factor == 1 for r in mine) else np.array([r.factor for r in mine]),
                     advantages=np.array([r.advantage for r in mine]),
                     returns=np.array([r.ret for r in mine]),
                 )

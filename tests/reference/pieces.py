@@ -18,6 +18,7 @@ from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRa
 from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import TruncatedImportance
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from tests.reference.given import Row
 
@@ -42,10 +43,15 @@ def actions(rows: list[Row], source: str) -> list[Row]:
 
 
 def token_mean(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    if part.counted == "weighted":
+        return 1 / sum(r.weighs for r in actions(rows, source))
     return 1 / len(actions(rows, source))
 
 
 def sequence_mean(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    if part.counted == "weighted":
+        mine = sum(r.weighs for r in rows if r.trajectory == row.trajectory)
+        return 1 / len({r.trajectory for r in actions(rows, source) if r.weighs > 0}) / mine if mine else 0.0
     return sequence_sum(part, rows, source, row) / sum(r.trajectory == row.trajectory for r in rows)
 
 
@@ -211,7 +217,20 @@ def masked(part: Any, old: float, behaviour: float) -> float:
     return ratio if 1 / part.cap <= ratio <= part.cap else 0.0
 
 
-WEIGHTS: Mapping[type, Callable[..., float]] = {TruncatedImportance: truncated, MaskedImportance: masked}
+def likelihood(part: Any, old: float, behaviour: float) -> float:
+    return math.exp(old)
+
+
+def undecided(part: Any, old: float, behaviour: float) -> float:
+    return math.exp(old) - math.exp(old) ** 2
+
+
+WEIGHTS: Mapping[type, Callable[..., float]] = {
+    TruncatedImportance: truncated,
+    MaskedImportance: masked,
+    Likelihood: likelihood,
+    Undecided: undecided,
+}
 
 # scores: of the trajectory that row indices make up
 

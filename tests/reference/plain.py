@@ -18,6 +18,7 @@ from gradus.objectives.preference import Preference
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, ValueLoss
 from gradus.papers.bases.kto import Prospect
+from gradus.papers.multimodal.papo import Perception
 from gradus.papers.rewards.prime import Outcome
 from tests.reference.given import Row
 from tests.reference.pieces import (
@@ -43,20 +44,28 @@ def policy(part: PolicyGradient, rows: list[Row], now: Any, at: Any) -> float:
     ratio, trust = RATIOS[type(part.ratio)], TRUSTS[type(part.trust)]
     moving, still = ([ratio(part.ratio, rows, i, x["LogProb"], at["LogProb"]) for i in places] for x in (now, at))
     losses = trust(part.trust, moving, still, [rows[i].advantage for i in places])
-    weighed = {}
-    for i, loss in zip(places, losses, strict=True):
-        factor = 1.0 if part.weight is None else WEIGHTS[type(part.weight)](part.weight, rows[i].old, rows[i].behaviour)
-        weighed[i] = loss * rows[i].weight * factor
+    weighed = {i: loss * factor(part.weight, rows[i]) for i, loss in zip(places, losses, strict=True)}
     return part.coefficient * averaged(part.average, rows, part.source, weighed)
 
 
+def factor(weight: Any, row: Row) -> float:
+    """What the loss of a row is multiplied by."""
+    return row.weighs * (1.0 if weight is None else WEIGHTS[type(weight)](weight, row.old, row.behaviour))
+
+
+def pulled(rows: list[Row], now: Numbers, at: Numbers) -> Numbers:
+    """What a loss over whole answers reads, so that an action of weight w pulls w times as hard: w (now - at) past what is held."""
+    return [held + r.weighs * (moving - held) for r, moving, held in zip(rows, now, at, strict=True)]
+
+
 def kl_term(part: KL, rows: list[Row], now: Any, at: Any) -> float:
-    losses = {i: kl(now["LogProb"][i], r.reference, part.estimator) for i, r in enumerate(rows)}
+    losses = {i: kl(now["LogProb"][i], r.reference, part.estimator) * factor(part.weight, r) for i, r in enumerate(rows)}
     return part.coefficient * averaged(part.average, rows, part.source, losses)
 
 
 def entropy_bonus(part: EntropyBonus, rows: list[Row], now: Any, at: Any) -> float:
-    return -part.coefficient * averaged(part.average, rows, part.source, dict(enumerate(now["EntropyOf"])))
+    losses = {i: now["EntropyOf"][i] * factor(part.weight, r) for i, r in enumerate(rows)}
+    return -part.coefficient * averaged(part.average, rows, part.source, losses)
 
 
 def value_loss(part: ValueLoss, rows: list[Row], now: Any, at: Any) -> float:
@@ -66,18 +75,18 @@ def value_loss(part: ValueLoss, rows: list[Row], now: Any, at: Any) -> float:
         errors = [(value - r.ret) ** 2]
         if part.clip is not None:
             errors.append((r.value + min(max(value - r.value, -part.clip), part.clip) - r.ret) ** 2)
-        losses[i] = max(errors) / 2
+        losses[i] = max(errors) / 2 * r.weighs
     return part.coefficient * averaged(part.average, rows, part.source, losses)
 
 
 def imitation(part: Imitation, rows: list[Row], now: Any, at: Any) -> float:
-    losses = {i: -now["LogProb"][i] * r.weight for i, r in enumerate(rows)}
+    losses = {i: -now["LogProb"][i] * factor(part.weight, r) for i, r in enumerate(rows)}
     return part.coefficient * averaged(part.average, rows, part.source, losses)
 
 
 def imitate_right(part: ImitateRight, rows: list[Row], now: Any, at: Any) -> float:
     right = [i for i, r in enumerate(rows) if r.source == part.source and r.reward >= 1]
-    return part.coefficient * sum(-now["LogProb"][i] * rows[i].weight for i in right) / len(right)
+    return part.coefficient * sum(-now["LogProb"][i] * rows[i].weighs for i in right) / len(right)
 
 
 def imitation_of_best(part: ImitationOfBest, rows: list[Row], now: Any, at: Any) -> float:
@@ -86,13 +95,13 @@ def imitation_of_best(part: ImitationOfBest, rows: list[Row], now: Any, at: Any)
         top = max(reward for _, reward in members)
         best.add(next(t for t, reward in members if reward == top))
     # a batch that holds nothing else
-    kept = [(replace(r, group=r.trajectory), -now["LogProb"][i] * r.weight) for i, r in enumerate(rows) if r.trajectory in best]
+    kept = [(replace(r, group=r.trajectory), -now["LogProb"][i] * r.weighs) for i, r in enumerate(rows) if r.trajectory in best]
     losses = dict(enumerate(loss for _, loss in kept))
     return part.coefficient * averaged(part.average, [r for r, _ in kept], part.source, losses)
 
 
 def ranking(part: Ranking, rows: list[Row], now: Any, at: Any) -> float:
-    s, groups, total = scores(part.score, rows, part.source, now["LogProb"]), by_group(rows, part.source), 0.0
+    s, groups, total = scores(part.score, rows, part.source, pulled(rows, now["LogProb"], at["LogProb"])), by_group(rows, part.source), 0.0
     for members in groups:
         for a, better in members:
             for b, worse in members:
@@ -102,7 +111,7 @@ def ranking(part: Ranking, rows: list[Row], now: Any, at: Any) -> float:
 
 
 def bradley_terry(part: BradleyTerry, rows: list[Row], now: Any, at: Any) -> float:
-    last = {r.trajectory: now["Value"][i] for i, r in enumerate(rows)}  # the last row of each stays
+    last = {r.trajectory: value for r, value in zip(rows, pulled(rows, now["Value"], at["Value"]), strict=True)}  # the last row of each stays
     groups, total = by_group(rows, part.source), 0.0
     for members in groups:
         losses = [
@@ -116,7 +125,7 @@ def bradley_terry(part: BradleyTerry, rows: list[Row], now: Any, at: Any) -> flo
 
 
 def preference(part: Preference, rows: list[Row], now: Any, at: Any) -> float:
-    s, groups, total = scores(part.score, rows, part.source, now["LogProb"]), by_group(rows, part.source), 0.0
+    s, groups, total = scores(part.score, rows, part.source, pulled(rows, now["LogProb"], at["LogProb"])), by_group(rows, part.source), 0.0
     for (a, first), (b, second) in groups:
         better, worse = (a, b) if first > second else (b, a)
         total += LINKS[type(part.link)](part.link, s[better], s[worse], part.beta)
@@ -124,7 +133,7 @@ def preference(part: Preference, rows: list[Row], now: Any, at: Any) -> float:
 
 
 def prospect(part: Prospect, rows: list[Row], now: Any, at: Any) -> float:
-    s = scores(part.score, rows, part.source, now["LogProb"])
+    s = scores(part.score, rows, part.source, pulled(rows, now["LogProb"], at["LogProb"]))
     mine = actions(rows, part.source)
     z0 = max(0.0, sum(r.mismatched for r in mine) / len(s))
     total = 0.0
@@ -136,9 +145,10 @@ def prospect(part: Prospect, rows: list[Row], now: Any, at: Any) -> float:
 
 
 def outcome(part: Outcome, rows: list[Row], now: Any, at: Any) -> float:
+    logprobs = pulled(rows, now["LogProb"], at["LogProb"])
     total, mine = 0.0, list(dict.fromkeys((r.trajectory, r.reward) for r in actions(rows, part.source)))
     for t, reward in mine:
-        p = sigmoid(part.beta * sum(now["LogProb"][i] - r.reference for i, r in enumerate(rows) if r.trajectory == t))
+        p = sigmoid(part.beta * sum(logprobs[i] - r.reference for i, r in enumerate(rows) if r.trajectory == t))
         total -= reward * math.log(p) + (1 - reward) * math.log(1 - p)
     return total / len(mine)
 
@@ -156,7 +166,7 @@ def matched_policy(part: MatchedPolicy, rows: list[Row], now: Any, at: Any) -> f
         moving, still = (column(x["MatchingError"]) for x in (now, at))
         losses = TRUSTS[type(part.trust)](part.trust, moving, still, [rows[i].advantage for i in places])
         for i, loss in zip(places, losses, strict=True):
-            sums[i] += loss / part.draws * rows[i].weight
+            sums[i] += loss / part.draws * rows[i].weighs
     return part.coefficient * averaged(part.average, rows, part.source, sums)
 
 
@@ -168,7 +178,7 @@ def velocity_gap(part: VelocityGap, rows: list[Row], now: Any, at: Any) -> float
             for pair, other in zip(now["MatchingVelocity"][i], r.theirs_matched, strict=True)
             for ours, theirs in zip(pair, other, strict=True)
         ]
-        losses[i] = sum(gaps) / len(gaps)
+        losses[i] = sum(gaps) / len(gaps) * r.weighs
     return part.coefficient * averaged(part.average, rows, part.source, losses)
 
 
@@ -176,8 +186,18 @@ def transition_kl(part: TransitionKL, rows: list[Row], now: Any, at: Any) -> flo
     losses = {}
     for i, r in enumerate(rows):  # KL of two Gaussians of one spread, a dimension at a time: (m - m_ref)^2 / (2 s^2)
         means = [(r.gain * ours, r.gain * theirs) for ours, theirs in zip(now["Velocity"][i], r.theirs, strict=True)]
-        losses[i] = sum((m - other) ** 2 / (2 * r.spread**2) for m, other in means)
+        losses[i] = sum((m - other) ** 2 / (2 * r.spread**2) for m, other in means) * r.weighs
     return part.coefficient * averaged(part.average, rows, part.source, losses)
+
+
+def perception(part: Perception, rows: list[Row], now: Any, at: Any) -> float:
+    losses = {}
+    for i, r in enumerate(rows):
+        seen, masked = now["LogProb"][i], (at if part.constant else now)["Viewed"][i]
+        ratio = math.exp(seen) / math.exp(masked)
+        term = ratio - 1 - math.log(ratio) if part.form == "paper" else 1 / ratio - 1 + math.log(ratio)
+        losses[i] = (-part.gamma * term - part.eta_seen * seen - part.eta_masked * masked) * r.weighs
+    return averaged(part.average, rows, part.source, losses)
 
 
 TERMS: Mapping[type, Callable[..., float]] = {
@@ -193,6 +213,7 @@ TERMS: Mapping[type, Callable[..., float]] = {
     Preference: preference,
     Prospect: prospect,
     Outcome: outcome,
+    Perception: perception,
     MatchedPolicy: matched_policy,
     VelocityGap: velocity_gap,
     TransitionKL: transition_kl,

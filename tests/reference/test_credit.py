@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradus.credit.bellman import NStep
 from gradus.credit.clipped import Clipped
 from gradus.credit.gae import GAE, LengthAdaptiveGAE
 from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRelative, LeaveOneOut, ProbeBaseline
 from gradus.credit.kl_penalty import KLPenalty, kl_costs
 from gradus.credit.reward_to_go import RewardToGo
+from gradus.credit.scaled import Same, Scaled
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.rewards.prime import ImplicitProcess
 from gradus.types import Context, Frozen, Group, Problem, Trajectory, prompt_context
 from gradus.types.signals import LogProbs, Values
-from tests.parts import CREDITS, ESTIMATORS, name_of, parts, untried
+from tests.parts import CREDITS, ESTIMATORS, Surprise, name_of, parts, untried
 from tests.reference import pieces
 
 Answer = list[float]  # a number an action
@@ -216,6 +218,38 @@ def bounded(rule: Clipped, given: list[list[Sample]]) -> list[list[Answer]]:
     return [[[held(a) for a in row] for row in members] for members in RULES[type(rule.rule)](rule.rule, given)]
 
 
+def scaled(rule: Scaled, given: list[list[Sample]]) -> list[list[Answer]]:
+    def factors(s: Sample) -> Answer:
+        return {Surprise: [-x for x in s.now], Same: [getattr(rule.factor, "by", 1.0)] * len(s.at)}[type(rule.factor)]
+
+    def times(a: float, factor: float) -> float:
+        return a if rule.when == "positive" and a < 0 else factor * a
+
+    rows = RULES[type(rule.rule)](rule.rule, given)
+    return [
+        [[times(a, f) for a, f in zip(row, factors(s), strict=True)] for s, row in zip(members, group, strict=True)]
+        for members, group in zip(given, rows, strict=True)
+    ]
+
+
+def n_steps(rule: NStep, given: list[list[Sample]]) -> list[list[Answer]]:
+    """The next n rewards, then the value of the action after them, where there is one; minus the value."""
+    out = []
+    for members in given:
+        rows = []
+        for s in members:
+            row = []
+            for t, value in enumerate(s.values):
+                ahead = s.rewards[t : t + rule.n]
+                total = sum(rule.gamma**k * r for k, r in enumerate(ahead)) - value
+                if t + rule.n < len(s.at):
+                    total += rule.gamma**rule.n * s.values[t + rule.n]
+                row.append(total)
+            rows.append(row)
+        out.append(rows)
+    return out
+
+
 def penalised(rule: KLPenalty, given: list[list[Sample]]) -> list[list[Answer]]:
     paid = []
     for members in given:
@@ -284,6 +318,8 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     RewardToGo: to_go,
     Clipped: bounded,
     KLPenalty: penalised,
+    Scaled: scaled,
+    NStep: n_steps,
     AnchorStates: anchor_states,
     ImplicitProcess: implicit_process,
 }
@@ -309,10 +345,10 @@ def test_a_rule(rule):
                 np.testing.assert_allclose(credited.advantages, answer, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("rule", [r for r in CREDITS if isinstance(r, GAE | LengthAdaptiveGAE)], ids=name_of)
+@pytest.mark.parametrize("rule", [r for r in CREDITS if isinstance(r, GAE | LengthAdaptiveGAE | NStep)], ids=name_of)
 def test_returns_are_the_advantages_before_whitening_plus_the_values(rule):
     given = samples(1)
-    expected = RULES[type(rule)](replace(rule, whitened=False), given)
+    expected = RULES[type(rule)](rule if isinstance(rule, NStep) else replace(rule, whitened=False), given)
     for members, row, other in zip(given, rule.assign(*records(given)), expected, strict=True):
         for s, credited, answer in zip(members, row, other, strict=True):
             np.testing.assert_allclose(credited.returns, [a + v for a, v in zip(answer, s.values, strict=True)], rtol=1e-10, atol=1e-12)

@@ -10,13 +10,14 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.kl import kl_estimate
-from gradus.objectives.terms import evaluate
-from gradus.types.signals import EntropyOf, LogProb, MatchingError, MatchingTime, MatchingVelocity, Value, Velocity
-from tests.parts import ESTIMATORS, FLOWING, KINDS, PAIRED, POLICIES, TERMS, name_of, parts, untried
+from gradus.objectives.terms import EntropyBonus, evaluate
+from gradus.types.signals import EntropyOf, LogProb, MatchingError, MatchingTime, MatchingVelocity, Value, Velocity, Viewed
+from tests.parts import ESTIMATORS, FLOWING, KINDS, PAIRED, POLICIES, TERMS, VIEWED, name_of, parts, untried
 from tests.reference import pieces, plain
-from tests.reference.given import DIMENSION, DRAWS, MIXED, PAIRS, batch_of, rows_of, tensor
+from tests.reference.given import DIMENSION, DRAWS, MIXED, PAIRS, batch_of, rows_of, tensor, weighed
 
 STEP = 1e-5  # of the difference quotients
+SILENT = 5  # the trajectory of MIXED without weight, where actions are weighed one by one
 OBJECTIVES = [kind for kind in KINDS if kind != "credit"]
 
 
@@ -52,16 +53,22 @@ def outputs_of(term: Any, rows: Any, seed: int) -> dict[Any, torch.Tensor]:
         MatchingTime(DRAWS): lambda: tensor(r.times for r in rows),
         MatchingVelocity(DRAWS): lambda: drawn(count, DRAWS, DIMENSION, low=-1, high=1),
     }
-    return {want: made[want]() for want in term.wants}
+    return {want: made[want.reads if isinstance(want, Viewed) else want]() for want in term.wants}
+
+
+def held(term: Any, want: Any) -> bool:
+    """Whether the term reads what it wants without gradient: times, what a weight reads, a view taken as a constant."""
+    if isinstance(term, EntropyBonus):
+        return isinstance(want, LogProb)
+    return isinstance(want, MatchingTime) or (isinstance(want, Viewed) and bool(getattr(term, "constant", False)))
 
 
 def named(outputs: dict[Any, torch.Tensor]) -> dict[str, Any]:
     return {type(want).__name__: values.tolist() for want, values in outputs.items()}
 
 
-def check(term: Any, shape: Any, seed: int, directions: int | None = None) -> None:
+def check(term: Any, rows: Any, seed: int, directions: int | None = None) -> None:
     """Loss and gradient: each derivative by its own difference quotient, or the gradient along some random directions, which costs less."""
-    rows = rows_of(shape, seed)
     outputs = {w: o.requires_grad_() for w, o in outputs_of(term, rows, seed).items()}
     loss, _ = evaluate({"it": term}, outputs, batch_of(rows))
     slow = plain.TERMS[type(term)]
@@ -69,8 +76,8 @@ def check(term: Any, shape: Any, seed: int, directions: int | None = None) -> No
     assert loss.item() == pytest.approx(slow(term, rows, still, still), rel=1e-10, abs=1e-12)
     loss.backward()
     for want, values in outputs.items():
-        if isinstance(want, MatchingTime):
-            assert values.grad is None  # times are given
+        if held(term, want):
+            assert values.grad is None
             continue
         assert values.grad is not None
         assert values.grad.abs().sum() > 0
@@ -86,22 +93,27 @@ def check(term: Any, shape: Any, seed: int, directions: int | None = None) -> No
         assert_close(axes @ values.grad.flatten(), tensor(quotients), rtol=0, atol=3e-8)
 
 
-@pytest.mark.parametrize("term", [*TERMS, *FLOWING], ids=name_of)
+@pytest.mark.parametrize("term", [*TERMS, *FLOWING, *VIEWED], ids=name_of)
 def test_a_term(term):
-    check(term, MIXED, 1)
+    rows = rows_of(MIXED, 1)
+    check(term, rows, 1)
+    check(term, weighed(rows, SILENT), 1, directions=2)
 
 
 @pytest.mark.parametrize("term", PAIRED, ids=name_of)
 def test_a_term_on_pairs(term):
     for seed in (1, 2):
-        check(term, PAIRS, seed)
+        rows = rows_of(PAIRS, seed)
+        check(term, rows, seed)
+        check(term, weighed(rows), seed)
 
 
 @pytest.mark.parametrize("trust", dict.fromkeys(term.trust for term in POLICIES), ids=name_of)
 def test_the_policy_term_with_every_ratio_average_and_weight(trust):
     seen: set[Any] = set()
     for number, term in enumerate(term for term in POLICIES if term.trust == trust):
-        check(term, MIXED, 2 + number % 3, directions=2 if term.ratio in seen else None)
+        seed = 2 + number % 3
+        check(term, weighed(rows_of(MIXED, seed), SILENT), seed, directions=2 if term.ratio in seen else None)
         seen.add(term.ratio)
 
 
@@ -112,3 +124,12 @@ def test_every_estimator_of_the_divergence_passes_a_gradient_check(estimator):
     values = kl_estimate(now, reference, estimator=estimator)
     assert_close(values, tensor(pieces.kl(a, b, estimator) for a, b in zip(now.tolist(), reference.tolist())), rtol=1e-12, atol=1e-14)
     assert torch.autograd.gradcheck(lambda x: kl_estimate(x, reference, estimator=estimator), now.requires_grad_())
+
+
+def test_the_rows_are_weighed():
+    """Or what multiplies a loss, and what counts in a denominator, would not be seen."""
+    rows = weighed(rows_of(MIXED, 1), SILENT)
+    assert len({r.weighs for r in rows}) > 4
+    assert {r.weighs for r in rows if r.trajectory == SILENT} == {0.0}
+    batch = batch_of(rows)
+    assert batch.weight.tolist() == [r.weighs for r in rows]

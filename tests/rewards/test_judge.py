@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from gradus.rewards.judge import Criterion, ScriptedPoints, WrittenPoints, criteria_of, kept_criteria, read_points
-from gradus.testing.methods import toy_trajectory
+from gradus.testing.methods import TOY, toy_trajectory
 from gradus.types import Frozen, UserError
 
 THREE = [Criterion("has a title", 4), Criterion("has an end", 2), Criterion("is kind", 5)]
@@ -46,11 +47,20 @@ def test_a_player_is_asked_once_for_every_answer():
 
 
 def test_the_scripted_twin():
-    judge = ScriptedPoints(Frozen({"has a title": lambda text: text.startswith("#"), "has an end": lambda text: text.endswith(".")}))
+    judge = ScriptedPoints(Frozen({"has a title": lambda problem, text: text.startswith("#"), "has an end": lambda problem, text: text.endswith(".")}))
     answers = [toy_trajectory([2]).but(completion=text) for text in ("# a.", "b.", "c")]
-    assert asyncio.run(judge.points(answers, THREE[:2], None)) == [[4, 2], [0, 2], [0, 0]]
+    world = SimpleNamespace(task=TOY)
+    assert asyncio.run(judge.points(answers, THREE[:2], world)) == [[4, 2], [0, 2], [0, 0]]
     with pytest.raises(UserError, match="ScriptedPoints has no check for it"):
-        asyncio.run(judge.points(answers, THREE, None))
+        asyncio.run(judge.points(answers, THREE, world))
+
+
+def test_the_scripted_twin_takes_the_checks_of_the_task():
+    world = SimpleNamespace(task=replace(TOY, verify=SimpleNamespace(checks={"has an end": lambda problem, text: text.endswith(problem.question)})))
+    answer = toy_trajectory([2]).but(completion="so it ends " + toy_trajectory([2]).problem.question)
+    assert asyncio.run(ScriptedPoints().points([answer, answer.but(completion="?")], THREE[1:2], world)) == [[2], [0]]
+    with pytest.raises(UserError, match="ScriptedPoints has no checks, and task toy brings none"):
+        asyncio.run(ScriptedPoints().points([answer], THREE[1:2], SimpleNamespace(task=TOY)))
 
 
 def test_criteria_are_plain_state():

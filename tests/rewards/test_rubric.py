@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,15 +14,15 @@ from gradus.papers.bases.reinforce import reinforce
 from gradus.rewards.combine import Sum
 from gradus.rewards.judge import Criterion, ScriptedPoints
 from gradus.rewards.rubric import Rubric, judgement, merged
-from gradus.testing.methods import check_resumes, train_toy
-from gradus.types import Frozen, UserError
+from gradus.testing.methods import TOY, check_resumes, train_toy
+from gradus.types import Frozen, Problem, UserError
 
 
-def short(text: str) -> bool:
+def short(problem: Problem, text: str) -> bool:
     return len(text) < 3
 
 
-def vowel(text: str) -> bool:
+def vowel(problem: Problem, text: str) -> bool:
     return "a" in text or "e" in text
 
 
@@ -76,6 +77,7 @@ def test_the_rubric_changes_after_every_tenth_batch_and_nothing_is_judged_again(
     assert len(seen) == len({name for name, _ in seen}) == 35 * 4  # every answer once
     assert [criteria for _, criteria in seen[::4]] == [1] * 10 + [2] * 25  # two spellings are one criterion
     assert run.memory.states["reward"]["state"]["criteria"] == [{"text": "is short", "points": 2}, {"text": "Has  a Vowel", "points": 3}]
+    assert [row["rubric/items"] for row in run.metrics] == [1] * 9 + [2] * 26  # after the batch
     assert max(row["reward"] for row in run.metrics[:10]) <= 2.0
     assert max(row["reward"] for row in run.metrics[10:]) > 2.0
 
@@ -102,4 +104,4 @@ def test_refusals() -> None:
         Rubric((), JUDGE)
     with pytest.raises(UserError, match=r"Rubric.every is 0"):
         Rubric(FIRST, JUDGE, every=0)
-    assert asyncio.run(JUDGE.points([], FIRST, None)) == []  # type: ignore[arg-type]
+    assert asyncio.run(JUDGE.points([], FIRST, SimpleNamespace(task=TOY))) == []  # type: ignore[arg-type]

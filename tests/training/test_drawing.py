@@ -7,8 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from gradus.policies.lm import LanguageModel
-from gradus.rollouts.ruled import Ruled, ruled
-from gradus.rollouts.single_turn import SingleTurn
 from gradus.rollouts.token_rules import Banned, Delta, GuidedByQ
 from gradus.testing.methods import ScriptedPolicy
 from gradus.training.drawing import drawn
@@ -76,22 +74,3 @@ def test_a_model_with_another_vocabulary_is_refused(models):
     wide.trunk.config = SimpleNamespace(vocab_size=7)
     with pytest.raises(UserError, match="take models with one tokenizer"):
         drawn({**players(models), "second": SimpleNamespace(policy=wide)}, "policy", asks(models["policy"], Delta("second", "policy")))
-
-
-def test_the_rule_of_a_rollout_reaches_its_samples():
-    seen = []
-
-    class World:
-        async def sample(self, requests):
-            seen.extend(r.how for r in requests)
-            return []
-
-    import asyncio
-
-    rule = Banned(sequences=((5,),))
-    world = ruled(World(), rule)
-    asyncio.run(world.sample([Request(PROBLEM), Request(PROBLEM, player="judge"), Request(PROBLEM, how=Drawing())]))
-    assert seen == [rule, None, Drawing()]
-    part = Ruled(rule, SingleTurn())
-    assert part.test == part
-    assert Ruled(rule, SingleTurn(), only_training=True).test == SingleTurn()

@@ -142,6 +142,7 @@ def test_what_is_recorded_is_as_sampled_whatever_the_policy_sees():
     [
         ({"players__policy": Player(selection=Replay())}, "players.policy.selection is never read"),
         ({"players__critic": critic(credit=None)}, "learns first, from groups that policy is credited later"),
+        ({"objective": None, "players__critic": critic(credit=None, first=False)}, "policy, which learns nothing itself, so nothing credits them"),
         ({"players__critic": critic(credit=None, first=False, selection=Replay())}, "chooses its own groups, which nothing has credited"),
     ],
 )

@@ -8,7 +8,17 @@ import torch
 from torch.testing import assert_close
 
 from gradus.types import Context, Key, UserError
-from gradus.types.readers import AttentionStat, Hidden, LogProbsOf, LogSumExp, LookBack, MaxProb, MeanOverVocabulary, SelfCertainty
+from gradus.types.readers import (
+    AttentionStat,
+    EntropyShare,
+    Hidden,
+    LogProbsOf,
+    LogSumExp,
+    LookBack,
+    MaxProb,
+    MeanOverVocabulary,
+    SelfCertainty,
+)
 
 HALF, TENTH = float(np.log(0.5)), float(np.log(0.1))
 
@@ -35,6 +45,7 @@ class Table:
     ("want", "due"),
     [
         (MaxProb(), [0.5, 1 / 3]),
+        (EntropyShare(), [-1.5 * HALF / np.log(3), 1.0]),  # p = 1/2, 1/4, 1/4: 1.5 log 2;  the uniform one has the largest
         (LogSumExp(), [3.0, 3.0]),
         (MeanOverVocabulary(), [5 / 3 * HALF, np.log(1 / 3)]),  # (log 1/2 + 2 log 1/4) / 3
         (SelfCertainty(), [-np.log(3) - 5 / 3 * HALF, 0.0]),  # KL(uniform || p) is 0 for the uniform one

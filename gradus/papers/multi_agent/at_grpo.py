@@ -9,8 +9,8 @@ A group over whole episodes would mix prompts that differ by agent and turn, so 
     A_k = (r_k - mean r) / std r within the group;   GRPO's clipped loss over the tokens of the K messages, no KL.
 
 r_team is the reward of the episode for the move, r_local what the environment gives to the seat alone (is the move legal, how far does it
-lead). With `rollout.players` empty one policy plays all roles. Role-specialised policies are players of their own, each trained on its own
-samples: `at_grpo_roles` gives the checker a policy. The rollout of a request of K samples costs K messages per agent and turn.
+lead). With `rollout.players` empty one policy plays all roles; `at_grpo_roles` gives a role a policy of its own. A request of K samples costs
+K messages per agent and turn.
 
 Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062: tree sampling, agent- and
 turn-wise groups, the mix of team and local reward with alpha = 1, both ways to share weights. The released code standardises with the
@@ -35,7 +35,6 @@ from gradus.rollouts.seats import Seats, Table, check_seats, seen
 from gradus.rollouts.turns import acted, begun
 from gradus.types import Context, Ended, Failed, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import Forkable, Task, Turn, World
-from gradus.types.players import Copy, Player
 from gradus.types.spaces import in_words
 
 
@@ -57,7 +56,7 @@ class TurnCandidates:
 
     players: Frozen[str] = Frozen()  # seat -> player; a seat without an entry is played by the request's player
     play: Episodes = Episodes(max_turns=16)
-    gives: ClassVar[frozenset[str]] = frozenset({"turns"})
+    gives: ClassVar[frozenset[str]] = frozenset({"turns", "seats"})
     plays: ClassVar[str] = "episodes"
     names_players: ClassVar[tuple[str, ...]] = ("players",)
 
@@ -164,12 +163,4 @@ at_grpo = grpo.derive(
     reward=EnvironmentReturn(),
     objective__kl=None,
     players__reference=None,
-)
-
-at_grpo_roles = at_grpo.derive(
-    "at_grpo_roles",
-    "The checker has a policy of its own, trained on its own samples alone.",
-    family="multi_agent",
-    rollout__players=Frozen(checker="checker"),
-    players__checker=Player(Copy("policy"), objective=at_grpo.objective, credit=at_grpo.credit),
 )

@@ -21,8 +21,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gradus.policies.engine import Job, Sampled
-from gradus.policies.jobs import job_after
-from gradus.policies.lm import LanguageModel, sampled_context
+from gradus.policies.jobs import job_after, sampled_context
+from gradus.policies.lm import LanguageModel
 from gradus.policies.vllm import protocol
 from gradus.policies.vllm.protocol import LEAST_TEMPERATURE, Answer, Lost, Sampler
 from gradus.types import Context, Ended, Sampling, UserError
@@ -180,7 +180,7 @@ class Served:
 
 def served(model: Any, spec: VLLM | VLLMServer, *, moves: bool, name: str) -> Served:
     """The model sampled by vLLM as specified. Raises UserError if vLLM or its server is missing or does not fit."""
-    if "served" not in model.can:
+    if "served" not in getattr(model, "can", ()):
         raise UserError(
             f"players.{name}.engine is {type(spec).__name__}, which samples language models only; set --players.{name}.engine none"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ class FrozenLake:
     show: Literal["text", "image", "array"] = "text"  # how the grid is shown; array: to a controller
     acts: ClassVar[Space] = Choice(tuple(MOVES))
     ways: ClassVar[tuple[str, ...]] = ("text", "image", "array")
+    forks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.slip <= 1:
@@ -56,6 +58,12 @@ class Walk:
         self.grid, self.settings, self.key = grid, settings, key
         self.cell, self.moves = find(grid, "P"), 0
         self.first = Turn(self.observation(), state=f"{self.cell}")
+
+    def fork(self, key: Key) -> Walk:
+        """A copy in the same state; it slips by `key`."""
+        made = copy.copy(self)
+        made.key = key
+        return made
 
     async def step(self, action: Action) -> Turn:
         return self.play(action)

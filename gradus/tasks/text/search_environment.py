@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +18,8 @@ from gradus.types.parts import Turn, World
 RIGHT_REWARD = 1.0  # reward for the right answer; every other turn gives 0, also a wrong answer
 TAIL = 400  # characters of an action that are read, from its end
 QUERY = 200  # characters of a query that are used
+AGES = (10, 99)  # the youngest and the oldest person, years
+OPERATIONS: Mapping[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 RELATIONS: Mapping[str, Mapping[str, str]] = {  # kind of entity -> relation -> kind of its value
     "person": {"home": "city", "employer": "company", "teacher": "person"},
@@ -34,6 +38,8 @@ class SearchQA:
     people: int = 800  # number of people in the world, 4 to 10000; companies, cities and rivers are a quarter as many each
     top: int = 3  # passages that a search returns, 2 or more, because the passages on a person's teacher and pupil have the same words
     limit: int = 8  # turns after which the episode is truncated
+    calculator: bool = False  # every person has an age, and `calculate: 31 + 12` gives the number
+    forks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name, least in (("people", 4), ("top", 2), ("limit", 1)):
@@ -41,6 +47,21 @@ class SearchQA:
                 raise UserError(f"search_qa: {name} is {getattr(self, name)}; it must be {least} or more")
         if self.people > 10_000:  # there are only 24,500 names of two syllables
             raise UserError(f"search_qa: people is {self.people}; there are names for 10000 at most")
+
+    @property
+    def corpus(self) -> Corpus:
+        """The world that is asked about."""
+        return corpus(self.seed, self.people, True) if self.calculator else corpus(self.seed, self.people)
+
+    @property
+    def index(self) -> Any:
+        """The BM25 index of its passages."""
+        return index(self.seed, self.people, True) if self.calculator else index(self.seed, self.people)
+
+    @property
+    def verbs(self) -> str:
+        """What an action may be, in words."""
+        return "search: words, or calculate: 2 + 3, or answer: name" if self.calculator else "search: words, or answer: name"
 
     def start(self, problem: Problem, key: Key, world: World) -> Inquiry:
         return Inquiry(problem.answer, self)
@@ -51,15 +72,20 @@ class Inquiry:
 
     def __init__(self, answer: str, settings: SearchQA) -> None:
         self.answer, self.settings = answer, settings
-        self.corpus = corpus(settings.seed, settings.people)
-        index(settings.seed, settings.people)  # reports a missing package before the first turn
+        self.corpus = settings.corpus
+        settings.index  # noqa: B018  reports a missing package before the first turn
         self.seen: frozenset[int] = frozenset()
+        self.worked: frozenset[str] = frozenset()  # "31 + 12 = 43"
         self.turns = 0
         self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
 
+    def fork(self, key: Key) -> Inquiry:
+        """A copy in the same state; nothing here is random."""
+        return copy.copy(self)
+
     def _state(self) -> str:
-        """The numbers of all passages shown so far, sorted."""
-        return " ".join(str(i) for i in sorted(self.seen))
+        """The numbers of all passages shown so far, sorted, then the results of the calculator."""
+        return " ".join([*(str(i) for i in sorted(self.seen)), *sorted(self.worked)])
 
     async def step(self, action: str) -> Turn:
         return self.play(action)
@@ -68,22 +94,36 @@ class Inquiry:
         """The answer to one action. An action that neither searches nor answers uses up a turn."""
         self.turns += 1
         truncated = self.turns >= self.settings.limit
-        verb, rest = parse(action)
+        verb, rest = parse(action, self.settings.calculator)
         if verb == "answer":
             right = normal(rest) == normal(self.answer)
             return Turn("right" if right else "wrong", RIGHT_REWARD if right else 0.0, terminated=True, state=self._state())
+        if verb == "calculate" and (result := calculated(rest)) is not None:
+            self.worked |= {f"{rest} = {result}"}
+            return Turn(result, truncated=truncated, state=self._state())
         if verb != "search":
-            return Turn("write search: words, or answer: name", truncated=truncated, state=self._state(), valid=False)
+            return Turn(f"write {self.settings.verbs}", truncated=truncated, state=self._state(), valid=False)
         found = lookup(self.settings, rest)
         self.seen |= set(found)
         told = "\n".join(self.corpus.passages[i] for i in found) or "nothing found"
         return Turn(told, truncated=truncated, state=self._state())
 
 
-def parse(action: str) -> tuple[str, str]:
-    """('search' or 'answer', rest of the line) of the last line that starts with one of them, or ('', '')."""
-    found = re.findall(r"^\s*(search|answer):(.*)$", action[-TAIL:], flags=re.MULTILINE | re.IGNORECASE)
+def parse(action: str, calculator: bool = False) -> tuple[str, str]:
+    """('search', 'answer' or, with a calculator, 'calculate'; rest of the line) of the last line that starts with one, or ('', '')."""
+    verbs = "search|calculate|answer" if calculator else "search|answer"
+    found = re.findall(rf"^\s*({verbs}):(.*)$", action[-TAIL:], flags=re.MULTILINE | re.IGNORECASE)
     return (found[-1][0].lower(), found[-1][1].strip()) if found else ("", "")
+
+
+def calculated(text: str) -> str | None:
+    """The value of two whole numbers of at most nine digits with + - or * between them; None for anything else.
+
+    >>> calculated("31 + 12"), calculated("2 ** 9")
+    ('43', None)
+    """
+    found = re.fullmatch(r"\s*(-?[0-9]{1,9})\s*([-+*])\s*(-?[0-9]{1,9})\s*", text)
+    return None if found is None else str(OPERATIONS[found[2]](int(found[1]), int(found[3])))
 
 
 def normal(answer: str) -> str:
@@ -101,8 +141,11 @@ class Corpus:
 
 
 @cache
-def corpus(seed: int, people: int) -> Corpus:
-    """The world of this seed and size. Names are unique. Each person has one pupil, so that pupils' passages never hide the teacher's."""
+def corpus(seed: int, people: int, ages: bool = False) -> Corpus:
+    """The world of this seed and size; with `ages`, every person also has the fact `age`. Names are unique.
+
+    Each person has one pupil, so that pupils' passages never hide the teacher's.
+    """
     rng = Key(seed).fold("corpus", people).random()
     few = max(2, people // 4)
     names = _names(rng, people + 4 * few)
@@ -114,6 +157,10 @@ def corpus(seed: int, people: int) -> Corpus:
         for i, entity in enumerate(entities[kind]):
             own = {"river": entities["river"][i % few], "teacher": entities["person"][(i + 1) % people]}
             facts[entity] = {relation: own[relation] if relation in own else rng.choice(entities[to]) for relation, to in relations.items()}
+    if ages:
+        drawn = Key(seed).fold("ages", people).random()
+        for person in entities["person"]:
+            facts[person]["age"] = str(drawn.randint(*AGES))
     passages = [
         rng.choice(PHRASINGS).format(entity=entity, relation=relation, value=value)
         for entity, relations in facts.items()
@@ -136,7 +183,7 @@ def _names(rng: Any, count: int) -> list[str]:
 
 
 @cache
-def index(seed: int, people: int) -> Any:
+def index(seed: int, people: int, ages: bool = False) -> Any:
     """The BM25 index of a corpus. Raises UserError if the package bm25s is missing."""
     try:
         import bm25s
@@ -144,7 +191,7 @@ def index(seed: int, people: int) -> Any:
         raise UserError('search_qa searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
     # Each passage is one sentence. Without a discount for length (b = 0) a passage with all words of a query always ranks first.
     retriever = bm25s.BM25(b=0.0)
-    retriever.index([words(passage) for passage in corpus(seed, people).passages], show_progress=False)
+    retriever.index([words(passage) for passage in (corpus(seed, people, True) if ages else corpus(seed, people)).passages], show_progress=False)
     return retriever
 
 
@@ -155,7 +202,7 @@ def words(text: str) -> list[str]:
 
 def lookup(settings: SearchQA, query: str) -> tuple[int, ...]:
     """Numbers of the `top` passages with the highest BM25 scores above 0, the best first; ties in the order of the corpus."""
-    retriever = index(settings.seed, settings.people)
+    retriever = settings.index
     known = [word for word in words(query[:QUERY]) if word in retriever.vocab_dict]
     if not known:
         return ()

@@ -1,4 +1,4 @@
-"""Search QA: questions of one to three hops over a made-up world, answered by searching its corpus."""
+"""Search QA: questions of one to three hops over a made-up world, answered by searching its corpus and, if wished, a calculator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 
 from gradus.tasks.demonstrations import demonstrated
 from gradus.tasks.generated import Draft, Generated
-from gradus.tasks.text.search_environment import RELATIONS, Inquiry, SearchQA, chain, corpus, solution
+from gradus.tasks.text.search_environment import AGES, RELATIONS, Inquiry, SearchQA, chain, corpus, solution
 from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
@@ -16,12 +16,13 @@ INSTRUCTION = "Find it out. Write search: words, or answer: name"
 LEVELS = (1, 3)  # fewest and most hops
 
 
-def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3) -> Task:
+def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3, calculator: bool = False) -> Task:
     """Answer questions of `level` hops by BM25 search over a corpus that `seed` and `people` determine. Reward 1 for the exact name.
 
-    `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more.
+    `people`: number of people in the corpus, 4 to 10000. `top`: passages per search, 2 or more. `calculator`: the last hop is a person's age,
+    the question asks for a sum with it, and `calculate: 31 + 12` is a second tool.
     """
-    environment = SearchQA(seed, people, top)
+    environment = SearchQA(seed, people, top, calculator=calculator)
     source = Generated("search_qa", partial(make, settings=environment), level, LEVELS)
     return Task(
         "search_qa",
@@ -37,7 +38,9 @@ def search_qa(level: int = 2, seed: int = 0, people: int = 800, top: int = 3) ->
 
 def make(rng: Random, level: int, settings: SearchQA) -> Draft:
     """A question whose answer differs from its first entity. The demonstration is one search per hop."""
-    world = corpus(settings.seed, settings.people)
+    world = settings.corpus
+    if settings.calculator:
+        return _sum(rng, level, settings)
     while True:
         entity, kind = rng.choice(_starts(settings.seed, settings.people))
         relations = _path(rng, kind, level)
@@ -48,6 +51,25 @@ def make(rng: Random, level: int, settings: SearchQA) -> Draft:
     answer = chain(world, entity, relations)[-1]
     pairs = demonstrated(Inquiry(answer, settings), actions)
     return Draft(f"{INSTRUCTION}\n{question}", answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
+
+
+def _sum(rng: Random, level: int, settings: SearchQA) -> Draft:
+    """A question for an age plus a number. The demonstration is one search per hop, the sum, and the answer."""
+    people = set(settings.corpus.entities["person"])
+    while True:
+        entity, kind = rng.choice(_starts(settings.seed, settings.people))
+        before = _path(rng, kind, level - 1)
+        if before is not None and [entity, *chain(settings.corpus, entity, before)][-1] in people:
+            break
+    relations, more = (*before, "age"), rng.randint(*AGES)
+    *searches, told = solution(settings.corpus, entity, relations)
+    age = int(told.removeprefix("answer: "))
+    answer = str(age + more)
+    question = f"What is the {' of the '.join(reversed(relations))} of {entity} plus {more}?"
+    actions = [*searches, f"calculate: {age} + {more}", f"answer: {answer}"]
+    pairs = demonstrated(Inquiry(answer, settings), actions)
+    told = f"Find it out. Write {settings.verbs}"
+    return Draft(f"{told}\n{question}", answer, "\n".join(actions), question, Frozen(question=question, demonstration=pairs))
 
 
 @cache

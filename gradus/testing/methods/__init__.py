@@ -12,6 +12,7 @@ from gradus.testing.methods.compare import check_bound_acts, check_different_upd
 from gradus.testing.methods.contract import check_method, method_rules
 from gradus.testing.methods.diagnosis import Fault, diagnose
 from gradus.testing.methods.flow import FLOW_CONFIG, ToyFlow, flow_ask, toy_flow
+from gradus.testing.methods.masked import MASKED_CONFIG, ToyMasked, masked_ask, toy_masked
 from gradus.testing.methods.policy import END, VOCABULARY, Bigram, BigramPolicy
 from gradus.testing.methods.records import (
     REFERENCE,
@@ -39,6 +40,7 @@ from gradus.testing.methods.tasks import TOY, TOY_EPISODES, TOY_PAIRS, Corridor,
 __all__ = [
     "END",
     "FLOW_CONFIG",
+    "MASKED_CONFIG",
     "OTHER_A",
     "REFERENCE",
     "TOY",
@@ -53,6 +55,7 @@ __all__ = [
     "PlainDescent",
     "ScriptedPolicy",
     "ToyFlow",
+    "ToyMasked",
     "ToySource",
     "advantages_of",
     "character_tokens",
@@ -67,6 +70,7 @@ __all__ = [
     "flow_ask",
     "follow_demonstration",
     "loss_and_gradient",
+    "masked_ask",
     "method_rules",
     "readable",
     "resumed",
@@ -78,6 +82,7 @@ __all__ = [
     "toy_batch",
     "toy_flow",
     "toy_group",
+    "toy_masked",
     "toy_run",
     "toy_task",
     "toy_trajectory",

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from gradus.policies.lockstep import StepwiseRows
 from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Ended, Key, following, prompt_context, told_context, uniforms
 from gradus.types.media import words
@@ -34,6 +35,19 @@ class Bigram(nn.Module):
         self.heads = nn.ParameterDict()
 
 
+class Table:
+    """A table [8, 8] as a network that decodes one token at a time."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows.detach()
+
+    def begin(self, tokens: np.ndarray) -> tuple[Tensor, None]:
+        return self.rows[int(tokens[-1])], None
+
+    def advance(self, state: Any, token: int) -> tuple[Tensor, None]:
+        return self.rows[token], None
+
+
 class BigramPolicy:
     """The interface of a policy over `Bigram`: it samples (`act`), gives rows with gradient (`evaluate`), and reads and writes text.
 
@@ -45,9 +59,11 @@ class BigramPolicy:
     ([1], [1, 2, 0], 'bc')
     """
 
-    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork"})
+    can = frozenset({"logprobs", "value", "head:value", "entropy", "hidden", "states", "logits", "attention", "fork", "rules"})
     reads = frozenset({"text"})
     context_length = 256
+    vocabulary = VOCABULARY
+    end_tokens = (END,)
 
     def __init__(
         self, key: Key = Key(0), dtype: torch.dtype = torch.float64, micro: int | None = None, reads: frozenset[str] = frozenset({"text"})
@@ -97,6 +113,10 @@ class BigramPolicy:
     def act(self, asks: Sequence[Any]) -> list[Context]:
         """A sampled context for every ask (`gradus.training.world.Ask`). The draws depend on the ask's key alone."""
         return [self._one(ask) for ask in asks]
+
+    def lockstep(self, longest: int, head: str | None = None) -> StepwiseRows:
+        """Its rows for a token rule: the logits, or a head over the vocabulary."""
+        return StepwiseRows(Table(self.network.logits if head is None else self.network.heads[head]))
 
     def _one(self, ask: Any) -> Context:
         logp = torch.log_softmax(self.network.logits.detach().double() / (ask.sampling.temperature or 1.0), -1).numpy()

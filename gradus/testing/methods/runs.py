@@ -15,11 +15,12 @@ from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
 from gradus.testing.methods.control import cut_down
 from gradus.testing.methods.flow import toy_flow
+from gradus.testing.methods.masked import toy_masked
 from gradus.testing.methods.policy import BigramPolicy
 from gradus.testing.methods.tasks import toy_task
 from gradus.training.launch import go
 from gradus.training.run import Run
-from gradus.types import Group, Key
+from gradus.types import Frozen, Group, Key
 from gradus.types.parts import Task
 from gradus.types.players import Copy, Head, Lagged, MovingAverage, Player
 from gradus.updates.optimizers import AdamW
@@ -38,7 +39,7 @@ class Toy:
     scale: Mapping[str, Any]
 
 
-TOYS = {"lm": Toy(lambda: BigramPolicy(Key(7)), LANGUAGE), "flow": Toy(toy_flow, FLOW)}
+TOYS = {"lm": Toy(lambda: BigramPolicy(Key(7)), LANGUAGE), "flow": Toy(toy_flow, FLOW), "masked": Toy(toy_masked, LANGUAGE)}
 """The toy by the kind of policy that a recipe trains (`gradus.policies.registry`)."""
 
 
@@ -71,6 +72,7 @@ def toy_run(recipe: Recipe, *, steps: int = 2, task: Task | None = None, seed: i
             mine = mine.with_heads(heads.outputs, heads.over)
         if spec.objective is None and not isinstance(spec.model, Head):
             mine.network.requires_grad_(False)
+        spec = replace(spec, trains=("",), rates=Frozen())  # a toy has no parameters of these names
         players[name] = Learner(name, spec, mine, spec.optimizer, recipe.setting)
     return Run(recipe, task, players, seed=seed)
 

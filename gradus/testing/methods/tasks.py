@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -78,6 +79,8 @@ def verify(problem: Problem, completion: str) -> Outcome:
 class Corridor:
     """Cells 0 to 2 and the goal 3: "b" goes on, "c" goes back, an action without either is illegal. Reward 1 at the goal; six turns at most."""
 
+    forks: ClassVar[bool] = True
+
     def start(self, problem: Problem, key: Key, world: World) -> Walk:
         return Walk()
 
@@ -88,6 +91,10 @@ class Walk:
     def __init__(self) -> None:
         self.at, self.moves, self.first = 0, 0, Turn("a", state="0")
 
+    def fork(self, key: Key) -> Walk:
+        """A copy in the same state; nothing here is random."""
+        return copy(self)
+
     async def step(self, action: str) -> Turn:
         self.moves += 1
         move = next((m for m in action if m in "bc"), None)
@@ -95,6 +102,34 @@ class Walk:
         if self.at == 3:
             return Turn("d", 1.0, terminated=True)
         return Turn("abc"[self.at], truncated=self.moves == 6, state=str(self.at), valid=move is not None)
+
+
+@dataclass(frozen=True)
+class Relay:
+    """The corridor walked by two seats in turn. A legal move earns its seat 0.1, another one costs as much. Episodes can be copied."""
+
+    seats: tuple[str, ...] = ("planner", "checker")
+    forks: bool = True
+
+    def start(self, problem: Problem, key: Key, world: World) -> RelayWalk:
+        return RelayWalk()
+
+
+class RelayWalk(Walk):
+    """One episode of two seats in the corridor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = replace(self.first, player="planner")
+
+    def fork(self, key: Key) -> RelayWalk:
+        return copy(self)
+
+    async def step(self, action: str) -> Turn:
+        seats = ("planner", "checker")
+        acted, after = seats[self.moves % 2], seats[(self.moves + 1) % 2]
+        turn = await super().step(action)
+        return replace(turn, player=after, rewards=Frozen({acted: 0.1 if turn.valid else -0.1}))
 
 
 TOY = Task("toy", ToySource(), ToySource(), verify, sampling=Sampling(max_tokens=6), provides=frozenset({"hints", "solution"}))
@@ -118,6 +153,10 @@ TOY_EPISODES = replace(
 """Episodes of up to six turns."""
 
 
+TOY_SEATS = replace(TOY_EPISODES, environment=Relay())
+"""Episodes of two seats."""
+
+
 MADE: Mapping[str, Callable[[], Task]] = {"flow": flow_2d, "controller": toy_control}
 """The task by the kind of policy that a recipe trains, for kinds that read no text (`gradus.policies.registry`)."""
 
@@ -133,6 +172,8 @@ def toy_task(recipe: Recipe) -> Task:
         return replace(TOY if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return made()
+    if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
+        return TOY_SEATS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
         return TOY_EPISODES
     if "images" in recipe.requires:

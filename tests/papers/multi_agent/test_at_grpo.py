@@ -8,19 +8,16 @@ from itertools import cycle
 
 import numpy as np
 import pytest
-import torch
 
 from gradus.credit.groups import group_relative
 from gradus.papers.bases.grpo import grpo
-from gradus.papers.multi_agent.at_grpo import TurnCandidates, at_grpo, at_grpo_roles, best
+from gradus.papers.multi_agent.at_grpo import TurnCandidates, at_grpo, best
 from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.seats import Seats
 from gradus.testing.methods import TOY_EPISODES
-from gradus.testing.methods.runs import toy_run
 from gradus.testing.methods.scripted import scripted_world
-from gradus.training.launch import go
 from gradus.types import Frozen, Key, Request, UserError
 from gradus.types.parts import Turn
 
@@ -54,7 +51,6 @@ class Stage:
 
 
 TASK = replace(TOY_EPISODES, environment=Stage())
-ROLES = at_grpo_roles.but(rollout__players=Frozen(B="checker"))
 
 
 def tree(speak, count=4, rollout=TurnCandidates()):
@@ -101,41 +97,6 @@ def test_at_test_time_every_seat_answers_once() -> None:
 
 def test_its_changes_to_grpo() -> None:
     assert set(changes(grpo, at_grpo)) == {"rollout", "reward", "objective.kl", "players.reference"}
-    assert set(changes(at_grpo, at_grpo_roles)) == {"rollout.players.checker", "players.checker"}
-
-
-def test_samples_of_one_role_never_reach_the_policy_of_another() -> None:
-    run = toy_run(ROLES, task=TASK, steps=1, prompts=2, group=8)
-    seen = {}
-
-    def keep(run, metrics, groups):
-        seen.update({t.id: t.player for g in groups for t in g.trajectories})
-
-    run.on_step = keep
-    start = {name: [p.detach().clone() for p in player.policy.network.parameters()] for name, player in run.players.items()}
-    go(run)
-    assert {player for name, player in seen.items() if "/A/" in name} == {"policy"}
-    assert {player for name, player in seen.items() if "/B/" in name} == {"checker"}
-    moved = {n: any(not torch.equal(a, b) for a, b in zip(start[n], run.players[n].policy.network.parameters(), strict=True)) for n in start}
-    assert moved == {"policy": True, "checker": True}
-
-
-def test_a_role_without_a_signal_has_a_gradient_of_exactly_zero() -> None:
-    """The candidates of B get equal rewards, so its policy stays bit for bit, whatever A earns."""
-
-    class Constant(EnvironmentReturn):
-        async def score(self, groups, signals, world):
-            rows = await super().score(groups, signals, world)
-            return [
-                [replace(j, reward=0.0 if t.links["role"] == "B" else j.reward) for t, j in zip(g.trajectories, row, strict=True)]
-                for g, row in zip(groups, rows, strict=True)
-            ]
-
-    run = toy_run(ROLES.but(reward=Constant()), task=TASK, steps=2, prompts=2, group=8)
-    start = {n: [p.detach().clone() for p in run.players[n].policy.network.parameters()] for n in ("policy", "checker")}
-    go(run)
-    same = {n: all(torch.equal(a, b) for a, b in zip(start[n], run.players[n].policy.network.parameters(), strict=True)) for n in start}
-    assert same == {"policy": False, "checker": True}
 
 
 def test_an_environment_without_copies_is_refused() -> None:

@@ -162,3 +162,16 @@ def test_the_spaces_of_the_lake() -> None:
     assert "demonstration" not in frozen_lake(show="array").provides  # they are text
     with pytest.raises(UserError, match=r'unknown way to show the lake "arrays" \(did you mean array\?\)'):
         FrozenLake(show="arrays")  # type: ignore[arg-type]
+
+
+def test_a_copy_goes_on_alone_and_equal_keys_meet_equal_chance() -> None:
+    grid, settings = ("P...", "....", "....", "...G"), FrozenLake(slip=0.7)
+    walk = Walk(grid, settings, Key(0))
+    walk.play("down")
+    cell = walk.cell
+    ways = []
+    for key in (Key(1), Key(1), Key(2)):
+        copy = walk.fork(key)
+        ways.append([copy.play(move).state for move in ("right", "down", "right", "up", "down")])
+        assert (walk.cell, walk.moves, walk.key, copy.moves) == (cell, 1, Key(0), 6)
+    assert ways[0] == ways[1] != ways[2]

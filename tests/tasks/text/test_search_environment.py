@@ -7,8 +7,21 @@ import sys
 import pytest
 
 from gradus.tasks.text import search_environment as search_qa
-from gradus.tasks.text.search_environment import RELATIONS, Inquiry, SearchQA, chain, corpus, index, lookup, normal, parse, solution, words
-from gradus.types import UserError
+from gradus.tasks.text.search_environment import (
+    RELATIONS,
+    Inquiry,
+    SearchQA,
+    calculated,
+    chain,
+    corpus,
+    index,
+    lookup,
+    normal,
+    parse,
+    solution,
+    words,
+)
+from gradus.types import Key, UserError
 
 SETTINGS = SearchQA(seed=5, people=12)
 WORLD = corpus(5, 12)
@@ -121,3 +134,39 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_are_checked(field: str, value: int) -> None:
     with pytest.raises(UserError, match=f"{field} is {value}"):
         SearchQA(**{field: value})
+
+
+def test_a_copy_goes_on_alone() -> None:
+    one = Inquiry("x", SETTINGS)
+    one.play("search: river")
+    two = one.fork(Key(1))
+    before = one.first.state, one.turns, one.seen
+    two.play("search: mayor")
+    assert (one.first.state, one.turns, one.seen) == before
+    assert one.play("search: mayor") == two.fork(Key(2)).play("search: mayor")  # nothing is random, and what was seen is seen
+    assert (one.turns, two.turns) == (2, 2)
+
+
+def test_the_calculator_is_a_second_tool() -> None:
+    tools = SearchQA(seed=5, people=12, calculator=True)
+    person = tools.corpus.entities["person"][0]
+    age = tools.corpus.facts[person]["age"]
+    inquiry = Inquiry(str(int(age) + 7), tools)
+    assert f"{age}" in str(inquiry.play(f"search: age of {person}").observation)
+    told = inquiry.play(f"calculate: {age} + 7")
+    assert (told.observation, told.valid, told.terminated) == (str(int(age) + 7), True, False)
+    assert str(told.state).endswith(f"{age} + 7 = {int(age) + 7}")
+    assert inquiry.play(f"answer: {int(age) + 7}").reward == 1.0
+    assert [calculated(t) for t in ("3 - 5", "-4 * 3", " 2+2 ", "2 ** 9", "1/0", "1 + 1 + 1", "9999999999 + 1", "__import__('os')")] == [
+        *("-2", "-12", "4"), *[None] * 5
+    ]
+    assert not inquiry.play("calculate: two").valid
+    assert not Inquiry("x", SETTINGS).play("calculate: 2 + 2").valid  # without a calculator it is no tool
+
+
+def test_ages_leave_the_rest_of_the_world_as_it_is() -> None:
+    aged = corpus(5, 12, True)
+    assert aged.entities == WORLD.entities
+    for entity, facts in WORLD.facts.items():
+        assert {r: v for r, v in aged.facts[entity].items() if r != "age"} == facts
+    assert len(aged.passages) == len(WORLD.passages) + 12

@@ -31,3 +31,19 @@ def test_task_and_environment_share_their_corpus() -> None:
     assert problem.answer in names
     assert task.environment is not None
     assert (task.environment.seed, task.environment.people) == (3, 40)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_sums_with_an_age(level: int) -> None:
+    task = search_qa(level, people=40, calculator=True)
+    world = corpus(0, 40, True)
+    for problem in task.source.draw(range(30), level, Key(0)):
+        asked, more = problem.meta["question"].removeprefix("What is the ").removesuffix("?").split(" plus ")
+        *relations, entity = asked.replace(" of the ", " of ").split(" of ")
+        assert len(relations) == level
+        assert relations[0] == "age"
+        for relation in reversed(relations):
+            entity = world.facts[entity][relation]
+        assert int(problem.answer) == int(entity) + int(more)
+        assert len(problem.meta["demonstration"]) == level + 2  # a search a hop, the sum, and the answer
+        assert "calculate: 2 + 3" in problem.question

@@ -13,7 +13,7 @@ from gradus.types.moments import Event, Moment
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomChoice:
     """The value at `path` is one of `choices` at each step, numbers or parts, drawn by the run's key with chances in proportion to `weights`."""
 
     path: str  # such as objective.policy or setting.temperature
@@ -22,9 +22,9 @@ class Drawn:
 
     def __post_init__(self) -> None:
         if not self.choices:
-            raise UserError("Drawn.choices is empty; give two values or more")
+            raise UserError("RandomChoice.choices is empty; give two values or more")
         if self.weights is not None and (len(self.weights) != len(self.choices) or min(self.weights) < 0 or not sum(self.weights) > 0):
-            raise UserError(f"Drawn.weights is {self.weights} for {len(self.choices)} choices; it must be one number of 0 or more for each, not all 0")
+            raise UserError(f"RandomChoice.weights is {self.weights} for {len(self.choices)} choices; it must be one number of 0 or more for each, not all 0")
 
     def value(self, now: Moment) -> Any:
         """The choice of a step."""

@@ -1,0 +1,192 @@
+"""ArCHer: an off-policy critic of whole utterances gives each utterance its advantage; the policy gradient inside it is plain REINFORCE.
+
+s the dialogue so far, a an utterance, r its turn's reward. The critic is a network of its own with four heads, two of Q(s, a) and two of
+V(s), and a slow copy (bar). Every step
+
+    1. plays episodes and keeps them; draws earlier ones; at each of their turns samples a fresh utterance a' of the policy in state s;
+    2. fits the critic: Q_j(s, a) to r + gamma (1 - end) Vbar_j(s'), V_j(s) to Qbar_j(s, a'), by squares;
+    3. moves the policy on the a': loss = -A sum_t log pi(a'_t | s, a'_<t), A = min_j Q_j(s, a') - min_j V_j(s) with the critic just fitted;
+    4. moves the slow copy: bar <- (1 - tau) bar + tau critic.
+
+gamma 0.95 per turn, tau 0.1. No importance ratio is needed, because a' is fresh. For the first 20 steps only the critic learns. V(s) is read
+before the first token of an utterance, Q(s, a) after its last, so one pass over an episode gives all of them.
+
+Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. There a step
+has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 of the actor, the critic is a separate RoBERTa with learning rate
+2e-5 and the actor's is 1e-6. Ours: the critic starts as a copy of the policy; one update of each per step (`--update.count` sets more); whole
+episodes are drawn from the buffer; one episode whose turns were cut off counts as ended; no token baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradus.credit.turns import turns_of
+from gradus.objectives.temporal import Targets, value_of
+from gradus.papers.bases.reinforce import reinforce
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.auto import rolled
+from gradus.rollouts.episodes import Episodes
+from gradus.schedules.warmup import Warmup
+from gradus.selection.filters import without_failures
+from gradus.selection.laws import Law, Uniform
+from gradus.selection.replay import Replay
+from gradus.types import Frozen, Group, Request, Trajectory
+from gradus.types.parts import Credited, Rollout, Signals, World
+from gradus.types.players import Copy, Head, MovingAverage, Player
+from gradus.types.ranges import check_ranges
+from gradus.types.signals import Read, Signal
+from gradus.updates.only_players import OnlyPlayers
+
+HEADS = ("q1", "q2", "v1", "v2")
+FRESH = "fresh"  # link of a trajectory of one fresh utterance
+
+
+@dataclass(frozen=True)
+class FreshUtterances:
+    """Episodes of `rollout`, beside earlier ones, and a fresh utterance of the policy at each turn of the latter.
+
+    The step's own episodes have weight 0: they are recorded and not trained on. Drawn ones have the source "replay", fresh utterances
+    the source "policy".
+    """
+
+    rollout: Rollout = Episodes()
+    size: int = 512  # episodes that are kept; the oldest leave first
+    batch: int = 16  # episodes drawn per step, the step's own among those to draw from
+    law: Law = Uniform()
+    plays: ClassVar[str] = "episodes"
+    gives: ClassVar[frozenset[str]] = frozenset({"turns"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, size="[1, inf)", batch="[1, inf)")
+
+    @property
+    def test(self) -> Any:
+        return getattr(self.rollout, "test", self.rollout)
+
+    @property
+    def _replay(self) -> Replay:
+        return Replay(self.size, self.batch, self.law, "trajectory", fresh=False)
+
+    def start(self) -> dict[str, Any]:
+        return self._replay.start()
+
+    async def run(self, requests: Sequence[Request], world: World, state: dict[str, Any]) -> tuple[list[Group], dict[str, Any]]:
+        """(the step's episodes, then per drawn episode a group of it and one of its fresh utterances; the new state)."""
+        groups = await rolled(self.rollout, requests, world)
+        drawn, _, state = self._replay.keep(without_failures(groups), world.key, state)
+        episodes = [t for g in drawn for t in g.trajectories if t.contexts[0].actions]
+        asked = [(k, t, turn, at) for k, t in enumerate(episodes) for turn, at in enumerate(first_tokens(t))]
+        samples = await world.sample(
+            [Request(t.problem, 1, "policy", t.contexts[0], at, tags=("fresh", k, turn)) for k, t, turn, at in asked]
+        )
+        said: dict[int, list[Trajectory]] = {k: [] for k in range(len(episodes))}
+        for (k, t, turn, _), (context,) in zip(asked, samples, strict=True):
+            said[k].append(
+                Trajectory(
+                    id=f"{world.step}/fresh/{k}/{turn}",
+                    problem=t.problem,
+                    contexts=(context,),
+                    completion=world.text(context.tokens[context.chosen], "policy"),
+                    reward=0.0,
+                    ended=context.ended,
+                    weight=t.weight,
+                    links=Frozen({FRESH: turn}),
+                )
+            )
+        own = [g.but(trajectories=tuple(t.but(source="replay", weight=0.0) for t in g.trajectories)) for g in groups]
+        old = [Group(f"replay/{k}", (t.but(id=f"{world.step}/replay/{k}", source="replay", trained=True),), aside=True) for k, t in enumerate(episodes)]
+        new = [Group(f"fresh/{k}", tuple(row), aside=True) for k, row in said.items() if row]
+        return [*own, *old, *new], state
+
+
+def first_tokens(trajectory: Trajectory) -> list[int]:
+    """The position of the first token of every utterance in the sequence of an episode of one context."""
+    starts = np.cumsum([0, *turns_of(trajectory).lengths[:-1]])
+    return trajectory.contexts[0].action_positions[starts].tolist()
+
+
+def utterance_targets(rewards: np.ndarray, next_values: np.ndarray, *, gamma: float) -> np.ndarray:
+    """Targets of Q per turn: r_t + gamma Vbar(s_{t+1}), and r_t at the last turn. rewards [T]; next_values [T], Vbar(s_t).  Returns: [T]."""
+    later = np.append(next_values[1:], 0.0)
+    return rewards + gamma * later
+
+
+@dataclass(frozen=True)
+class UtteranceTargets:
+    """Returns [A, 4] for the critic's heads q1, q2, v1, v2: at the last token of an utterance for Q, at the first of a fresh one for V."""
+
+    gamma: float = 0.95  # per turn
+    target: str = "target"
+    names_players: ClassVar[tuple[str, ...]] = ("target",)
+    gives: ClassVar[frozenset[str]] = frozenset({"targets"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self, gamma="[0, 1]")
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return readers(self.target, fresh=False)
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return [[self._one(t, [signals[need][t.id] for need in self.needs]) for t in g.trajectories] for g in groups]
+
+    def _one(self, t: Trajectory, rows: Sequence[np.ndarray]) -> Credited:
+        found = np.full((t.actions, len(HEADS)), np.nan)
+        if FRESH in t.links and t.actions:
+            found[0, 2:] = [rows[0][-1], rows[1][-1]]
+        elif t.source == "replay" and t.weight > 0:
+            turns = turns_of(t)
+            ends = np.cumsum(turns.lengths) - 1
+            for column, values in ((0, rows[2]), (1, rows[3])):
+                found[ends, column] = utterance_targets(turns.rewards, values[ends - turns.lengths + 1].astype(float), gamma=self.gamma)
+        return Credited(np.zeros(t.actions), found)
+
+
+@dataclass(frozen=True)
+class UtteranceAdvantage:
+    """min_j Q_j(s, a) - min_j V_j(s) at every token of a fresh utterance, by the critic as it is after its update; 0 for other trajectories."""
+
+    critic: str = "critic"
+    names_players: ClassVar[tuple[str, ...]] = ("critic",)
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return readers(self.critic, fresh=True)
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return [[self._one(t, [signals[need][t.id] for need in self.needs]) for t in g.trajectories] for g in groups]
+
+    def _one(self, t: Trajectory, rows: Sequence[np.ndarray]) -> Credited:
+        if FRESH not in t.links or not t.actions:
+            return Credited(np.zeros(t.actions))
+        q1, q2, v1, v2 = (row.astype(np.float64) for row in rows)
+        return Credited(np.full(t.actions, min(q1[-1], q2[-1]) - min(v1[0], v2[0])))
+
+
+def readers(player: str, *, fresh: bool) -> tuple[Signal, ...]:
+    """The four heads of a player: Q after, V before every action."""
+    return tuple(Read(player=player, fresh=fresh, reads=value_of(name, after=name.startswith("q"))) for name in HEADS)
+
+
+archer = reinforce.derive(
+    "archer",
+    "A critic of whole utterances, fitted to replayed turns, gives fresh utterances the advantage that REINFORCE uses.",
+    family="credit",
+    rollout=FreshUtterances(),
+    reward=EnvironmentReturn(),
+    credit=UtteranceAdvantage(),
+    schedule=Warmup(20, OnlyPlayers(("critic",), update=None)),
+    players__critic=Player(
+        Head(of=Copy("policy"), outputs=HEADS),
+        objective=Frozen(q=Targets(source="replay"), v=Targets()),
+        credit=UtteranceTargets(),
+        learns_from="policy",
+        first=True,
+    ),
+    players__target=Player(MovingAverage(of="critic", decay=0.9)),
+)

@@ -1,0 +1,20 @@
+"""AT-GRPO with role-specialised policies: each role is a player of its own, trained on the messages of its role alone.
+
+The planner is the policy, the checker a player that starts as its copy. Each learns by the loss of AT-GRPO from its own groups, so no sample of
+one role ever reaches the policy of the other. Other roles: `--rollout.players ROLE=PLAYER` and a player of that name.
+
+Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062: the map from agents to
+policies, and updates of each policy from its own samples after each batch.
+"""
+
+from gradus.papers.multi_agent.at_grpo import at_grpo
+from gradus.types import Frozen
+from gradus.types.players import Copy, Player
+
+at_grpo_roles = at_grpo.derive(
+    "at_grpo_roles",
+    "The checker has a policy of its own, trained on its own samples alone.",
+    family="multi_agent",
+    rollout__players=Frozen(checker="checker"),
+    players__checker=Player(Copy("policy"), objective=at_grpo.objective, credit=at_grpo.credit),
+)

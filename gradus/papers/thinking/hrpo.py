@@ -1,0 +1,61 @@
+"""HRPO: while the model thinks, each input is the sampled token's embedding mixed with a summary of the distribution it was drawn from.
+
+With e the embedding of the sampled token, p the tempered distribution it was drawn from, E the embeddings, and per dimension
+
+    h = sum_v p_v E_v / |p|_2;  r = sigmoid(W_r e + b_r);  i = sigmoid(W_i e + b_i);  a = exp(-c softplus(-lam) r);
+    next input = a e + sqrt(1 - a^2) (i h),
+
+c = 8. lam starts so that a is uniform in [0.99, 0.999] where r = 1: nearly the plain token, and training opens the gate. From the token that
+completes the answer mark on, inputs are plain. Tokens are sampled as ever, so the policy is stochastic and GRPO trains it without traces:
+the update replays the stored h, so its log-probabilities are those of the rollout, and the gradient flows through the gate.
+KL 0.005 to the start; rates 5e-6 for the adapter, 20 times that for the gate's matrices, 200 times for lam. The reward is the verifier's, and
+0 if the mark occurs twice or more.
+
+Reference: Yue et al., Hybrid Latent Reasoning via Reinforcement Learning, arXiv:2505.18454, sections 3 and 4. The released code adds 1e-8
+under the root, has r_min 0.99 in all scripts, temperature 0.5 (`--temperature 0.5`), LoRA of rank 32, groups of 4 or 8. Ours: the paper pays
+only if the mark "####" occurs exactly once; here an answer without it is judged too, because these tasks have answers without a mark
+(`--reward.parts.mark.required true` is the paper's); the mark is set twice, for gate and reward; the reference is the start with its gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gradus.objectives.kl import KL
+from gradus.papers.bases.grpo import grpo
+from gradus.rewards.combine import Combines, Product
+from gradus.rewards.verified import Verified
+from gradus.types import Frozen, Group, UserError
+from gradus.types.parts import Judgement, Signals, World
+from gradus.types.players import Adapter, Gated, Player
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class MarkedOnce(Combines):
+    """1 if the mark occurs once in the answer, 0 if more often; without a mark 0 if it is required, else 1."""
+
+    mark: str = "####"
+    required: bool = False
+    name: ClassVar[str] = "mark"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if not self.mark:
+            raise UserError("MarkedOnce: mark is empty; write the text that comes before the answer, as in ####")
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        allowed = (1,) if self.required else (0, 1)
+        return [[Judgement(float(t.completion.count(self.mark) in allowed)) for t in g.trajectories] for g in groups]
+
+
+hrpo = grpo.derive(
+    "hrpo",
+    "Inputs while thinking mix the sampled token with a summary of its distribution, by a gate that GRPO opens.",
+    family="thinking",
+    reward=Product(Frozen(verified=Verified(), mark=MarkedOnce())),
+    objective__kl=KL(0.005),
+    players__policy=Player(Gated(of=Adapter(rank=32, alpha=64.0)), rates=Frozen(gate=20.0, lam=200.0)),
+)

@@ -1,0 +1,172 @@
+"""Hybrid latent inputs: while a model thinks, the input after a token is its embedding mixed with the mean embedding of the distribution that
+it was drawn from, by a learned gate.
+
+    r = sigmoid(W_r e + b_r), i = sigmoid(W_i e + b_i), a = exp(-c softplus(-lam) r),  input = a e + sqrt(1 - a^2) (i h), per dimension,
+
+e the token's embedding, h = sum_v p_v E_v / |p|, p the tempered distribution. Streams hold h, so that the update replays a rollout with
+gradient through the gate. Reference: Yue et al., Hybrid Latent Reasoning via Reinforcement Learning, arXiv:2505.18454, section 3.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gradus.policies.inputs import Inputs
+from gradus.policies.jobs import Job, job_after, sampled_context
+from gradus.policies.lockstep import Mixed
+from gradus.types import Context, Key, UserError
+
+FILE = "gate.safetensors"
+STREAM = "inputs"  # [A, hidden]: h of every action, NaN where its input is the plain embedding
+
+
+class Gate(nn.Module):
+    """The gate of a model of this width; `lam` so that a is uniform in [least, most] where r is 1. `mark`: the text that ends thinking."""
+
+    def __init__(
+        self, width: int, key: Key, *, c: float = 8.0, least: float = 0.99, most: float = 0.999, mark: str = "####", like: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        self.c, self.mark = c, mark
+        like = torch.zeros(()) if like is None else like
+
+        def uniform(name: str, *shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.from_numpy((key.fold(name).uniform(*shape) * 2 - 1) / width**0.5).to(like))
+
+        self.token_weight, self.token_bias = uniform("token", width, width), uniform("token bias", width)
+        self.latent_weight, self.latent_bias = uniform("latent", width, width), uniform("latent bias", width)
+        drawn = least + (most - least) * torch.from_numpy(key.fold("lam").uniform(width))
+        self.lam = nn.Parameter(lam_of(drawn, c).to(like))
+
+    def share(self, embedded: Tensor) -> Tensor:
+        """a per dimension, in (0, 1]. [n, width] to [n, width]."""
+        r = torch.sigmoid(embedded @ self.token_weight.T + self.token_bias)
+        return torch.exp(-self.c * torch.nn.functional.softplus(-self.lam) * r)
+
+    def forward(self, embedded: Tensor, latent: Tensor) -> Tensor:
+        """The input vectors [n, width] from token embeddings and latent vectors [n, width]."""
+        a = self.share(embedded)
+        i = torch.sigmoid(embedded @ self.latent_weight.T + self.latent_bias)
+        return a * embedded + (1 - a.square() + 1e-8).sqrt() * (i * latent)
+
+
+def lam_of(a: Tensor, c: float) -> Tensor:
+    """The parameter for which a share is a where r is 1: -log(a^(-1 / c) - 1)."""
+    return -torch.log(a.pow(-1 / c) - 1)
+
+
+class Gated(nn.Module):
+    """A trunk and its gate as one network."""
+
+    def __init__(self, trunk: nn.Module, gate: Gate) -> None:
+        super().__init__()
+        self.trunk, self.gate = trunk, gate
+
+
+def mean_embedding(logits: Tensor, temperature: Tensor, embedding: Tensor) -> Tensor:
+    """h = sum_v p_v E_v / |p|, p = softmax(logits / temperature), in float32 at least. logits [n, V], temperature [n], embedding [V, width]."""
+    wide = torch.float64 if embedding.dtype == torch.float64 else torch.float32
+    p = torch.softmax(logits.to(wide) / temperature.to(wide).unsqueeze(1), -1)
+    return (p / p.norm(dim=-1, keepdim=True)) @ embedding.to(wide)
+
+
+def latent_of(context: Context, count: int | None = None) -> tuple[np.ndarray, np.ndarray] | None:
+    """(positions int64 [k], vectors [k, width]) of the latent inputs among the first `count` tokens (None: all), parents included."""
+    places, rows = list[np.ndarray](), list[np.ndarray]()
+    line: Context | None = context
+    most = len(context.sequence) if count is None else count
+    while line is not None:
+        if STREAM in line.streams and line.actions:
+            at, vectors = line.action_positions, line.streams[STREAM]
+            kept = ~np.isnan(vectors).any(-1) & (at < most)
+            places.insert(0, at[kept])
+            rows.insert(0, vectors[kept])
+        line, most = line.parent if line.parent is not None else (None, 0)
+    if not sum(map(len, places)):
+        return None
+    return np.concatenate(places), np.concatenate(rows)
+
+
+def inputs_of(context: Context, embed: Callable[[Tensor], Tensor], gate: Gate | None, count: int | None = None) -> Inputs | None:
+    """The input vectors of a context's latent inputs, with gradient to gate and embedding; without a gate the vectors themselves."""
+    found = latent_of(context, count)
+    if found is None:
+        return None
+    at, vectors = found
+    embedded = embed(torch.from_numpy(context.sequence[at].astype(np.int64)))
+    latent = torch.from_numpy(np.array(vectors)).to(embedded)
+    return Inputs(at, latent if gate is None else gate(embedded, latent), at.tobytes() + vectors.tobytes())
+
+
+def mixer(gate: Gate, embedding: Tensor, embed: Callable[[Tensor], Tensor], decode_text: Callable[[np.ndarray], str]) -> Callable[[Sequence[Job]], Mixed]:
+    """Makes the input vectors of newly drawn tokens (`lockstep.Mixed`): mixed until the mark, then plain; the token that completes it is plain."""
+
+    def of(jobs: Sequence[Job]) -> Mixed:
+        temperature = torch.tensor([job.sampling.temperature or 1.0 for job in jobs])
+        thinking = np.ones(len(jobs), bool)
+
+        def mix(tokens: np.ndarray, logits: Tensor, going: np.ndarray, so_far: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+            for i in np.flatnonzero(thinking & going).tolist():
+                thinking[i] = gate.mark not in decode_text(so_far[i])
+            latent = mean_embedding(logits, temperature.to(logits.device), embedding)
+            plain = torch.from_numpy(~thinking).to(logits.device).unsqueeze(1)
+            latent = latent.masked_fill(plain, torch.nan)
+            embedded = embed(torch.from_numpy(tokens.astype(np.int64)).to(logits.device))
+            return gate(embedded, latent.to(embedded)), latent
+
+        return mix
+
+    return of
+
+
+def act_with_gate(model: Any, asked: Sequence[Any]) -> list[Context]:
+    """`act` of a language model with a gate: the contexts have the stream `inputs`."""
+    from gradus.policies.lockstep import Alone, generate_by_rule, rows_of
+
+    trunk, gate = model.trunk, model.gate
+    with torch.inference_mode():
+        jobs = [replace(job_after(a.parent, a.at, a.sampling, a.key.value), inputs=inputs_of(a.parent, trunk.embed, gate, a.at)) for a in asked]
+        mix = mixer(gate, trunk.embed(torch.arange(model.vocabulary, device=trunk.device)), trunk.embed, model.text)
+    sampled = generate_by_rule(
+        lambda longest: {"policy": rows_of(trunk, longest)},
+        Alone(),
+        jobs,
+        end_tokens=model.end_tokens,
+        decode_text=model.text,
+        max_context=model.context_length,
+        mix=mix,
+    )
+    return [sampled_context(a, s) for a, s in zip(asked, sampled, strict=True)]
+
+
+def save_gate(gate: Gate, folder: Path) -> None:
+    from safetensors.torch import save_file
+
+    tensors = {name: p.detach().cpu().contiguous() for name, p in gate.named_parameters()}
+    save_file(tensors, folder / FILE, metadata={"gate": json.dumps({"c": gate.c, "mark": gate.mark})})
+
+
+def load_gate(folder: Path, like: Tensor) -> Gate | None:
+    """The gate in a model's folder, or None; `like` [hidden, ...] is a weight of the model. Raises UserError if the file does not fit the model."""
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        with safe_open(path, "pt") as opened:
+            about = json.loads((opened.metadata() or {})["gate"])
+        gate = Gate(like.shape[-1], Key(), c=float(about["c"]), mark=str(about["mark"]), like=like)
+        gate.load_state_dict(load_file(path, device=str(like.device)))
+    except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError):
+        raise UserError(f"{path} does not fit a model of width {like.shape[-1]}; remove it to start without a gate") from None
+    return gate

@@ -1,0 +1,232 @@
+"""A masked diffusion language model as a policy: the decoder without the causal order, which fills in hidden tokens.
+
+An answer begins as mask tokens after the prompt. Each step fills in one or more of them, until none is left. The actions of a context are the
+tokens of the answer in the order of the text; the stream `order` holds the step at which each was filled in, `key` the key of the sample.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gradus.policies.config import DecoderConfig, decoder_config, read_json
+from gradus.policies.config_json import config_json
+from gradus.policies.decoder import Decoder
+from gradus.policies.expert_files import from_files
+from gradus.policies.loading import check_folder, fill, read_weights, save_weights, state_dict
+from gradus.policies.micro import micro_batches
+from gradus.policies.reading import check_offered, read
+from gradus.policies.tokenizer import Tokenizer, load_tokenizer
+from gradus.policies.unmasking import Canvas, scores, unmasked
+from gradus.types import Context, Ended, Frozen, Key, UserError, prompt_context, told_context
+from gradus.types.masks import Masks, Unmask
+from gradus.types.signals import Want
+from gradus.types.spaces import Action, Observation, Space, Text
+
+KIND = "gradus_masked"
+_OTHER = 0xFFFF  # of the keys of answers that were given, not sampled
+
+
+@dataclass(frozen=True)
+class MaskedConfig:
+    """The decoder, without the causal order, and the id of its mask token."""
+
+    decoder: DecoderConfig
+    mask: int
+
+
+class Masked:
+    """The policy interface over a bidirectional decoder. A mask token is never an answer: its logit is left out of every distribution."""
+
+    reads: ClassVar[frozenset[str]] = frozenset({"text"})
+    can: ClassVar[frozenset[str]] = frozenset({"denoised", "text", "unmasking"})
+
+    def __init__(self, config: MaskedConfig, network: Decoder, tokenizer: Tokenizer | None = None) -> None:
+        self.config, self.network, self.tokenizer = config, network, tokenizer
+
+    @classmethod
+    def fresh(cls, config: MaskedConfig, key: Key = Key(), tokenizer: Tokenizer | None = None, dtype: torch.dtype = torch.float32) -> Masked:
+        """A model with weights drawn by the key."""
+        return cls(config, Decoder(config.decoder).initialise(key).to(dtype), tokenizer)
+
+    @classmethod
+    def load(cls, folder: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Masked:
+        """The model of a folder. Raises UserError with the file if the folder is missing, malformed or of another kind."""
+        path = check_folder(folder)
+        config = read_config(path / "config.json")
+        with torch.device("meta"):
+            network = Decoder(config.decoder)
+        fill(network, from_files(read_weights(path, device), config.decoder, path), path, dtype)
+        return cls(config, network, load_tokenizer(path))
+
+    def save(self, folder: str | Path) -> None:
+        """Writes config.json, model.safetensors and the tokenizer's files."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        save_weights(state_dict(self.network), path)
+        fields = {"model_type": KIND, "mask_token_id": self.config.mask, "decoder": json.loads(config_json(self.config.decoder, self.network.dtype))}
+        (path / "config.json").write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
+        if self.tokenizer is not None:
+            self.tokenizer.save(path)
+
+    def clone(self) -> Masked:
+        """A copy with weights of its own, all trainable."""
+        made = copy.copy(self)
+        made.network = copy.deepcopy(self.network).requires_grad_(True)
+        made.network.zero_grad(set_to_none=True)
+        return made
+
+    @property
+    def context_length(self) -> int:
+        """The longest sequence, tokens."""
+        return self.config.decoder.context
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]:
+        return self.config.decoder.end_tokens
+
+    def acts(self, space: Space) -> bool:
+        """Whether it can act in the space: it writes text."""
+        return isinstance(space, Text)
+
+    def opening(self, prompt: Observation) -> Context:
+        """The prompt: raw text, or messages under the chat template with the start of the assistant's turn. The blanks come with the answer."""
+        return prompt_context(self._tokenizer().tokens(prompt))  # type: ignore[arg-type]
+
+    def follow(self, observation: Observation, after: Context) -> Context:
+        """Raises UserError: a second turn would be visible to the first one."""
+        raise UserError("a masked model answers once and plays no turns; take a task without an environment, or a causal language model with --model")
+
+    def told(self, action: Action) -> Context:
+        """The piece of a given answer: its text, and the end token if there is one."""
+        if not isinstance(action, str):
+            raise UserError(f"a masked model is given an action of type {type(action).__name__}; its actions are text")
+        return told_context([*self._tokenizer().encode(action, False), *self.end_tokens[:1]])
+
+    def said(self, context: Context, since: int) -> str:
+        """The text from token `since` on, up to the first end token."""
+        return self.text(context.sequence[since:])
+
+    def text(self, tokens: Sequence[int] | np.ndarray) -> str:
+        """The text of tokens up to the first end token, without special tokens."""
+        return self._tokenizer().text([int(t) for t in tokens][: _until_end(tokens, self.end_tokens)])
+
+    def _tokenizer(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise UserError("this masked model has no tokenizer; save a tokenizer.json in its folder")
+        return self.tokenizer
+
+    def act(self, asked: Sequence[Any]) -> list[Context]:
+        """One answer per request, of `sampling.limit` tokens or as many as the context holds. No answer depends on the others.
+
+        `request.how`: how it is unmasked; None: `Unmask()`. Raises UserError for stop strings, which an unordered answer cannot obey.
+        """
+        if any(a.sampling.stops for a in asked):
+            raise UserError("sampling.stops ends an answer as it is written from left to right, which a masked model does not; leave it out")
+        room = [min(a.sampling.limit, self.context_length - a.at) for a in asked]
+        canvases = [
+            Canvas(a.parent.sequence[: a.at], n, a.sampling, a.key, getattr(a.request, "how", None) or Unmask()) for a, n in zip(asked, room, strict=True)
+        ]
+        with torch.no_grad():
+            filled = unmasked(self.network, self.config.mask, canvases)
+        return [self._answered(a, *rows) for a, rows in zip(asked, filled, strict=True)]
+
+    def _answered(self, ask: Any, tokens: np.ndarray, logprobs: np.ndarray, order: np.ndarray) -> Context:
+        """The context of an answer; the tokens after its first end token are not actions."""
+        count = _until_end(tokens, self.end_tokens)
+        ended = count < len(tokens)
+        actions = min(count + 1, len(tokens))
+        return Context(
+            tokens=tokens.astype(np.int32),
+            chosen=np.arange(len(tokens)) < actions,
+            logprobs=logprobs[:actions].astype(np.float32),
+            versions=np.full(actions, ask.version, np.int32),
+            temperature=ask.sampling.temperature,
+            streams=Frozen(order=order[:actions].astype(np.int32), key=np.full(actions, ask.key.value, np.uint64)),
+            parent=(ask.parent, ask.at),
+            ended=Ended.STOP if ended or count == len(tokens) else Ended.LENGTH,
+        )
+
+    def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
+        """The wanted rows of every action; `key` draws the masks. Raises UserError for a want that it does not offer."""
+        check_offered(wants, self.can, "a masked model")
+        return read(OpenedMasked(self, contexts), wants, key or Key())
+
+    def micro_batches(self, contexts: Sequence[Context], max_tokens: int) -> list[list[int]]:
+        """Indices of contexts to evaluate together, at most `max_tokens` tokens each (a longer context is alone)."""
+        return micro_batches(contexts, max_tokens, shared=False)
+
+
+class OpenedMasked:
+    """Passes over answers with some tokens hidden. Each context has passes of its own, so its rows do not depend on the other contexts."""
+
+    def __init__(self, model: Masked, contexts: Sequence[Context]) -> None:
+        self.model, self.contexts = model, contexts
+
+    def denoised(self, masks: Masks, key: Key) -> Tensor:
+        """factor * log p of every action where a pass hides it, 0 elsewhere, at temperature 1. [A, K]"""
+        return torch.cat([self._of(context, masks, key) for context in self.contexts if context.actions])
+
+    def _of(self, context: Context, masks: Masks, key: Key) -> Tensor:
+        network, mask = self.model.network, self.model.config.mask
+        hidden, factors = masks.draw(context.actions, key.fold("shared"), key.fold("own", name(context)))
+        check_masks(masks, hidden, factors, context.actions)
+        at = torch.from_numpy(context.action_positions).to(network.device)
+        said = torch.from_numpy(context.sequence.astype(np.int64)).to(network.device)
+        shown = said.clone()
+        shown[int(at[-1]) + 1 :] = mask  # what stands after the end would tell where it is
+        covered = torch.from_numpy(hidden).to(network.device)
+        rows = shown.repeat(len(hidden), 1)
+        rows[:, at] = torch.where(covered, mask, said[at])
+        states = network.hidden(rows).index_select(1, at)  # [K, A, hidden]
+        logprobs = scores(network, states, mask).log_softmax(-1)
+        chosen = logprobs.gather(-1, said[at].expand(len(hidden), -1)[..., None])[..., 0]
+        return (torch.where(covered, chosen, 0.0) * torch.from_numpy(factors).to(chosen)).T
+
+
+def name(context: Context) -> int:
+    """The key of the sample; of a given answer the digest of its tokens."""
+    if "key" in context.streams:
+        return int(context.streams["key"][0])
+    return Key(_OTHER).fold(context.beginning(len(context.sequence)).hex()).value
+
+
+def check_masks(masks: Masks, hidden: Any, factors: Any, actions: int) -> None:
+    """Raises UserError unless the law gave [K, A] booleans and numbers."""
+    shapes = (getattr(hidden, "shape", None), getattr(factors, "shape", None))
+    if shapes[0] is None or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][1] != actions or hidden.dtype != np.bool_:
+        raise UserError(
+            f"{type(masks).__name__}.draw returned arrays of shapes {shapes[0]} and {shapes[1]} for {actions} actions; "
+            f"it must return (hidden bool [K, {actions}], factors float [K, {actions}])"
+        )
+
+
+def _until_end(tokens: Sequence[int] | np.ndarray, ends: tuple[int, ...]) -> int:
+    """The number of tokens before the first end token."""
+    return next((i for i, t in enumerate(tokens) if int(t) in ends), len(tokens))
+
+
+def read_config(path: Path) -> MaskedConfig:
+    """The configuration of a masked model. Raises UserError with the field that is missing, unknown or not implemented."""
+    fields = dict(read_json(path))
+    if fields.get("model_type") != KIND:
+        raise UserError(f'{path} describes a model of type "{fields.get("model_type")}", not a masked model ("{KIND}"); choose another model')
+    mask, inner = fields.get("mask_token_id"), fields.get("decoder")
+    if isinstance(mask, bool) or not isinstance(mask, int) or not isinstance(inner, dict):
+        raise UserError(f"{path} needs mask_token_id, a token id, and decoder, the fields of a decoder's config.json; save the model again")
+    try:
+        decoder = decoder_config(inner)
+    except UserError as error:
+        raise UserError(f"{path}, decoder: {str(error).removeprefix('config.json: ')}") from None
+    if decoder.window is not None or not 0 <= mask < decoder.vocab_size:
+        wrong = "sliding_window" if decoder.window is not None else "mask_token_id"
+        raise UserError(f"{path}: {wrong} does not fit; a masked model has no window, and its mask token is one of its {decoder.vocab_size} tokens")
+    return MaskedConfig(replace(decoder, causal=False), mask)

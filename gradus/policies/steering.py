@@ -1,0 +1,87 @@
+"""Steering vectors: one trained vector per layer is added to the layer's output, h + s; all other weights are frozen.
+
+With a gate the vector is scaled by sigmoid(w . h + b), a number per token. The file beside the model holds them by layer, without pickle.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from gradus.policies.decoder import Decoder
+from gradus.types import UserError
+
+FILE = "steering.safetensors"
+
+
+class Steer(nn.Module):
+    """h + s, or h + sigmoid(w . h + b) s. s starts at 0, so that the model's function is unchanged; w and b at 0."""
+
+    def __init__(self, like: Tensor, gate: bool) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(like.new_zeros(like.shape[-1]))
+        self.weight = nn.Parameter(like.new_zeros(like.shape[-1])) if gate else None
+        self.bias = nn.Parameter(like.new_zeros(())) if gate else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.weight is None or self.bias is None:
+            return x + self.vector
+        return x + torch.sigmoid((x * self.weight).sum(-1, keepdim=True) + self.bias) * self.vector
+
+
+def steered(decoder: Decoder, layers: Sequence[int], gate: bool) -> Decoder:
+    """A decoder with the weights of `decoder`, frozen and in the same memory, and a vector on these layers (none named: on all).
+
+    Raises UserError for a layer that is not there, and for a decoder with vectors or an adapter.
+    """
+    if any(name.rpartition(".")[2] in ("vector", "lora_A") for name, _ in decoder.named_parameters()):
+        raise UserError("this model has an adapter or steering vectors already; merge or remove them first")
+    count = len(decoder.layers)
+    if missing := [layer for layer in layers if not 0 <= layer < count]:
+        raise UserError(f"steering names layer {missing[0]}, but the model has the layers 0 to {count - 1}; name some of these")
+    with torch.device("meta"):
+        made = Decoder(decoder.config)
+    made.load_state_dict({name: p.detach() for name, p in decoder.named_parameters()}, assign=True)
+    made.requires_grad_(False)
+    for index in layers or range(count):
+        made.layers[index].steer = Steer(decoder.head_weight.detach(), gate)
+    return made
+
+
+def vectors(decoder: nn.Module) -> Iterator[tuple[str, Steer]]:
+    """The steering modules by name."""
+    return ((name, module) for name, module in decoder.named_modules() if isinstance(module, Steer))
+
+
+def save_steering(decoder: Decoder, folder: Path) -> None:
+    from safetensors.torch import save_file
+
+    held = {i: layer.steer for i, layer in enumerate(decoder.layers) if isinstance(layer.steer, Steer)}
+    tensors = {f"{i}.{name}": p.detach().cpu().contiguous() for i, steer in held.items() for name, p in steer.named_parameters()}
+    gate = any(steer.weight is not None for steer in held.values())
+    save_file(tensors, folder / FILE, metadata={"steering": json.dumps({"layers": sorted(held), "gate": gate})})
+
+
+def load_steering(decoder: Decoder, folder: Path) -> Decoder:
+    """The decoder with the vectors of a folder; itself without a file. Raises UserError if the file does not fit the model."""
+    from safetensors import SafetensorError, safe_open
+    from safetensors.torch import load_file
+
+    path = folder / FILE
+    if not path.is_file():
+        return decoder
+    try:
+        with safe_open(path, "pt") as opened:
+            about = json.loads((opened.metadata() or {})["steering"])
+        made = steered(decoder, [int(i) for i in about["layers"]], bool(about["gate"]))
+        tensors = load_file(path, device=str(decoder.device))
+        for index, layer in enumerate(made.layers):
+            if isinstance(layer.steer, Steer):
+                layer.steer.load_state_dict({n: tensors[f"{index}.{n}"] for n, _ in layer.steer.named_parameters()})
+    except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} does not fit this model ({str(error).splitlines()[0]:.80}); remove it to load the model without steering") from None
+    return made

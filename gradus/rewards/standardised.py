@@ -1,0 +1,77 @@
+"""A reward on the scale of its own past: its distance from the running mean, in running deviations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from gradus.rewards.combine import Combines, check_reward, name_of
+from gradus.rewards.verified import Verified
+from gradus.types import Frozen, Group
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class Standardised(Combines):
+    """(value of `reward` - mean) / deviation, over all its values of the run, this batch's among them. For rewards whose range changes.
+
+    The deviation is the population's; if all values are equal, the reward is 0. Components keep their values, and a reward without components
+    becomes one under its name. Rewards at single actions are divided by the deviation. Failed rewards and those that do not apply stay.
+    An evaluation counts its own values in and forgets them.
+    """
+
+    reward: Reward = Verified()
+    name: ClassVar[str] = "standardised"
+    unmarked: ClassVar[bool] = True  # 1 is a deviation above the mean, not a right answer
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.reward.needs
+
+    def check(self, task: Task) -> None:
+        """Raises UserError if `reward` does not fit the task."""
+        check_reward(self.reward, task)
+
+    def start(self) -> dict[str, float]:
+        return {"count": 0, "mean": 0.0, "squares": 0.0}
+
+    async def score(
+        self, groups: Sequence[Group], signals: Signals, world: World, state: dict[str, Any]
+    ) -> tuple[list[list[Judgement]], dict[str, Any]]:
+        judged = await self.reward.score(groups, signals, world)
+        state = including(state, [j.reward for row in judged for j in row if isinstance(j.reward, int | float)])
+        mean, deviation = state["mean"], math.sqrt(state["squares"] / max(state["count"], 1))
+        return [[standardised(j, mean, deviation, name_of(self.reward)) for j in row] for row in judged], state
+
+
+def including(state: dict[str, Any], values: Sequence[float]) -> dict[str, Any]:
+    """Count, mean and sum of squared distances from the mean, with further values.
+
+    Reference: Chan, Golub and LeVeque, Algorithms for computing the sample variance (1983), eq. 2.1.
+    """
+    if not values:
+        return state
+    new = len(values)
+    mean = math.fsum(values) / new
+    squares = math.fsum((v - mean) ** 2 for v in values)
+    count, apart = state["count"] + new, mean - state["mean"]
+    return {
+        "count": count,
+        "mean": state["mean"] + apart * new / count,
+        "squares": state["squares"] + squares + apart * apart * state["count"] * new / count,
+    }
+
+
+def standardised(judgement: Judgement, mean: float, deviation: float, name: str) -> Judgement:
+    """The judgement on the new scale; deviations below 1e-12 of the mean come from rounding and count as 0."""
+    if not isinstance(judgement.reward, int | float):
+        return judgement
+    flat = deviation <= 1e-12 * max(abs(mean), 1e-300)
+    scale = 0.0 if flat else 1 / deviation
+    steps = tuple((c, a, label, value * scale) for c, a, label, value in judgement.steps)
+    return replace(
+        judgement, reward=(judgement.reward - mean) * scale, components=judgement.components or Frozen({name: judgement.reward}), steps=steps
+    )

@@ -1,0 +1,64 @@
+"""Sudoku of 4 x 4 cells answered whole: the 16 digits of the full board and nothing else, as a masked model fills them in.
+
+There are only 288 full boards, and every empty cell's digit is in the answer, so the split is by full board, not by puzzle.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from gradus.tasks.generated import Draft, generated_task
+from gradus.tasks.puzzles.sudoku import board, filled, solutions
+from gradus.types import Frozen, Outcome, Problem
+from gradus.types.parts import Task
+
+_EMPTY = {1: (4, 6), 2: (7, 9), 3: (10, 10), 4: (11, 12)}  # fewest and most empty cells of a level
+_CELLS = 16
+_CHANCE = 0.0  # of filling in at random; every board has one solution
+_BOARD = board(2, 2)
+
+
+def sudoku4(level: int = 3) -> Task:
+    """Boards of 4 x 4 with one solution, of 4 to 6 empty cells at `level` 1, 7 to 9 at 2, 10 at 3, and 11 or 12 at 4."""
+    made = generated_task(
+        "sudoku4",
+        _draft,
+        verify,
+        level=level,
+        levels=(min(_EMPTY), max(_EMPTY)),
+        max_tokens=_CELLS,
+        chance=_CHANCE,
+        about='4 x 4 sudoku for masked models: 16 cells row by row, "." for an empty one -> the 16 digits of the full board',
+    )
+    return replace(made, policy="masked")
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """1.0 for 16 digits that keep the clues and the rules of sudoku; else 0.0. White space at both ends is ignored."""
+    digits, clues = completion.strip(), problem.question
+    if len(digits) != _CELLS or set(digits) - set("1234"):
+        return 0.0
+    kept = all(clue in (".", digit) for clue, digit in zip(clues, digits, strict=True))
+    return float(kept and all(len({digits[cell] for cell in unit}) == _BOARD.size for unit in _BOARD.units))
+
+
+def _draft(rng: random.Random, level: int) -> Draft:
+    (full,) = solutions(_BOARD, filled(_BOARD, [0] * _CELLS), 1, rng)
+    clues = _emptied(rng, full, rng.randint(*_EMPTY[level]))
+    question, answer = (_written(cells) for cells in (clues, full))
+    return Draft(question, answer, answer, answer, Frozen(empty=clues.count(0)))
+
+
+def _emptied(rng: random.Random, full: list[int], count: int) -> list[int]:
+    """The board without `count` of its digits, drawn until it has one solution."""
+    while True:
+        clues = list(full)
+        for cell in rng.sample(range(_CELLS), count):
+            clues[cell] = 0
+        if len(solutions(_BOARD, filled(_BOARD, clues), 2)) == 1:
+            return clues
+
+
+def _written(bits: list[int]) -> str:
+    return "".join(str(bit.bit_length()) if bit else "." for bit in bits)

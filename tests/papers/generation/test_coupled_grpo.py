@@ -1,0 +1,158 @@
+"""Coupled-GRPO: the estimate and its variance on the built-in model, equal masks, leave-one-out, moves, the reference, and its base at the limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+
+from gradus.credit.groups import leave_one_out
+from gradus.objectives.denoised import DenoisedKL, DenoisedPolicy
+from gradus.objectives.trust import Clip
+from gradus.papers.bases.grpo import grpo
+from gradus.papers.generation.coupled_grpo import coupled_grpo
+from gradus.policies import registry
+from gradus.recipe.core import changes
+from gradus.study.unmasking_order import global_at
+from gradus.tasks.puzzles.sudoku4 import sudoku4
+from gradus.testing.methods import masked_ask, steps_of, toy_batch, toy_masked, train_toy, weights_after
+from gradus.training.world import Ask
+from gradus.types import Group, Key, Problem, Request, Sampling, Trajectory
+from gradus.types.masks import Coupled, Denoised, OneStep, Unmask
+from gradus.types.players import MovingAverage
+from gradus.updates.minibatches import Minibatches, keys_of
+
+
+@dataclass(frozen=True)
+class Independent:
+    """As `Coupled`, but the last mask is no complement: each token is in it with probability 1 - m, whatever the other mask holds."""
+
+    def draw(self, actions, shared, own):
+        hidden, factors = Coupled().draw(actions, shared, own)
+        hidden[2] = own.fold("other").uniform(actions) < 1 - 0.5 / factors[1, 0]
+        return hidden, factors
+
+
+def built_in_answer(index=1):
+    task, model = sudoku4(), registry.load(None, "masked", "sudoku4", registry.Loading(torch.float32))
+    problem = task.held_out.draw([index], 3, Key(0))[0]
+    prompt = model.opening(problem.messages)
+    ask = Ask(prompt, len(prompt.sequence), Sampling(max_tokens=16), Key(1).fold(problem.id), 0, Request(problem))
+    return model, model.act([ask])
+
+
+def sums(model, contexts, masks, repeats=200):
+    want = Denoised(masks)
+    with torch.no_grad():
+        return [float(model.evaluate(contexts, (want,), Key(i))[want].sum()) for i in range(repeats)]
+
+
+def test_the_variance_is_at_least_a_fifth_below_that_of_independent_masks():
+    # 200 repeats, three passes each, on an answer of the built-in model
+    model, contexts = built_in_answer()
+    coupled, independent = (sums(model, contexts, masks) for masks in (Coupled(), Independent()))
+    assert np.var(coupled) <= 0.8 * np.var(independent)
+    assert np.mean(coupled) == pytest.approx(np.mean(independent), abs=0.6)
+
+
+def test_rewards_1_0_0_give_1_and_minus_a_half():
+    assert leave_one_out(np.array([1.0, 0.0, 0.0])).tolist() == [1.0, -0.5, -0.5]
+
+
+def test_its_changes():
+    assert set(changes(grpo, coupled_grpo)) == {"rollout", "credit", "objective.policy", "objective.kl", "players.reference.model", "update.epochs"}
+    policy, kl = coupled_grpo.objective["policy"], coupled_grpo.objective["kl"]
+    assert (policy.masks, policy.trust) == (Coupled(0.2, 0.8), Clip(0.5, 0.5))
+    assert (kl.masks, kl.coefficient, kl.moves) == (policy.masks, 0.01, coupled_grpo.update.epochs)
+    assert coupled_grpo.players["reference"].model == MovingAverage("policy", decay=0.0, every=64)
+
+
+def test_unchanged_weights_have_the_ratio_one_exactly_in_both_moves():
+    model = toy_masked()
+    contexts = model.act([masked_ask("p", i) for i in range(4)])
+    for key in keys_of(coupled_grpo.objective, 2, Key(9)):
+        want = Denoised(Coupled())
+        new, old = (policy.evaluate(contexts, (want,), key)[want].sum(-1) for policy in (model, model.clone()))
+        assert ((new - old).exp() == 1).all()
+
+
+def test_the_masks_of_the_second_move_are_new_and_the_reference_has_them_too():
+    first, second = keys_of(coupled_grpo.objective, 2, Key(9))
+    assert first != second
+    assert keys_of(grpo.objective, 2, Key(9)) == [Key(9), Key(9)]
+    model = toy_masked()
+    contexts = model.act([masked_ask("p", i) for i in range(3)])
+    for move, key in enumerate((first, second)):
+        now = model.evaluate(contexts, (Denoised(Coupled()),), key)
+        reference = model.clone().evaluate(contexts, (Denoised(Coupled(), move),), Key(9))
+        assert torch.equal(*now.values(), *reference.values())
+
+
+def test_the_clip_acts_and_the_kl_moves():
+    seen = steps_of(coupled_grpo.but(optimizer__clip=None), steps=3, learning_rate=0.3)
+    assert any(metrics["clip_share"] > 0 for metrics, _ in seen)
+    assert any(metrics["kl"] > 0 for metrics, _ in seen)
+
+
+def test_the_reference_takes_the_weights_every_64_updates():
+    # two updates a step: 32 steps
+    recipe = coupled_grpo.but(players__reference__model=MovingAverage("policy", decay=0.0, every=4))
+    same = []
+
+    def look(run, metrics, groups):
+        ours, theirs = (run.players[n].policy.network.state_dict() for n in ("policy", "reference"))
+        same.append(all(torch.equal(ours[n], theirs[n]) for n in ours))
+
+    train_toy(recipe, steps=4, watch=look)
+    assert same == [False, True, False, True]
+
+
+def test_one_full_mask_is_the_limit_without_the_second_and_third_pass():
+    # a law with the factors (1, 0, 0) is OneStep
+    @dataclass(frozen=True)
+    class Only:
+        def draw(self, actions, shared, own):
+            hidden, factors = Coupled().draw(actions, shared, own)
+            return hidden, factors * np.array([[2.0], [0.0], [0.0]])
+
+    one, other = (
+        coupled_grpo.but(objective__policy=DenoisedPolicy(masks, trust=Clip(0.5, 0.5)), objective__kl=DenoisedKL(masks, 0.01, moves=2))
+        for masks in (OneStep(), Only())
+    )
+    found, expected = weights_after(one), weights_after(other)
+    for name, value in found.items():
+        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-12)
+    assert any((value - before).abs().max() > 1e-3 for value, before in zip(found.values(), weights_after(one, rate=0.0).values(), strict=True))
+
+
+def test_one_update_has_the_gradient_of_the_estimate_times_the_advantage():
+    model = toy_masked()
+    contexts = model.act([masked_ask("p", i) for i in range(3)])
+    want = Denoised(Coupled())
+    rows = model.evaluate(contexts, (want,), Key(2))[want].sum(-1)
+    made = tuple(Trajectory(f"t{i}", Problem("p", "toy"), (c,), reward=0.0) for i, c in enumerate(contexts))
+    given = [1.0, -0.5, -0.5]
+    batch = toy_batch(Group("g", made), advantages=given)
+    loss, metrics = DenoisedPolicy(Coupled(), trust=Clip(0.5, 0.5)).loss({want: model.evaluate(contexts, (want,), Key(2))[want]}, batch)
+    assert metrics["ratio"].mean == 1.0
+    by_hand = -sum(a * piece.mean() for a, piece in zip(given, rows.split([c.actions for c in contexts]), strict=True)) / 3
+    weight = model.network.model.embed_tokens.weight
+    ours, theirs = (torch.autograd.grad(x, weight, retain_graph=True)[0] for x in (loss, by_hand))
+    assert theirs.abs().max() > 0
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_decoding_from_left_to_right_is_causal_and_by_entropy_is_not():
+    model = toy_masked()
+    left, free = ([c.streams["order"] for c in model.act([masked_ask("p", i, how=how) for i in range(20)])] for how in (Unmask("left"), Unmask()))
+    assert all(global_at(order, 1) == 1.0 for order in left)
+    assert np.mean([global_at(order, 1) for order in free]) < 0.9
+
+
+def test_its_update_is_two_epochs_of_one_batch():
+    assert coupled_grpo.update == Minibatches(epochs=2)
+    run = train_toy(coupled_grpo, steps=1)
+    assert run.players["policy"].updates == 2
+    assert replace(coupled_grpo.update, epochs=1) != coupled_grpo.update
