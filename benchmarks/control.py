@@ -36,7 +36,7 @@ LAST = 20  # episodes that a figure is the mean of
 
 
 def cartpole_recipe() -> Any:
-    """PPO of the catalogue with a controller: no KL penalty, discounted, values that may move freely."""
+    """The recipe ppo with a controller: no KL penalty, discounted, values that may move freely."""
     return recipe("ppo").but(
         players__policy=Player(Fresh(hidden=(64, 64))),
         players__reference=None,
@@ -55,7 +55,7 @@ def cartpole_recipe() -> Any:
 
 
 def pendulum_recipe() -> Any:
-    """SAC of the catalogue with networks of 64 and a rate of 1e-3."""
+    """The recipe sac with networks of 64 and a rate of 1e-3."""
     hidden = {f"players__{name}__model__hidden": (64, 64) for name in ("policy", "critic")}
     return recipe("sac").but(optimizer__lr=1e-3, **hidden, **SHORT)
 

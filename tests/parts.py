@@ -46,7 +46,7 @@ OF_ROWS = {
     "gradus.objectives.actor_critic": {"TDError", "SoftPolicy", "Temperature", "Conservative"},
     "gradus.credit.bellman": {"SoftBellman", "Bellman", "Expectile"},
 }
-"""Parts that read rows of transitions under controllers: tests/reference/test_rows.py and tests/invariance/test_rows.py try them."""
+"""Parts that read rows of transitions under controllers. Worked out by hand in tests/invariance/test_rows.py and tests/credit/test_bellman.py."""
 APART = {
     "gradus.objectives.temporal": {"Targets"},
     "gradus.objectives.denoised": {"DenoisedPolicy", "DenoisedKL"},

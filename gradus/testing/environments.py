@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import is_dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from gradus.runtime.user_code import line_of
 from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
-from gradus.testing.subject import Effort, Subject, Texts, allowed, content, environment_of, subject_of
+from gradus.testing.subject import Effort, Subject, Texts, allowed, content, environment_of, of_arrays, some_actions, subject_of
 from gradus.testing.watched import Limits, watch
 from gradus.types import Frozen, Key, Problem, UserError
 from gradus.types.parts import Closing, Environment, Task, Turn
 
 PLAYED = 12  # largest number of hostile actions per episode
+OWN = 40  # own actions per episode of a world of arrays
 NONSENSE = ("", "nonsense", "?", "-1", "0", "a b c")
+KINDS = "biuf"  # of NumPy numbers that an observation may hold
 LONGEST = 10.0  # seconds of processor time that the episodes of one problem may take
 GOAL = 1.0  # sum of rewards at which an episode counts as won
 
@@ -71,7 +75,7 @@ def equal_episodes(subject: Subject) -> Checked:
 
     def differ(problem: Problem) -> str | None:
         asked = content(problem)
-        for actions in (winning(subject, problem), [*NONSENSE, *winning(subject, problem)]):
+        for actions in (winning(subject, problem), [*tried(subject), *winning(subject, problem)]):
             turns = played(subject, problem, actions, Key(3))
             if wrong := next(filter(None, map(malformed, turns)), None):
                 return wrong
@@ -90,7 +94,7 @@ def apart(subject: Subject) -> Checked:
     """Two episodes that run at the same time do not affect each other."""
 
     def touched(problem: Problem) -> str | None:
-        actions = winning(subject, problem) or list(NONSENSE)
+        actions = winning(subject, problem) or tried(subject)
         alone = told(played(subject, problem, actions, Key(3)))
         beside = told(_loop().run_until_complete(_side_by_side(subject, problem, actions)))
         if beside != alone:
@@ -102,6 +106,8 @@ def apart(subject: Subject) -> Checked:
 
 def reached(subject: Subject) -> Checked:
     """The reference actions reach the goal."""
+    if of_arrays(environment_of(subject)) and subject.right is None:
+        return Checked("reference actions", skipped='a world of arrays has no written solution; give "actions" to try some')
     if not any(winning(subject, p) for p in subject.problems):
         return Checked("reference actions", skipped='no problem has reference actions; give them as "actions", or a demonstration in meta')
 
@@ -123,14 +129,14 @@ def hostile_actions(subject: Subject) -> Checked:
     """An episode answers any text with a turn and never runs the text as code."""
     count = -(-subject.effort.texts // PLAYED)
 
-    def play(asked: tuple[Problem, list[str]]) -> list[str]:
+    def play(asked: tuple[Problem, list[Any]]) -> list[str]:
         problem, actions = asked
         return [wrong for turn in played(subject, problem, actions, Key(6)) if (wrong := malformed(turn))]
 
-    def ask(index: int) -> tuple[Problem, list[str]]:
+    def ask(index: int) -> tuple[Problem, list[Any]]:
         if index == 0:  # files and modules that are read only once are read in this call
             problem = subject.problems[0]
-            return problem, [*NONSENSE, *winning(subject, problem)][:PLAYED]
+            return problem, [*tried(subject), *winning(subject, problem)][:PLAYED]
         texts = [subject.hostile((index - 1) * PLAYED + i)[1] for i in range(PLAYED)]
         return subject.problems[index % len(subject.problems)], texts
 
@@ -143,7 +149,7 @@ def hostile_actions(subject: Subject) -> Checked:
             which = (
                 f"hostile texts {first} to {first + PLAYED - 1} of seed {subject.effort.seed} as actions" if call.index else "plain actions"
             )
-            found += [f"{which}, {brief(ask(call.index)[1][0], 30)} first: {text}" for text in [wrong, *(call.value or [])] if text]
+            found += [f"{which}, {brief(str(ask(call.index)[1][0]), 30)} first: {text}" for text in [wrong, *(call.value or [])] if text]
     return Checked("hostile actions", count * PLAYED, sentences(found))
 
 
@@ -155,8 +161,12 @@ def malformed(turn: Any) -> str | None:
         return "a turn is both terminated and truncated; the rules ended it, or it was cut short"
     if not isinstance(turn.reward, int | float) or not math.isfinite(turn.reward):
         return f"a turn's reward is {turn.reward!r}; give a finite number"
-    if not isinstance(turn.observation, str | tuple):
-        return f"a turn's observation is {type(turn.observation).__name__}; give text, or a tuple of messages"
+    if isinstance(turn.observation, Mapping):
+        odd = [name for name, array in turn.observation.items() if not _is_array(name, array)]
+        if odd or not turn.observation:
+            return f"an observation of arrays holds {brief(str(odd[0])) if odd else 'nothing'}; give finite NumPy numbers by name"
+    elif not isinstance(turn.observation, str | tuple):
+        return f"a turn's observation is {type(turn.observation).__name__}; give text, a tuple of messages, or arrays by name"
     if isinstance(turn.observation, tuple) and not all("role" in m and "content" in m for m in turn.observation):
         return "a message of an observation lacks role or content; give both"
     if turn.state is not None and not isinstance(turn.state, str):
@@ -164,10 +174,25 @@ def malformed(turn: Any) -> str | None:
     return None
 
 
-def winning(subject: Subject, problem: Problem) -> list[str]:
-    """The actions that win; an empty list if they are not known."""
+def _is_array(name: Any, array: Any) -> bool:
+    return isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in KINDS and bool(np.isfinite(array).all())
+
+
+def tried(subject: Subject, turn: int = 0) -> list[Any]:
+    """Actions that every episode is tried with: of a world of arrays its own, else texts that mean nothing. `turn`: which draw of them."""
+    environment = environment_of(subject)
+    if of_arrays(environment):
+        return some_actions(environment, subject.key.fold("own actions").fold(turn), OWN) or list(NONSENSE)
+    return list(NONSENSE)
+
+
+def winning(subject: Subject, problem: Problem) -> list[Any]:
+    """The actions that win; an empty list if they are not known. Texts of a problem are no actions of a world of arrays."""
+    arrays = of_arrays(environment_of(subject))
     if subject.right is not None:
-        return [str(action) for action in subject.right(problem)]
+        return [action if arrays else str(action) for action in subject.right(problem)]
+    if arrays:
+        return []
     demonstration = problem.meta.get("demonstration")
     if demonstration:
         return [str(action) for _, action in demonstration]
@@ -175,7 +200,7 @@ def winning(subject: Subject, problem: Problem) -> list[str]:
     return solution.splitlines() if isinstance(solution, str) else []
 
 
-def played(subject: Subject, problem: Problem, actions: Sequence[str], key: Key) -> list[Turn]:
+def played(subject: Subject, problem: Problem, actions: Sequence[Any], key: Key) -> list[Turn]:
     """The first turn and the answers to the actions, up to the end of the episode."""
 
     async def run() -> list[Turn]:
@@ -190,14 +215,15 @@ def played(subject: Subject, problem: Problem, actions: Sequence[str], key: Key)
     return _loop().run_until_complete(run())
 
 
-async def _side_by_side(subject: Subject, problem: Problem, actions: Sequence[str]) -> list[Turn]:
+async def _side_by_side(subject: Subject, problem: Problem, actions: Sequence[Any]) -> list[Turn]:
     environment = environment_of(subject)
     begun = (running(environment, problem, Key(3), subject.world) for _ in range(2))
     async with next(begun) as one, next(begun) as two:
         turns, other = [one.first], two.first
-        for action in actions:
+        foreign = tried(subject, turn=1) if of_arrays(environment) else [NONSENSE[1]]
+        for number, action in enumerate(actions):
             if not over(other):
-                other = await answer(two, NONSENSE[1])
+                other = await answer(two, foreign[number % len(foreign)])
             if over(turns[-1]):
                 break
             turns.append(await answer(one, action))
@@ -216,7 +242,7 @@ async def running(environment: Environment, problem: Problem, key: Key, world: A
             await episode.close()
 
 
-async def answer(episode: Any, action: str) -> Any:
+async def answer(episode: Any, action: Any) -> Any:
     """The answer of an episode to an action. Raises TypeError if `step` returns it without `async`."""
     asked = episode.step(action)
     if not inspect.isawaitable(asked):
@@ -241,7 +267,14 @@ def over(turn: Any) -> bool:
 
 def told(turns: Sequence[Turn]) -> list[str]:
     """Turns as text, without `info`, which is for people only. An answer that is not a Turn stays as it is."""
-    return [repr(replace(t, info=Frozen()) if isinstance(t, Turn) else t) for t in turns]
+    return [repr(replace(t, info=Frozen(), observation=_whole(t.observation)) if isinstance(t, Turn) else t) for t in turns]
+
+
+def _whole(observation: Any) -> Any:
+    """An observation with arrays as kind, shape and bytes: as text a large array leaves numbers out."""
+    if not isinstance(observation, Mapping):
+        return observation
+    return {n: (a.dtype.str, a.shape, a.tobytes()) if isinstance(a, np.ndarray) else a for n, a in observation.items()}
 
 
 def _each(rule: str, subject: Subject, judge: Callable[[Problem], str | None]) -> Checked:

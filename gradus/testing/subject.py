@@ -9,11 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from gradus.testing.hostile import hostile_text
 from gradus.testing.watched import Limits
 from gradus.types import NOT_APPLICABLE, Failed, Frozen, Key, Outcome, Problem, UserError
 from gradus.types.media import readable
 from gradus.types.parts import Environment, Source, Task
+from gradus.types.spaces import Action, Box, Choice, Text
 
 Texts = Callable[[Problem], Iterable[str]]
 """Texts for a problem: right answers, wrong answers, or the actions that win one episode."""
@@ -130,6 +133,23 @@ def subject_of(task: Task | str, **more: Any) -> Subject:
 def environment_of(subject: Subject) -> Environment:
     assert subject.task.environment is not None
     return subject.task.environment
+
+
+def of_arrays(environment: Environment | None) -> bool:
+    """Whether an environment shows arrays and no text or pictures, so that a controller plays it by its own actions."""
+    return getattr(environment, "shows", None) == frozenset({"array"})
+
+
+def some_actions(environment: Environment, key: Key, count: int) -> list[Action]:
+    """Actions of the environment's own space, drawn by the key: indices of a Choice, numbers within the bounds of a Box; none for text."""
+    space = getattr(environment, "acts", Text())
+    if isinstance(space, Choice):
+        return [int(i) for i in key.uniform(count) * len(space.names)]
+    if isinstance(space, Box):
+        low, high = np.array(space.low), np.array(space.high)
+        shape = (space.size,) if space.chunk == 1 else (space.chunk, space.size)
+        return [(low + (high - low) * key.fold(i).uniform(*shape)).astype(np.float32) for i in range(count)]
+    return []
 
 
 def allowed(part: Any) -> frozenset[str]:

@@ -15,8 +15,9 @@ from typing import Any
 
 from gradus.runtime.user_code import raised
 from gradus.testing.environments import RULES as ENVIRONMENT_RULES
+from gradus.testing.environments import played, told
 from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
-from gradus.testing.subject import Effort, Subject, Texts, allowed, content, full, no_outcome, plain, said, stored, subject_of
+from gradus.testing.subject import Effort, Subject, Texts, allowed, content, full, no_outcome, of_arrays, plain, said, stored, subject_of
 from gradus.testing.watched import Call, Limits, watch
 from gradus.types import Problem, UserError
 from gradus.types.parts import Task
@@ -60,9 +61,7 @@ def check_task(
 
 
 def task_rules(task: Task) -> dict[str, Any]:
-    """The rules for a task, by name. For a world of arrays: those that read no text of its problems, observations and actions."""
-    if task.environment is not None and not task.of_text:
-        return {name: rule for name, rule in (RULES | ENVIRONMENT_RULES).items() if name in OF_ANY_WORLD}
+    """The rules for a task, by name."""
     return RULES | (ENVIRONMENT_RULES if task.environment is not None else {})
 
 
@@ -112,13 +111,13 @@ def another_process(subject: Subject) -> Checked:
         return Checked(
             "another process", skipped="only a task given by name, without options, can be made in another process (file.py:task)"
         )
-    told = {seed: _digests(subject, seed) for seed in ("1", "2")}
-    failed = next((text for text in told.values() if isinstance(text, str)), None)
+    made = {seed: _digests(subject, seed) for seed in ("1", "2")}
+    failed = next((text for text in made.values() if isinstance(text, str)), None)
     if isinstance(failed, str):
         return Checked("another process", 2, (f"the task cannot be made in another process: {failed}",))
     found = [
         f"the problems{at(level)} differ between processes; an order of a set, or hash(), decides something: sort first"
-        for level, one, two in zip(subject.levels, told["1"], told["2"], strict=True)
+        for level, one, two in zip(subject.levels, made["1"], made["2"], strict=True)
         if one != two
     ]
     return Checked("another process", 2 * len(subject.levels), tuple(found))
@@ -142,13 +141,16 @@ def digests(subject: Subject) -> list[str]:
 
 
 def other_keys(subject: Subject) -> Checked:
-    """An endless source gives other problems for another key."""
+    """An endless source gives other problems for another key; the starts of a world of arrays may be numbers, so its episodes must differ."""
     if subject.task.source.size is not None:
         return Checked("other keys", skipped=f"the source is finite ({subject.task.source.size} problems)")
     found = []
     for level in subject.levels:
         one, two = subject.drawn[level], subject.draw(level, key=subject.key.fold("another"))
-        if len(one) > 1 and [content(p) for p in one] == [content(p) for p in two]:
+        if of_arrays(subject.task.environment):
+            if all(told(played(subject, p, [], subject.key)) == told(played(subject, p, [], subject.key.fold("another"))) for p in one):
+                found.append("episodes of another key begin alike; draw the first state from the key")
+        elif len(one) > 1 and [content(p) for p in one] == [content(p) for p in two]:
             found.append(f"another key gives the same problems{at(level)}; draw from the key (or the given generator)")
     return Checked("other keys", len(subject.levels) * len(subject.indices(subject.task.source)), tuple(found))
 
@@ -324,6 +326,3 @@ RULES = {
     "hostile answers": hostile_answers,
 }
 """The rules for every task, in the order in which they are tried."""
-
-OF_ANY_WORLD = ("problems", "equal keys", "another process", "settings")
-"""The rules for worlds of arrays, too."""

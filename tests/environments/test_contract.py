@@ -8,6 +8,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,17 +17,20 @@ from gradus.recipe.registry import task_maker, task_modules
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.turns import opening, plain
 from gradus.sandbox import missing
+from gradus.testing.environments import told as exactly
 from gradus.testing.methods import follow_demonstration, scripted_world
+from gradus.testing.subject import of_arrays, some_actions
 from gradus.types import Ended, Key, Problem, Request
 from gradus.types.parts import Task, Turn
 
-# Every task with an environment of text. Worlds of arrays have tests of their own (tests/tasks/control), because they name no words.
-# Without a sandbox python_tool is left out; its own tests say that they were skipped.
-NAMES = sorted(
+# Every task with an environment. Without a sandbox python_tool is left out; its own tests say that they were skipped.
+ALL = sorted(
     name
     for name in task_modules()
-    if name != "gsm8k" and (missing() is None or name not in ("code", "python_tool")) and task_maker(name)().environment is not None and task_maker(name)().of_text
+    if name != "gsm8k" and (missing() is None or name not in ("code", "python_tool")) and task_maker(name)().environment is not None
 )
+ARRAYS = [name for name in ALL if of_arrays(task_maker(name)().environment)]
+NAMES = [name for name in ALL if name not in ARRAYS]
 HOSTILE = {
     "empty": "",
     "space": " \n\t ",
@@ -53,7 +57,7 @@ def problems(task: Task, count: int = 6, key: Key = Key(0)) -> list[Problem]:
     return task.source.draw(range(count), task.level, key)
 
 
-def told(task: Task, problem: Problem, actions: list[str], key: Key) -> list[Turn]:
+def told(task: Task, problem: Problem, actions: list[Any], key: Key) -> list[Turn]:
     """The first turn and the answers to the actions, up to the end."""
 
     async def run() -> list[Turn]:
@@ -74,6 +78,7 @@ def demonstrated_actions(problem: Problem) -> list[str]:
 
 def test_the_tasks_with_environments_are_found() -> None:
     assert {"frozen_lake", "search_qa", "twenty_questions"} <= set(NAMES)
+    assert {"cartpole", "pendulum"} <= set(ARRAYS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -182,6 +187,106 @@ class TestContract:
             said = problem.question + "".join(observation + action for observation, action in problem.meta["demonstration"])
             assert said.isascii()
             assert len(said) < 550
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+class TestArrays:
+    """Worlds of arrays: the same promises, tried by their own actions. They have no written solution, and so none that must win."""
+
+    def test_settings_are_frozen_and_comparable(self, name: str) -> None:
+        environment = task_of(name).environment
+        assert environment == task_of(name).environment
+        assert hash(environment) == hash(task_of(name).environment)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            environment.limit = 3  # type: ignore[misc, union-attr]
+
+    def test_the_first_turn_is_the_key_s(self, name: str) -> None:
+        task = task_of(name)
+        for problem in problems(task):
+            once, again, other = (told(task, problem, [], Key(k)) for k in (1, 1, 2))
+            assert exactly(once) == exactly(again)
+            assert exactly(once) != exactly(other)
+            assert_arrays(once[0], once[0])
+            assert (once[0].reward, once[0].terminated, once[0].truncated) == (0.0, False, False)
+
+    def test_equal_keys_give_equal_episodes(self, name: str) -> None:
+        task = task_of(name)
+        for problem in problems(task):
+            actions = drawn_actions(task, Key(5), 50)
+            assert exactly(told(task, problem, actions, Key(3))) == exactly(told(task, problem, actions, Key(3)))
+        assert exactly(told(task, problem, actions, Key(3))) != exactly(told(task, problem, drawn_actions(task, Key(6), 50), Key(3)))
+
+    def test_episodes_do_not_touch_each_other(self, name: str) -> None:
+        task = task_of(name)
+        (problem,) = problems(task, 1)
+        actions = drawn_actions(task, Key(5), 6)
+        one, two = (task.environment.start(problem, Key(3), None) for _ in range(2))  # type: ignore[union-attr, arg-type]
+
+        async def side_by_side() -> list[Turn]:
+            answers = []
+            for action, foreign in zip(actions, drawn_actions(task, Key(6), 6), strict=True):
+                await two.step(foreign)
+                answers.append(await one.step(action))
+            return answers
+
+        assert exactly(asyncio.run(side_by_side())) == exactly(told(task, problem, actions, Key(3))[1:])
+
+    def test_every_episode_ends_once_and_in_one_way(self, name: str) -> None:
+        task = task_of(name)
+        limit = task.environment.limit  # type: ignore[union-attr]
+        for number, problem in enumerate(problems(task)):
+            turns = told(task, problem, drawn_actions(task, Key(number), limit + 5), Key(number))
+            for turn in turns[1:]:
+                assert_arrays(turn, turns[0])
+                assert turn.valid
+            assert len(turns) <= 1 + limit
+            assert [t.terminated or t.truncated for t in turns] == [False] * (len(turns) - 1) + [True]
+
+    def test_the_last_turn_that_is_allowed_is_terminated_alone(self, name: str) -> None:
+        """Where the rules end an episode at the very limit."""
+        task = task_of(name)
+        (problem,) = problems(task, 1)
+        actions = drawn_actions(task, Key(0), 1000)
+        turns = told(task, problem, actions, Key(0))
+        tight = dataclasses.replace(task, environment=dataclasses.replace(task.environment, limit=len(turns) - 1))  # type: ignore[type-var]
+        last = told(tight, problem, actions, Key(0))[-1]
+        assert (last.terminated, last.truncated) == (turns[-1].terminated, not turns[-1].terminated)
+
+    @pytest.mark.parametrize("kind", HOSTILE)
+    def test_text_is_no_action_and_changes_nothing_shown(self, name: str, kind: str) -> None:
+        task = task_of(name)
+        (problem,) = problems(task, 1)
+        turns = told(task, problem, [HOSTILE[kind]] * 1000, Key(6))
+        for turn in turns[1:]:
+            assert_arrays(turn, turns[0])
+            assert not turn.valid
+            assert exactly([Turn(turn.observation)]) == exactly([Turn(turns[0].observation)])
+        assert turns[-1].truncated  # no episode goes on for ever
+
+    def test_sides_are_disjoint_and_draws_are_functions_of_their_index(self, name: str) -> None:
+        task = task_of(name)
+        train, held = task.source.draw(range(40), task.level, Key(0)), task.held_out.draw(range(40), task.level, Key(8))
+        assert not {p.text for p in train} & {p.text for p in held}
+        assert len({p.id for p in (*train, *held)}) == 80
+        assert task.source.draw([17, 3], task.level, Key(0)) == [train[17], train[3]]
+
+
+def drawn_actions(task: Task, key: Key, count: int) -> list[Any]:
+    """Own actions of a world of arrays."""
+    found = some_actions(task.environment, key, count)  # type: ignore[arg-type]
+    assert len(found) == count
+    return found
+
+
+def assert_arrays(turn: Turn, first: Turn) -> None:
+    """Named finite arrays of the kinds and shapes of the first turn, a finite reward, at most one end."""
+    shown, begun = turn.observation, first.observation
+    assert isinstance(shown, dict)
+    assert isinstance(begun, dict)
+    assert {n: (a.dtype, a.shape) for n, a in shown.items()} == {n: (a.dtype, a.shape) for n, a in begun.items()}
+    assert all(np.isfinite(a).all() for a in shown.values())
+    assert math.isfinite(turn.reward)
+    assert not (turn.terminated and turn.truncated)
 
 
 def content(problem: Problem) -> str:

@@ -6,12 +6,14 @@ import random
 import re
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 
 from gradus.tasks.generated import Draft, Generated
 from gradus.testing import ContractBroken, Effort, Limits, check_environment, check_task
 from gradus.types import Frozen, Problem, UserError
 from gradus.types.parts import Task, Turn
+from gradus.types.spaces import Box
 
 pytestmark = pytest.mark.alone
 
@@ -186,3 +188,58 @@ def test_without_an_environment_it_is_refused():
         check_environment(3)
     with pytest.raises(ContractBroken, match="reference actions"):
         check_environment(task(Guess(limit=1)), effort=SMALL, strict=True)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A world of arrays: a place that a number moves."""
+
+    fault: str = ""
+    shows = frozenset({"array"})
+    acts = Box((-1.0,), (1.0,))
+
+    def start(self, problem, key, world):
+        return Walker(self.fault, key)
+
+
+class Walker:
+    everywhere = 0.0
+
+    def __init__(self, fault, key):
+        self.fault, self.place, self.steps = fault, 0.0 if fault == "one start" else float(key.uniform()), 0
+        self.first = Turn(self.shown())
+
+    def shown(self):
+        wrong = {"not finite": np.array([np.nan]), "no array": [0.0]}
+        return {"place": wrong.get(self.fault, np.array([self.place], np.float32))}
+
+    async def step(self, action):
+        self.steps += 1
+        if isinstance(action, str):
+            return Turn(self.shown(), truncated=self.steps == 9, valid=False)
+        self.place += float(action[0])
+        if self.fault == "shared":
+            Walker.everywhere += float(action[0])
+            self.place = Walker.everywhere
+        if self.fault == "unseeded":
+            self.place += random.random()
+        return Turn(self.shown(), self.place, truncated=self.steps == 9)
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule", "said"),
+    [
+        ("", None, ""),
+        ("not finite", "equal episodes", "an observation of arrays holds 'place'; give finite NumPy numbers by name"),
+        ("no array", "equal episodes", "an observation of arrays holds 'place'"),
+        ("unseeded", "equal episodes", "differs in a second episode of the same key and actions"),
+        ("shared", "episodes apart", "an episode changes while a second one is running"),
+        ("one start", "other keys", "episodes of another key begin alike; draw the first state from the key"),
+    ],
+)
+def test_a_world_of_arrays_is_tried_by_its_own_actions(fault, rule, said):
+    report = check_task(task(Walk(fault)), effort=SMALL, limits=Limits(seconds=0.3))
+    found = {c.rule: c.findings[0] for c in report.checked if c.findings}
+    assert rule is None or said in found[rule]
+    assert fault or not found
+    assert next(c for c in report.checked if c.rule == "reference actions").skipped.startswith("a world of arrays has no written solution")

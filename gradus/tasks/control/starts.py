@@ -17,5 +17,5 @@ class Starts:
     size: int | None = None
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
-        kind = "held-out" if self.held_out else "start"
-        return [Problem(f"{self.task}/{kind}/{i}", self.task, text=f"start {i}", meta=Frozen(start=int(i))) for i in indices]
+        kind, text = ("held-out", "held-out start") if self.held_out else ("start", "start")
+        return [Problem(f"{self.task}/{kind}/{i}", self.task, text=f"{text} {i}", meta=Frozen(start=int(i))) for i in indices]
