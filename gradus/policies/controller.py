@@ -29,6 +29,7 @@ from gradus.policies.controller_reading import (
     newest_row,
     squashed_logprob,
 )
+from gradus.policies.network_files import fill_network, save_network
 from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Ended, Frozen, Key, UserError
 from gradus.types.contexts import Seen
@@ -58,25 +59,15 @@ class Controller:
     @classmethod
     def load(cls, model: str | Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Controller:
         """The controller of a folder. Raises UserError if it has none, or not the weights that its config.json describes."""
-        from gradus.policies.flow import read_weights
-
         folder = Path(model)
         made = cls.fresh(read_config(folder / "config.json"), dtype=dtype)
-        wanted, found = made.network.state_dict(), read_weights(folder / "model.safetensors")
-        if {n: t.shape for n, t in wanted.items()} != {n: t.shape for n, t in found.items()}:
-            raise UserError(f"{folder / 'model.safetensors'} does not hold the weights that {folder / 'config.json'} describes; write both again")
-        made.network.load_state_dict(found)
+        fill_network(made.network, folder)
         made.network.to(device)
         return made
 
     def save(self, folder: Path | str) -> None:
         """Writes config.json and model.safetensors."""
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps({"model_type": KIND, **written(self.config)}, indent=2) + "\n")
-        save_file({n: t.detach().cpu().contiguous() for n, t in self.network.state_dict().items()}, folder / "model.safetensors")
+        save_network(self.network, {"model_type": KIND, **written(self.config)}, folder)
 
     def clone(self) -> Controller:
         return copy.deepcopy(self)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gradus.policies.flow_network import FlowConfig, Velocity
 from gradus.policies.flow_steps import draw, matching_pairs, transition_logprob
+from gradus.policies.network_files import fill_network, save_network
 from gradus.policies.reading import check_offered, read
 from gradus.types import Context, Frozen, Key, UserError, prompt_context, unknown
 from gradus.types.samplers import Drawing
@@ -53,23 +54,13 @@ class FlowModel:
         folder = BUILT_IN if model in (None, "tiny") else Path(str(model))
         config = read_config(folder / "config.json")
         made = cls.fresh(config, dtype=dtype)
-        wanted, found = made.network.state_dict(), read_weights(folder / "model.safetensors")
-        if {n: t.shape for n, t in wanted.items()} != {n: t.shape for n, t in found.items()}:
-            raise UserError(
-                f"{folder / 'model.safetensors'} does not hold the weights that {folder / 'config.json'} describes; write both again"
-            )
-        made.network.load_state_dict(found)
+        fill_network(made.network, folder)
         made.network.to(device)
         return made
 
     def save(self, folder: Path | str) -> None:
         """Writes config.json and model.safetensors."""
-        from safetensors.torch import save_file
-
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "config.json").write_text(json.dumps({"model_type": KIND, **asdict(self.config)}, indent=2) + "\n")
-        save_file({n: t.detach().cpu().contiguous() for n, t in self.network.state_dict().items()}, folder / "model.safetensors")
+        save_network(self.network, {"model_type": KIND, **asdict(self.config)}, folder)
 
     def clone(self) -> FlowModel:
         return copy.deepcopy(self)
@@ -238,16 +229,3 @@ def read_config(path: Path) -> FlowConfig:
         if name not in known:
             raise unknown("field", name, known, f"In {path}")
     return FlowConfig(**stored)
-
-
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Raises UserError if it is missing or damaged."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise UserError(f"there is no {path}; a flow model is config.json and model.safetensors")
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise UserError(f"{path} is damaged ({error}); copy or write the model again") from None

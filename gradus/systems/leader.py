@@ -29,8 +29,10 @@ from gradus.recipe.serialise import to_json
 from gradus.runtime.memory import SHARE, free_memory, limited, status
 from gradus.systems.channel import Channel, Closed, join, leave
 from gradus.systems.messages import contexts_message, plain, sampled_from, samples_asked, wants_json
+from gradus.systems.stand_in import sizes_of
 from gradus.types import Context, Key, UserError
 from gradus.types.guards import bytes_of
+from gradus.types.players import Fresh
 from gradus.types.signals import Want
 from gradus.updates.forward_backward import Rows, Slopes, backward, detached, evaluated
 
@@ -254,6 +256,7 @@ def begin(players: Mapping[str, Any], recipe: Any, task: Any, model: str | Path 
     told = {
         "players": {name: {"model": to_json(p.spec.model), "learns": p.learns} for name, p in players.items()},
         "kind": task.policy,
+        "world": sizes_of(task) if any(isinstance(p.spec.model, Fresh) for p in players.values()) else None,
         "task": task.name,
         "level": task.level,
         "model": None if model in (None, "tiny") else str(Path(str(model)).resolve()),

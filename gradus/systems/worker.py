@@ -21,6 +21,7 @@ from gradus.recipe.serialise import from_json
 from gradus.runtime.memory import limited
 from gradus.systems.channel import Channel, Closed, join, leave
 from gradus.systems.messages import contexts_from, samples_message, samples_wanted, wants_from
+from gradus.systems.stand_in import StandIn
 from gradus.types import Frozen, Key, UserError
 from gradus.types.parts import Task
 from gradus.types.players import Player
@@ -49,8 +50,8 @@ class Worker:
         setting = Setting(precision=document["precision"], recompute=document["recompute"], graphs=document["graphs"])
         learns = players["policy"].objective
         recipe = Recipe("shared", players=Frozen(players), objective=learns, optimizer=AdamW(), setting=setting)
-        nothing: Any = None  # the leading process has the problems
-        task = Task(document["task"], nothing, nothing, policy=document["kind"], level=document["level"])
+        world: Any = None if document["world"] is None else StandIn.of(document["world"])  # the leading process has the problems
+        task = Task(document["task"], world, world, environment=world, policy=document["kind"], level=document["level"])
         built = build_players(recipe, document["model"], task, Key(document["seed"]), document["device"])
         self.policies = {name: player.policy for name, player in built.items()}
         if document["memory"] is not None:

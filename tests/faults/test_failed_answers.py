@@ -29,7 +29,9 @@ from gradus.training.lessons import with_credit
 from gradus.training.loop import merged
 from gradus.types import NOT_APPLICABLE, Failed, FailureKind, Frozen, Group, Key, Trajectory
 from gradus.types.batch import make_batch
+from gradus.types.returned import remembers
 from gradus.workers.pool import stop_workers
+from tests.parts import APART, OF_ROWS
 from tests.small_model import save_small_model
 
 pytestmark = pytest.mark.alone
@@ -68,8 +70,10 @@ def variants(part: type) -> Iterator[Any]:
         yield from (part(**{field.name: word}) for word in words if word != field.default)
 
 
-RULES = [v for package in (gradus.credit, gradus.papers) for part in parts(package, "assign") for v in variants(part)]
-FILTERS = [v for package in (gradus.selection, gradus.papers) for part in parts(package, "keep") for v in variants(part)]
+ROWS = set().union(*OF_ROWS.values(), *APART.values())  # rules that read streams of other trajectories than these answers
+RULES = [v for package in (gradus.credit, gradus.papers) for part in parts(package, "assign") if part.__name__ not in ROWS for v in variants(part)]
+FILTERS = [v for package in (gradus.selection, gradus.papers) for part in parts(package, "keep") for v in variants(part) if not remembers(v)]
+"""Filters without a state: what a replay keeps has its own tests."""
 
 
 DIFFERING = {"Informative", "Mixed", "BestAndWorst", "Consecutive"}
@@ -144,7 +148,7 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
     assert rule.assign(without_failures([groups[2]]), seen) == []  # nothing is left of the step
 
 
-WITHIN = {"GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty"}
+WITHIN = {"GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled"}
 """Rules that compare an answer with the others of its group; BatchRelative does so by its baseline. The rest compare with more, or with nothing."""
 
 

@@ -74,6 +74,9 @@ def test_gamma_by_hand():
     # steps 4 4 0 0 3 0, median 1.5; median distance 1; of the equal steps 0 and 1 the earlier is the argmax
     gamma = coupled(distances, influence, amp=1.5, alpha=0.5, share=2 / 6)
     assert gamma.tolist() == [1.25, 1.0, 1.25, 1.0, 1.0, 1.5]
+    # anchors 1 and 3; 1 looks back far, and its step 4 is the largest before 3: both parts add up, 1 + 0.5 + 0.25
+    added = coupled(np.array([3.0, 5.0, 1.0, 1.0, 1.0, 1.0]), np.array([0.0, 9.0, 0.0, 8.0, 0.0, 0.0]), amp=1.5, alpha=0.5, share=2 / 6)
+    assert added.tolist() == [1.0, 1.75, 1.0, 1.25, 1.0, 1.0]
     assert PlanAndAnchor("local", share=2 / 6).gamma(distances, influence).tolist() == [1.5, 1.5, 1.0, 1.0, 1.0, 1.0]
     assert PlanAndAnchor("global", share=2 / 6).gamma(distances, influence).tolist() == [1.0, 1.0, 1.5, 1.0, 1.0, 1.5]
 

@@ -1,0 +1,42 @@
+"""The sizes of a world as plain values, so that another process makes the same fresh networks without the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gradus.players.build import first_turn
+from gradus.recipe.serialise import from_json, to_json
+from gradus.types import Key
+from gradus.types.parts import Task, Turn
+from gradus.types.spaces import Space
+
+
+def sizes_of(task: Task) -> dict[str, Any]:
+    """The types and shapes of the arrays that the task's world shows first, and its space of actions."""
+    (problem,) = task.source.draw([0], task.level, Key())
+    shown = first_turn(task.environment, problem).observation
+    arrays = {name: np.asarray(array) for name, array in shown.items()} if isinstance(shown, Mapping) else {}
+    return {"arrays": {name: [array.dtype.str, list(array.shape)] for name, array in arrays.items()}, "acts": to_json(task.acting)}
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A source of one problem, and a world whose first observation is of zeros with the sizes of `sizes_of`."""
+
+    arrays: Mapping[str, Sequence[Any]]
+    acts: Space
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, Any]) -> StandIn:
+        return cls(sizes["arrays"], from_json(sizes["acts"]))
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Any]:
+        return [None] * len(indices)
+
+    def start(self, problem: Any, key: Key, world: Any) -> Any:
+        return SimpleNamespace(first=Turn({name: np.zeros(shape, np.dtype(dtype)) for name, (dtype, shape) in self.arrays.items()}))
