@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from gradus.types import Key, Problem, Request, UserError
+from gradus.types import Context, Key, Problem, Request, UserError
 from gradus.types.parts import Task, Together, Turn, World
 from gradus.types.ranges import check_ranges
 from gradus.types.readers import Hidden
@@ -24,6 +24,7 @@ class DrawnExamples:
     It shows the arrays `query` [width], `candidates` [candidates, width] (the encodings of the question and of the examples' questions) and
     `barred` [candidates] (1: drawn already, or the question itself). The encoding of a text is the last hidden state of `encoder` at its end.
     The examples are training problems with a solution, drawn by a key of their own, the same in every run and at evaluation.
+    Each text is encoded once a step: the examples together, a question when its first episode begins.
     Reward after the last draw: 1 if the answer is right, else -1.
     """
 
@@ -59,26 +60,42 @@ class DrawnExamples:
                 f"set --environment.candidates {task.source.size} or fewer"
             )
 
-    async def start(self, problem: Problem, key: Key, world: World | None) -> Drawing:
-        """An episode about the problem. Without a world its arrays are zeros, which tell their shapes.
+    def check_players(self, players: Mapping[str, Any]) -> None:
+        """Raises UserError if worker or encoder is no language model, or if the encoder's hidden states have not `width` numbers."""
+        for field in ("worker", "encoder"):
+            name = getattr(self, field)
+            policy, needed = players[name].policy, frozenset({"hidden"} if field == "encoder" else {"logprobs", "text"})
+            if "text" not in policy.reads or not needed <= policy.can:
+                raise UserError(
+                    f"environment.{field} of DrawnExamples is player {name}, which is no language model that offers {', '.join(sorted(needed))}; "
+                    f"name a language model with --players.{name}.model"
+                )
+        policy = players[self.encoder].policy
+        (found,) = policy.evaluate([_ended("a", policy)], [Hidden()]).values()
+        if found.shape[-1] != self.width:
+            raise UserError(
+                f"a hidden state of player {self.encoder} has {found.shape[-1]} numbers, not {self.width}; set --environment.width {found.shape[-1]}"
+            )
 
-        Raises UserError if the encoder's hidden states have not `width` numbers.
-        """
+    async def start(self, problem: Problem, key: Key, world: World | None) -> Drawing:
+        """An episode about the problem. Without a world its arrays are zeros, which tell their shapes."""
         if world is None:
             return Drawing(self, problem, (), np.zeros((self.candidates + 1, self.width), np.float32), None)
         examples = tuple(world.task.source.draw(range(self.candidates), world.task.level, Key().fold("examples")))
-        return Drawing(self, problem, examples, await self._encoded([question_of(p) for p in (problem, *examples)], world), world)
+        asked = question_of(problem)
+        candidates = await world.once((self, "examples"), lambda: self._encoded([question_of(p) for p in examples], world))
+        query = await world.once((self, "question", asked), lambda: self._encoded([asked], world))
+        return Drawing(self, problem, examples, np.concatenate([query, candidates]), world)
 
     async def _encoded(self, texts: Sequence[str], world: World) -> np.ndarray:
         """[texts, width]"""
-        contexts = []
-        for text in texts:
-            opened = world.opening(({"role": "user", "content": text},), self.encoder)
-            contexts.append(opened.then(world.told(MARK, self.encoder)))
-        rows = np.stack([found[0] for found in await world.score(contexts, Hidden(), self.encoder)]).astype(np.float32)
-        if rows.shape[1] != self.width:
-            raise UserError(f"a hidden state of player {self.encoder} has {rows.shape[1]} numbers, not {self.width}; set --environment.width {rows.shape[1]}")
-        return rows
+        contexts = [_ended(text, world, self.encoder) for text in texts]
+        return np.stack([found[0] for found in await world.score(contexts, Hidden(), self.encoder)]).astype(np.float32)
+
+
+def _ended(text: str, by: Any, *player: str) -> Context:
+    """The context of a text, with a told action at its end. `by`: a world and the name of its player, or a policy."""
+    return by.opening(({"role": "user", "content": text},), *player).then(by.told(MARK, *player))
 
 
 class Drawing:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from gradus.environments.examples import DrawnExamples, prompt, question_of
+from gradus.papers.agents.prompt_pg import prompt_pg
+from gradus.players.build import build_players
 from gradus.tasks.maths.tables import tables
 from gradus.types import Frozen, Key, Problem, Sampling, UserError
 
@@ -19,6 +21,12 @@ class World:
 
     def __init__(self, task, answer="=yes"):
         self.task, self.sampling, self.answer, self.asked, self.notes = task, Sampling(), answer, [], []
+        self.scored, self.shared = [], {}
+
+    async def once(self, name, make):
+        if name not in self.shared:
+            self.shared[name] = await make()
+        return self.shared[name]
 
     def opening(self, prompt, player):
         return SimpleNamespace(text=prompt[0]["content"], then=lambda piece: prompt[0]["content"])
@@ -27,6 +35,7 @@ class World:
         return None
 
     async def score(self, contexts, want, player):
+        self.scored += contexts
         return [np.full((2, 4), len(text), np.float32) for text in contexts]
 
     async def sample(self, requests):
@@ -86,11 +95,31 @@ def test_examples_come_from_the_training_problems():
     assert not {question_of(p) for p in episode.examples} & held
 
 
+def test_each_text_is_encoded_once_a_step():
+    world, problems = World(TASK), TASK.source.draw([5, 6], None, Key(4))
+    first, second, again = (asyncio.run(SETTINGS.start(p, Key(i), world)) for i, p in enumerate([*problems, problems[0]]))
+    texts = [question_of(p) for p in (*first.examples, *problems)]
+    assert world.scored == texts  # 4 examples and 2 questions, for 3 episodes
+    assert [e.first.observation["query"][0] for e in (first, second)] == [len(text) for text in texts[4:]]
+    assert first.first.observation["candidates"][:, 0].tolist() == [len(text) for text in texts[:4]]
+    assert all(np.array_equal(again.first.observation[name], row) for name, row in first.first.observation.items())
+    asyncio.run(first.step(1))
+    assert not second.barred[1]  # what episodes share is not what they change
+
+
+def test_an_encoder_is_asked_for_its_width_before_anything_runs():
+    players = build_players(prompt_pg, None, replace(TASK, environment=DrawnExamples()), Key(0))
+    DrawnExamples().check_players(players)
+    with pytest.raises(UserError, match=r"player encoder has 160 numbers, not 96; set --environment\.width 160"):
+        DrawnExamples(width=96).check_players(players)
+    for field, lacks in (("encoder", "hidden"), ("worker", "logprobs, text")):
+        with pytest.raises(UserError, match=rf"environment\.{field} .* is player policy, which is no language model that offers {lacks}; name"):
+            DrawnExamples(**{field: "policy"}).check_players(players)
+
+
 def test_refusals():
     with pytest.raises(UserError, match="4 shots of 4 candidates leave no choice"):
         DrawnExamples(candidates=4, shots=4)
-    with pytest.raises(UserError, match=r"has 4 numbers, not 5; set --environment\.width 4"):
-        asyncio.run(replace(SETTINGS, width=5).start(TASK.source.draw([0], None, Key())[0], Key(), World(TASK)))
     with pytest.raises(UserError, match="has no verifier"):
         SETTINGS.check_task(replace(TASK, verify=None))
     with pytest.raises(UserError, match="does not provide solution"):
