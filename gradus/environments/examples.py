@@ -22,7 +22,8 @@ class DrawnExamples:
     """The player draws `shots` of `candidates` worked examples, one after another, without replacement; then `worker` answers greedily.
 
     It shows the arrays `query` [width], `candidates` [candidates, width] (the encodings of the question and of the examples' questions) and
-    `barred` [candidates] (1: drawn already, or the question itself). The encoding of a text is the last hidden state of `encoder` at its end.
+    `barred` [candidates] (1: drawn already, or the question itself). The encoding of a text is the last hidden state of `encoder` at its end,
+    scaled to length 1.
     The examples are training problems with a solution, drawn by a key of their own, the same in every run and at evaluation.
     Each text is encoded once a step: the examples together, a question when its first episode begins.
     Reward after the last draw: 1 if the answer is right, else -1.
@@ -68,7 +69,7 @@ class DrawnExamples:
             if "text" not in policy.reads or not needed <= policy.can:
                 raise UserError(
                     f"environment.{field} of DrawnExamples is player {name}, which is no language model that offers {', '.join(sorted(needed))}; "
-                    f"name a language model with --players.{name}.model"
+                    f"set --environment.{field} to another player, or --players.{name}.model to a language model"
                 )
         policy = players[self.encoder].policy
         (found,) = policy.evaluate([_ended("a", policy)], [Hidden()]).values()
@@ -88,9 +89,10 @@ class DrawnExamples:
         return Drawing(self, problem, examples, np.concatenate([query, candidates]), world)
 
     async def _encoded(self, texts: Sequence[str], world: World) -> np.ndarray:
-        """[texts, width]"""
+        """[texts, width], rows of length 1"""
         contexts = [_ended(text, world, self.encoder) for text in texts]
-        return np.stack([found[0] for found in await world.score(contexts, Hidden(), self.encoder)]).astype(np.float32)
+        rows = np.stack([found[0] for found in await world.score(contexts, Hidden(), self.encoder)]).astype(np.float32)
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
 def _ended(text: str, by: Any, *player: str) -> Context:

@@ -117,6 +117,10 @@ CONTRACTS: list[Row] = [
     ("train prompt_pg --task tables --task.problems 12 --run run", "20 candidates, but task tables has 12 training problems; set --environment.candidates 12"),
     ("train prompt_pg --task tables --environment.shots 20 --run run", "20 shots of 20 candidates leave no choice; set more candidates or fewer shots"),
     ("train prompt_pg --task tables --environment.width 96 --run run", "a hidden state of player encoder has 160 numbers, not 96; set --environment.width 160"),
+    (
+        "train prompt_pg --task tables --environment.encoder policy --run run",
+        "environment.encoder of DrawnExamples is player policy, which is no language model that offers hidden|set --environment.encoder to another",
+    ),
     ("train prompt_pg --task tables --players.policy.model.hidden 64,64 --run run", "a pointer is one linear layer that chooses|set outputs actions, one width"),
     ("train prompt_pg --task tables --environment.worker judge --run run", 'unknown player "judge"'),
     (

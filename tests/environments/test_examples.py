@@ -17,7 +17,7 @@ from gradus.types import Frozen, Key, Problem, Sampling, UserError
 
 
 class World:
-    """A world in which the worker repeats the last line of its prompt's first example, and every encoding is a row of lengths."""
+    """A world in which the worker repeats the last line of its prompt's first example, and a text's hidden state is (3 n, 4 n, 0, 0), n its length."""
 
     def __init__(self, task, answer="=yes"):
         self.task, self.sampling, self.answer, self.asked, self.notes = task, Sampling(), answer, [], []
@@ -36,7 +36,7 @@ class World:
 
     async def score(self, contexts, want, player):
         self.scored += contexts
-        return [np.full((2, 4), len(text), np.float32) for text in contexts]
+        return [np.full((2, 4), np.array([3.0, 4.0, 0.0, 0.0]) * len(text)) for text in contexts]
 
     async def sample(self, requests):
         self.asked += requests
@@ -100,8 +100,8 @@ def test_each_text_is_encoded_once_a_step():
     first, second, again = (asyncio.run(SETTINGS.start(p, Key(i), world)) for i, p in enumerate([*problems, problems[0]]))
     texts = [question_of(p) for p in (*first.examples, *problems)]
     assert world.scored == texts  # 4 examples and 2 questions, for 3 episodes
-    assert [e.first.observation["query"][0] for e in (first, second)] == [len(text) for text in texts[4:]]
-    assert first.first.observation["candidates"][:, 0].tolist() == [len(text) for text in texts[:4]]
+    for row in (first.first.observation["query"], *first.first.observation["candidates"]):
+        assert row.tolist() == pytest.approx([0.6, 0.8, 0.0, 0.0])  # of length 1
     assert all(np.array_equal(again.first.observation[name], row) for name, row in first.first.observation.items())
     asyncio.run(first.step(1))
     assert not second.barred[1]  # what episodes share is not what they change
@@ -113,7 +113,7 @@ def test_an_encoder_is_asked_for_its_width_before_anything_runs():
     with pytest.raises(UserError, match=r"player encoder has 160 numbers, not 96; set --environment\.width 160"):
         DrawnExamples(width=96).check_players(players)
     for field, lacks in (("encoder", "hidden"), ("worker", "logprobs, text")):
-        with pytest.raises(UserError, match=rf"environment\.{field} .* is player policy, which is no language model that offers {lacks}; name"):
+        with pytest.raises(UserError, match=rf"environment\.{field} .* is player policy, which is no language model that offers {lacks}; set"):
             DrawnExamples(**{field: "policy"}).check_players(players)
 
 

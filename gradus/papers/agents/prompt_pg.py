@@ -17,10 +17,15 @@ Assumes a task with worked solutions and a verifier, and a worker that answers s
 not matter, there is nothing to learn.
 
 Reference: Lu et al., Dynamic Prompt Learning via Policy Gradient for Semi-structured Mathematical Reasoning, arXiv:2209.14610. As in the
-released code: the loss is the batch's sum, examples are encoded without their answers, the draws are reversed, so that the first one stands
-nearest to the question, and the layer has a bias. There the encoder is BERT's first token and the best epoch by training reward is kept.
-Ours: the encoding is the last hidden state of a language model at the end of the question; the best checkpoint is by held-out accuracy;
-sequential renormalised draws; a question is never its own example. 240 steps are 30 epochs of 160 questions, `--task.problems 160`.
+released code (github.com/lupantech/PromptPG): the loss is the batch's sum over log-probabilities of the full softmax; examples are encoded
+without their answers; the draws are reversed, so that the first one stands nearest to the question; the layer has a bias; Adam without decay.
+Its draws without replacement are numpy's, which for K = 2 have the distribution of one draw after another. It differs in this: 20 epochs, not
+30; training questions and candidates share nothing; the epoch of best training reward is kept; and its program for the test draws the first 20
+training questions as candidates, not those of the training. Its log shows the missing baseline: the total reward of an epoch is 38 at first, 56
+at best (the fourth) and 30 at the end, where two candidates have all the probability of every question that is printed.
+Ours: the encoding is the last hidden state of a language model at the end of the question (there BERT's first token), scaled to length 1, so
+that the draws are nearly uniform at the start (unscaled states of width 160 leave about two candidates); candidates are training questions; the
+best checkpoint is by held-out accuracy; a question is never its own example. 240 steps are 30 epochs of 160 questions, `--task.problems 160`.
 """
 
 from dataclasses import dataclass

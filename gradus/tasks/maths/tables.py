@@ -91,6 +91,17 @@ def _with_short_mean(rng: random.Random, counts: list[int]) -> list[int]:
     return counts
 
 
+def procedure(kind: str, problem: Problem) -> str:
+    """The worked solution of a question of this kind about the problem's table, about its first row where the kind asks for one.
+
+    >>> procedure("mean", Problem("p", "tables", text="", meta=Frozen(table="name|pens\\nann|12\\nbob|3")))
+    '12+3=15 15/2=7.5'
+    """
+    rows = [line.split("|") for line in problem.meta["table"].split("\n")[1:]]
+    answer, steps = _worked(kind, [name for name, _ in rows], [int(count) for _, count in rows], rows[0][0])
+    return f"{steps}={answer}"
+
+
 def _worked(kind: str, names: Sequence[str], counts: Sequence[int], name: str) -> tuple[str, str]:
     """(answer, steps to it)."""
     added = "+".join(map(str, counts))
