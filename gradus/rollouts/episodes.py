@@ -169,6 +169,8 @@ class Episodes:
         finally:
             if await closed(errand.episode, self.timeout) is not None:
                 seat.world.note("close_failed", 1.0)
+        if not played.contexts:  # its first prompt fills the context
+            played = replace(played, contexts=(self.prompt_of(played, role),))
         name = trajectory_name(seat.world.step, seat.request, seat.index)
         seat.world.also([handed(errand, trajectory(role, played), name, turn, group_name(seat.request))])
         return played.failure or replace(answer, observation=finding(errand, played.turns[-1].observation, played.ended))
