@@ -48,7 +48,10 @@ MAY = {
     "tasks": {"types", "runtime", "environments", "sandbox"},
     "search": {"types", "rollouts", "tasks"},
     "serving": {"types", "policies"},
-    "papers": {"types", "curricula", "rollouts", "rewards", "selection", "credit", "objectives", "updates", "schedules", "search", "study", "recipe"},
+    "papers": {
+        "types", "curricula", "rollouts", "rewards", "environments", "selection", "credit", "objectives", "updates", "schedules", "search", "study",
+        "recipe",
+    },
 }
 SUITES = {"faults", "invariance", "reference"}
 HEAVY = ("torch", "transformers", "pyarrow", "datasets", "sympy", "networkx", "bm25s")
