@@ -54,7 +54,7 @@ index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` re
 	$(BIN)/python -m gradus.recipe.index
 	$(BIN)/python -m scripts.reference_pages
 
-kills: $(VENV)/.installed  ## kill runs of ten kinds of recipe twenty times in all, resume them, and compare every byte
+kills: $(VENV)/.installed  ## kill runs of every kind of recipe twenty times in all, resume them, and compare every byte
 	$(BIN)/python -m benchmarks.kills --kills 20
 
 hostile: $(VENV)/.installed  ## fuzz every judge with a million hostile texts: half an hour
