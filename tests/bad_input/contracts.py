@@ -112,6 +112,11 @@ CONTRACTS: list[Row] = [
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|take kind mlp"),
     ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q is an ensemble"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
+    ("train sac --task pendulum --model {home}/model --run run", "is not of this form for the task's world; leave --model out"),
+    (
+        "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
+        "Conservative, which asks for to_go, and no other part of the recipe gives that; set --rollout Recorded --rollout.gamma 0.99",
+    ),
     # masked models
     ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; it offers only denoised'),
     ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),
