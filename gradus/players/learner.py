@@ -166,6 +166,7 @@ class Learner:
         for group, factor in zip(self.optimizer.param_groups, self.group_factors, strict=True):
             group["lr"] = lr * factor
         self.optimizer.step()
+        torch.autograd.graph.increment_version(self.masters)  # a fused step does not count its writes; encoded pictures are kept by that count
         if self.masters is not self.parameters:
             with torch.no_grad():
                 for master, p in zip(self.masters, self.parameters, strict=True):
