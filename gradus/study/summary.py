@@ -17,11 +17,12 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     -log p of the sampled actions, an unbiased estimate. kl: to the reference, if the recipe has one. failed: trajectories without a reward.
 
     Not counted: trajectories that are not trained on. If the policy sampled any itself, reward, accuracy, length and truncated leave out given
-    trajectories. Auxiliary groups (`Group.aside`) have their own numbers (aside/reward, ...) and count in no others.
+    trajectories. Auxiliary groups (`Group.aside`) have their own numbers (aside/reward, ...) and count in no others; one without a trained
+    trajectory, such as that of a sub-agent, counts there with all of them.
     """
-    groups = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]
-    auxiliary = _aside([g for g in groups if g.aside])
-    groups = without_aside(groups)
+    learned = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]
+    auxiliary = _aside([g if not mine.trajectories else mine for g, mine in zip(groups, learned, strict=True) if g.aside])
+    groups = without_aside(learned)
     trajectories = [t for g in groups for t in g.trajectories]
     own = [t for t in trajectories if t.source == "policy"] or trajectories
     judged = [t for t in own if t.failed is None]

@@ -290,17 +290,17 @@ class RunWorld:
         """Adds groups made beside the step's own, by an environment, a reward or a rollout: those of a sub-agent, of a probe.
 
         They are judged, credited and stored with the step's groups, and marked `aside`, so the step's reward, accuracy and evaluation leave
-        them out; groups whose trajectories are not `trained` are stored alone. In evaluation they are dropped.
+        them out; groups whose trajectories are not `trained` are stored alone. In evaluation they are dropped. Groups with one key are joined.
         """
         if self.purpose == "train":
             self._beside += groups
 
     async def aside(self) -> list[Group]:
-        """The groups given to `also` since the last call, judged, in the order of their keys. Raises UserError for a repeated key."""
-        made, self._beside = sorted(self._beside, key=lambda group: group.key), []  # episodes end in any order
-        for before, after in pairwise(made):
-            if before.key == after.key:
-                raise UserError(f"two groups with the key {before.key} were given to world.also; give each group a key of its own")
+        """The groups given to `also` since the last call, judged, in the order of their keys; in a joined group, that of the ids.
+
+        Raises UserError for a trajectory that was given twice.
+        """
+        made, self._beside = joined(self._beside), []
         unjudged = [g for g in made if any(t.reward is None for t in g.trajectories)]
         judged = {g.key: g for g in await self.judge(unjudged)} if unjudged else {}
         return [judged.get(g.key, g).but(aside=True) for g in made]
@@ -335,6 +335,21 @@ class RunWorld:
 
     def context_length(self, player: str = "policy") -> int:
         return self.players[player].policy.context_length
+
+
+def joined(groups: Sequence[Group]) -> list[Group]:
+    """The groups in the order of their keys, those of one key as one. Raises UserError for a trajectory that is there twice."""
+    found: dict[str, list[Group]] = {}
+    for group in sorted(groups, key=lambda group: group.key):  # episodes end in any order
+        found.setdefault(group.key, []).append(group)
+    for key, same in found.items():
+        ids = sorted(t.id for group in same for t in group.trajectories) if len(same) > 1 else []
+        if twice := next((a for a, b in pairwise(ids) if a == b), None):
+            raise UserError(f"trajectory {twice} was given to world.also twice, in groups with the key {key}; give each trajectory an id of its own")
+    return [
+        same[0] if len(same) == 1 else same[0].but(trajectories=tuple(sorted((t for g in same for t in g.trajectories), key=lambda t: t.id)))
+        for same in found.values()
+    ]
 
 
 def _first_choice(context: Context) -> int:
