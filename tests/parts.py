@@ -55,7 +55,7 @@ APART = {
     "gradus.papers.credit.archer": {"UtteranceTargets", "UtteranceAdvantage"},
     "gradus.papers.agents.arpo": {"SharedPrefix"},
 }
-"""Parts that read heads of several numbers, masks, or shared turns: their own test files hold the reference, and the contract of each recipe
+"""Parts that read heads of several numbers, masks, or shared turns: tests/reference/test_apart.py holds the reference, and the contract of each recipe
 (tests/papers/test_contract.py, rule micro-batches) the splits."""
 PACKAGES = (gradus.objectives, gradus.credit, gradus.papers)
 KINDS = {  # a method, and an argument of it, that tell a kind of part
