@@ -22,6 +22,7 @@ from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRe
 from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
+from gradus.credit.uncut import Uncut
 from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
 from gradus.objectives.corrections import MaskedImportance
 from gradus.objectives.flow_kl import TransitionKL
@@ -145,6 +146,7 @@ CREDITS = [
     *(Clipped(rule, 0.5, 2.0) for rule in (GroupRelative(), RewardToGo(0.9))),
     *(NStep(n, 0.9) for n in (1, 2, 9)),
     *(Scaled(rule, factor, when) for rule in (GroupRelative(), GAE(0.9, 0.8)) for factor in (Surprise(), Same(2.0)) for when in ("positive", "all")),
+    *(Uncut(rule) for rule in (GroupRelative(), GAE(0.9, 0.8))),
     *(KLPenalty(rule, 0.3, estimator) for rule in (GroupRelative(), LeaveOneOut(), RewardToGo(0.9), GAE(0.9, 0.8)) for estimator in ESTIMATORS),
     *(AnchorStates(0.7, 0.9, scale) for scale in SCALES),
     *(ImplicitProcess(0.3, 0.9, 0.8, bound, whitened) for bound in (True, False) for whitened in (True, False)),

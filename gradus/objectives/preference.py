@@ -13,7 +13,7 @@ from torch import Tensor
 from gradus.objectives.aggregation import pulling
 from gradus.objectives.returned import check_rows
 from gradus.objectives.scores import LogRatio, Score, scored
-from gradus.types import UserError
+from gradus.types import Trajectory, UserError
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import LogProb, Signal, Want
@@ -78,11 +78,15 @@ def members(batch: Batch) -> Iterator[list[int]]:
 
 
 def pairs_of(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Ids [P] of the better and the worse trajectory of every group. Raises UserError if a group is not two trajectories with different rewards."""
+    """Ids [P] of the better and the worse trajectory of every group: by the link `preferred` that a selection of pairs set, else by reward.
+
+    Raises UserError if a group is not two trajectories that differ in it.
+    """
     better, worse = [], []
     for ids in members(batch):
-        pair = sorted(ids, key=lambda i: batch.trajectories[i].value)
-        if len(pair) != 2 or batch.trajectories[pair[0]].value == batch.trajectories[pair[1]].value:
+        place = {i: standing(batch.trajectories[i]) for i in ids}
+        pair = sorted(ids, key=place.__getitem__)
+        if len(pair) != 2 or place[pair[0]] == place[pair[1]]:
             rewards = ", ".join(f"{batch.trajectories[i].value:g}" for i in pair[:4])
             raise UserError(
                 f"a preference compares two trajectories with different rewards, but a group has {len(pair)} (rewards {rewards}); "
@@ -91,6 +95,12 @@ def pairs_of(batch: Batch) -> tuple[Tensor, Tensor]:
         worse.append(pair[0])
         better.append(pair[1])
     return torch.tensor(better), torch.tensor(worse)
+
+
+def standing(trajectory: Trajectory) -> float:
+    """The place of a trajectory among those that it is compared with: its link `preferred`, else its reward."""
+    preferred = trajectory.links.get("preferred")
+    return trajectory.value if preferred is None else float(preferred)
 
 
 @dataclass(frozen=True)

@@ -82,13 +82,18 @@ class Learner:
         for p in self.parameters:
             p.grad = None
 
-    def fitting(self, contexts: Sequence[Context], work: Callable[[int], T]) -> T:
-        """work(tokens per micro-batch) with cleared gradients; repeated with fewer tokens if memory runs out. See `runtime.memory`."""
+    def fitting(self, contexts: Sequence[Context], work: Callable[[int], T], purpose: str = "score") -> T:
+        """work(tokens per micro-batch) with cleared gradients; repeated with fewer tokens if memory runs out. See `runtime.memory`.
+
+        The actions of the contexts are counted once under `purpose` in the step's record.
+        """
 
         def anew(tokens: int) -> T:
             self.zero_grad()
             return work(tokens)
 
+        if self.record is not None:
+            self.record.count(purpose, self.name, sum(c.actions for c in contexts))
         return fitting(self, contexts, anew, self.record)
 
     def follow(self, spec: Player, setting: Setting) -> None:
@@ -166,6 +171,7 @@ class Learner:
         for group, factor in zip(self.optimizer.param_groups, self.group_factors, strict=True):
             group["lr"] = lr * factor
         self.optimizer.step()
+        torch.autograd.graph.increment_version(self.masters)  # a fused step does not count its writes; encoded pictures are kept by that count
         if self.masters is not self.parameters:
             with torch.no_grad():
                 for master, p in zip(self.masters, self.parameters, strict=True):

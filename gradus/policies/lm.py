@@ -234,7 +234,8 @@ class LanguageModel:
 
     def _job(self, asked: Asked) -> Job:
         job = job_after(asked.parent, asked.at, asked.sampling, asked.key.value)
-        return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
+        with torch.no_grad():  # else every answer to a picture would encode it anew
+            return replace(job, inputs=pictures(self.trunk, job.prefix, job.shown)) if job.shown else job
 
     def lockstep(self, longest: int, head: str | None = None) -> Rows:
         """Its rows for a token rule, for sequences of that length: the logits, or a head over the vocabulary."""

@@ -18,6 +18,7 @@ from gradus.types.parts import Rollout, Task, Turn, World
 class Demonstrations:
     """One trajectory per request without sampling: the problem's worked solution, or with an environment its demonstrated episode.
 
+    If the problem has `errands` (the demonstrated episodes of sub-agents: role, turn, prompt, demonstration), these are groups aside.
     Trajectories have the source "expert" and no log-probabilities. They are not judged: their reward is 1, as component "demonstration".
     At test time the policy acts.
     """
@@ -33,6 +34,7 @@ class Demonstrations:
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """One group of one trajectory per request. Raises UserError if a problem has no solution."""
         answers = [given(r, 0, solved(r, world), world, reward=1.0, component="demonstration") for r in requests]
+        world.also([handed_over(r, t.id, errand, world) for r, t in zip(requests, answers, strict=True) for errand in r.problem.meta.get("errands", ())])
         return [Group(group_name(r), (t,), pool=(1.0,)) for r, t in zip(requests, answers, strict=True)]
 
 
@@ -96,6 +98,15 @@ def solved(request: Request, world: World) -> Context:
     if world.task.environment is None:
         return told(world.prompt(request), answer_text(request.problem, wanted), request, world)
     return played(request, [(str(seen), str(action)) for seen, action in meta[wanted]], world)
+
+
+def handed_over(request: Request, parent: str, errand: Mapping[str, Any], world: World) -> Group:
+    """The demonstrated errand of an episode, named and linked as one of a rollout."""
+    role, turn = errand["role"], int(errand["turn"])
+    asked = replace(request, prompt=({"role": "user", "content": errand["prompt"]},), tags=(*request.tags, "errand", role, turn))
+    context = played(asked, [(str(seen), str(action)) for seen, action in errand["demonstration"]], world)
+    made = given(asked, 0, context, world, reward=1.0, component="demonstration")
+    return Group(f"{group_name(request)}/errand/{role}", (made.but(links=Frozen(episode=parent, parent=parent, role=role, turn=turn)),), pool=(1.0,))
 
 
 def told(prompt: Context, text: str, request: Request, world: World) -> Context:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
+from gradus.rollouts.sub_agents import SubAgents, finding, handed, sent
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World
@@ -27,6 +28,7 @@ class Seat:
     world: World
     prompts: dict[bytes, Context]  # one context per distinct prompt of a run, so that episodes share it as parent
     through: AbstractAsyncContextManager[Any] = nullcontext()  # bounds the number of episodes at a time
+    sent: bool = False  # whether a sub-agent plays it
 
     @property
     def acts(self) -> Space:
@@ -56,6 +58,7 @@ class Episodes:
     max_turns: int = 20  # turns after which an episode is truncated, 1 or more
     history: int | None = None  # None: one context grows over the episode; k: every turn has its own context with the last k turns
     timeout: float = 300.0  # seconds for the environment per turn, and to start; beyond it the episode has failed
+    errands: SubAgents = SubAgents()  # who does the errands of an episode, if its environment has any
     gives: ClassVar[frozenset[str]] = frozenset({"turns"})
     plays: ClassVar[str] = "episodes"
 
@@ -110,9 +113,10 @@ class Episodes:
             seat.world.decide(call, episode.told)
         return episode
 
-    async def _play(self, episode: Episode, seat: Seat) -> Played:
+    async def _play(self, episode: Episode, seat: Seat, most: int | None = None) -> Played:
+        """The episode from its first turn to its end, or to `most` turns (None: `max_turns`)."""
         player, world, played = seat.request.player, seat.world, Played((episode.first,))
-        for t in range(self.max_turns):
+        for t in range(self.max_turns if most is None else most):
             prompt = self.prompt_of(played, seat)
             if len(prompt.sequence) >= world.context_length(player):
                 refuse_long(prompt, seat, t)
@@ -152,7 +156,24 @@ class Episodes:
             answer = await stepped(episode, action, seats or ("policy", seat.request.player), self.timeout, method)
         if isinstance(answer, Failed) and answer.kind is FailureKind.TIMEOUT:
             world.decide(call, answer.told)
-        return answer
+        if isinstance(answer, Failed) or answer.errand is None:
+            return answer
+        return await self._done(answer, seat, turn)
+
+    async def _done(self, answer: Turn, seat: Seat, turn: int) -> Turn | Failed:
+        """The answer with the finding of its errand as the observation. The sub-agent's trajectory goes to `world.also`."""
+        errand: Any = answer.errand
+        role = replace(seat, request=sent(errand, seat.request, seat.index, turn, self.errands), index=0, sent=True)
+        try:
+            played = await self._play(errand.episode, role, self.errands.max_turns)
+        finally:
+            if await closed(errand.episode, self.timeout) is not None:
+                seat.world.note("close_failed", 1.0)
+        if not played.contexts:  # its first prompt fills the context
+            played = replace(played, contexts=(self.prompt_of(played, role),))
+        name = trajectory_name(seat.world.step, seat.request, seat.index)
+        seat.world.also([handed(errand, trajectory(role, played), name, turn, group_name(seat.request))])
+        return played.failure or replace(answer, observation=finding(errand, played.turns[-1].observation, played.ended))
 
     def prompt_of(self, played: Played, seat: Seat) -> Context:
         """The context for sampling the next action."""
@@ -197,7 +218,7 @@ def abandoned(world: World, call: str) -> Callable[[float], None]:
 
 def refuse_long(prompt: Context, seat: Seat, turn: int) -> None:
     """Raises UserError if the first turn does not fit the model's context, because then no episode of this problem can be played."""
-    if turn == 0:
+    if turn == 0 and not seat.sent:
         length = seat.world.context_length(seat.request.player)
         raise UserError(
             f"the first prompt of problem {seat.request.problem.id} has {len(prompt.sequence)} tokens, but the model's context holds {length} "
@@ -213,11 +234,13 @@ async def sample_turn(seat: Seat, turn: int, prompt: Context) -> Context:
 
 
 def trajectory(seat: Seat, played: Played) -> Trajectory:
-    """The record of an episode. `links` holds episode, turns, invalid (actions) and return (sum of the step rewards)."""
+    """The record of an episode. `links` holds episode, turns, invalid (actions), return (sum of the step rewards), and errands if there are any."""
     name = trajectory_name(seat.world.step, seat.request, seat.index)
     answers = played.turns[1:]
     links: dict[str, Any] = {"episode": name, "turns": len(answers), "invalid": sum(not answer.valid for answer in answers)}
     links["return"] = math.fsum(answer.reward for answer in answers)
+    if errands := sum(answer.errand is not None for answer in answers):
+        links["errands"] = errands
     return Trajectory(
         id=name,
         problem=seat.request.problem,

@@ -92,14 +92,11 @@ class Crew:
             raise
 
     def _share_weights(self) -> None:
-        """Sends every tensor that changed since it was last sent: its address, PyTorch's count of writes or the player's updates differ.
-
-        The updates are needed because PyTorch does not count the writes of a fused optimiser.
-        """
+        """Sends every tensor that changed since it was last sent: its address or PyTorch's count of writes differs."""
         for name, player in self.players.items():
             changed = {}
             for place, tensor in player.policy.network.state_dict(keep_vars=True).items():
-                mark = (tensor.data_ptr(), tensor._version, player.updates if tensor.requires_grad else 0)
+                mark = (tensor.data_ptr(), tensor._version)
                 if self.marks.get((name, place)) != mark:
                     changed[place], self.marks[name, place] = tensor, mark
             for rank in self.channels if changed else ():

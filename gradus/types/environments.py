@@ -23,7 +23,21 @@ class Turn:
     rewards: Mapping[str, float] = field(default_factory=Frozen)  # of several seats, by player, besides `reward` of the one that acted
     state: str | None = None  # a key of the state in which the next action is taken; equal keys mean equal states
     valid: bool = True  # False: the action just taken was not legal
+    errand: Errand | None = None  # work for a sub-agent; its finding takes the place of `observation`, which players without one see
     info: Mapping[str, Any] = field(default_factory=Frozen)  # for people only; it has no effect
+
+
+@dataclass(frozen=True)
+class Errand:
+    """Work that an episode hands to a sub-agent: an episode of its own, played in a context of its own that the sender never sees.
+
+    The finding is the last observation of that episode if its environment ended it (`Turn.terminated`), else `otherwise`.
+    """
+
+    role: str  # the kind of sub-agent, such as "explorer"; the rollout says which player it is
+    prompt: str  # what the sub-agent reads before the first observation of its episode
+    episode: Episode = field(repr=False, compare=False)
+    otherwise: str = ""  # the finding if the sub-agent is cut off
 
 
 class Episode(Protocol):

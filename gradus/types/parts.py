@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from gradus.types.environments import Closing, Episode, Forkable, Joint, Restorable, Turn
+from gradus.types.environments import Closing, Episode, Errand, Forkable, Joint, Restorable, Turn
 from gradus.types.frozen import Frozen
 from gradus.types.keys import Key
 from gradus.types.moments import Moment
@@ -172,6 +172,7 @@ __all__ = [
     "Curriculum",
     "Environment",
     "Episode",
+    "Errand",
     "Forkable",
     "Joint",
     "Judgement",

@@ -9,13 +9,23 @@ from torch.testing import assert_close
 
 from gradus.objectives.preference import Logistic, Preference, Squared, pairs_of, preference_losses
 from gradus.testing.methods import toy_batch, toy_group
-from gradus.types import UserError
+from gradus.types import Frozen, UserError
 from gradus.types.signals import LogProb, LogProbs
 
 
 def test_pairs_are_found_by_reward():
     made = toy_batch(toy_group(0.2, 0.1, key="a"), toy_group(-1, 3, key="b"))
     assert [ids.tolist() for ids in pairs_of(made)] == [[0, 3], [1, 2]]
+
+
+def test_a_marked_pair_is_found_by_its_marks_though_the_rewards_are_equal():
+    group = toy_group(1, 1, key="a")
+    marks = (False, True)
+    group = group.but(trajectories=tuple(t.but(links=Frozen(preferred=m)) for t, m in zip(group.trajectories, marks, strict=True)))
+    assert [ids.tolist() for ids in pairs_of(toy_batch(group))] == [[1], [0]]
+    same = group.but(trajectories=tuple(t.but(links=Frozen(preferred=True)) for t in group.trajectories))
+    with pytest.raises(UserError, match="a preference compares two"):
+        pairs_of(toy_batch(same))
 
 
 def test_losses_by_hand_and_far_out():

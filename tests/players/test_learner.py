@@ -55,6 +55,13 @@ def test_parameters_may_stand_in_several_groups_of_an_optimizer():
     assert moved(Learner("policy", Player(objective=Frozen(a=1)), Held(), Split(), Setting()), 1).updates == 1
 
 
+def test_a_step_counts_as_a_write_to_the_weights():
+    """PyTorch's fused optimisers do not count theirs; encoded pictures and the weights of other processes are kept by this count."""
+    player = Learner("policy", Player(objective=Frozen(a=1)), Held(), AdamW(), Setting())
+    before = player.policy.network.weight._version
+    assert moved(player, 1).policy.network.weight._version > before
+
+
 def learner(**held) -> Learner:
     return Learner("policy", Player(objective=Frozen(a=1)), Held(**held), AdamW(), Setting(learning_rate=1e-3, warmup=0))
 

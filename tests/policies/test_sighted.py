@@ -9,11 +9,15 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.players.learner import Learner
 from gradus.policies.lm import LanguageModel
 from gradus.policies.sighted import Sighted
-from gradus.types import Context, Key, Sampling, UserError
+from gradus.recipe.core import Setting
+from gradus.types import Context, Frozen, Key, Sampling, UserError
 from gradus.types.contexts import prompt_context
+from gradus.types.players import Player
 from gradus.types.signals import LogProb
+from gradus.updates.optimizers import AdamW
 from tests.policies.vision_models import IMAGE, folder, inner, picture, says
 
 KINDS = ("llava-siglip", "llava-clip", "smolvlm", "idefics3")
@@ -153,6 +157,22 @@ def test_a_picture_is_encoded_once_and_again_when_a_weight_changes(llava):
     llava.evaluate(contexts, [LogProb()])
     assert network.encoded.count == before + 4  # frozen: kept, also where the decoder has gradient
     network.requires_grad_(True)
+
+
+def test_answers_to_a_picture_share_its_rows_also_where_gradient_is_enabled(llava):
+    """As in training: the rollout keeps what it encoded until the optimiser moved the tower."""
+    prompt = llava.opening([says("what is here", picture(31))])
+    asked = [Ask(prompt, len(prompt.sequence), Sampling(max_tokens=2), Key(i)) for i in range(4)]
+    before = llava.trunk.encoded.count
+    assert torch.is_grad_enabled()
+    llava.act(asked)
+    llava.act(asked)
+    assert llava.trunk.encoded.count == before + 1
+    player = Learner("policy", Player(objective=Frozen(a=1)), llava, AdamW(), Setting(learning_rate=0.0, warmup=0))
+    llava.evaluate([answered(prompt, [20])], [LogProb()])[LogProb()].sum().backward()
+    player.move(0)
+    llava.act(asked)
+    assert llava.trunk.encoded.count == before + 3  # the pass with gradient, and anew after the step
 
 
 def test_a_saved_folder_is_read_by_transformers(pair, tmp_path):

@@ -18,6 +18,7 @@ from gradus.credit.groups import BatchBaseline, BatchRelative, Constant, GroupRe
 from gradus.credit.kl_penalty import KLPenalty, kl_costs
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
+from gradus.credit.uncut import Uncut
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.rewards.prime import ImplicitProcess
 from gradus.types import Context, Frozen, Group, Problem, Trajectory, prompt_context
@@ -319,6 +320,7 @@ RULES: Mapping[type, Callable[[Any, list[list[Sample]]], list[list[Answer]]]] = 
     Clipped: bounded,
     KLPenalty: penalised,
     Scaled: scaled,
+    Uncut: lambda rule, given: RULES[type(rule.rule)](rule.rule, given),  # its weights: tests/credit/test_uncut.py
     NStep: n_steps,
     AnchorStates: anchor_states,
     ImplicitProcess: implicit_process,

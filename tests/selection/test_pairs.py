@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from gradus.selection.pairs import Consecutive
+import pytest
+
+from gradus.selection.filters import BestAndWorst
+from gradus.selection.pairs import Consecutive, Fewer, Higher, RankedPairs, Right, Shorter
 from gradus.testing.methods import toy_group
-from gradus.types import Key
+from gradus.types import Frozen, Group, Key, UserError
+from gradus.types.returned import check_kept
 
 
 def test_pairs_of_consecutive_trajectories_that_differ():
@@ -25,3 +29,74 @@ def test_what_was_sampled_for_a_value_only_is_in_no_pair():
     probed = made.but(trajectories=(made.trajectories[0].but(trained=False), *made.trajectories[1:]))
     kept, _ = Consecutive().keep([probed], Key())
     assert [[t.id for t in g.trajectories] for g in kept] == [["g/1", "g/2"]]
+
+
+def episode(name, right, turns, actions=4, reward=None):
+    """A judged episode of `turns` turns."""
+    made = toy_group(float(right), lengths=[actions], key=name).trajectories[0]
+    made = made.but(links=Frozen(turns=turns))
+    return made if reward is None else made.but(reward=reward)
+
+
+def pairs(*episodes, by):
+    kept, dropped = RankedPairs(by=by).keep([Group("g", tuple(episodes))], Key())
+    assert bool(kept) != bool(dropped)
+    return [tuple(t.id.split("/")[0] for t in g.trajectories) for g in kept]
+
+
+THRIFT = (Right(), Fewer("turns"), Shorter(1.5))
+
+
+def test_the_first_criterion_that_decides_makes_the_pair():
+    three, five, wrong = episode("three", True, 4), episode("five", True, 6), episode("wrong", False, 2)
+    assert pairs(three, five, wrong, by=THRIFT) == [("three", "five"), ("three", "wrong"), ("five", "wrong")]
+    assert pairs(wrong, five, three, by=THRIFT) == [("five", "wrong"), ("three", "wrong"), ("three", "five")]  # whatever the order
+    assert pairs(three, five, wrong, by=(Right(),)) == [("three", "wrong"), ("five", "wrong")]
+
+
+def test_two_wrong_ones_make_no_pair():
+    assert pairs(episode("a", False, 2), episode("b", False, 9), by=THRIFT) == []
+    assert pairs(episode("a", False, 2), episode("b", False, 9), by=(Fewer("turns"),)) == [("a", "b")]  # unless no criterion asks
+
+
+@pytest.mark.parametrize(("actions", "found"), [(149, []), (150, [("short", "long")]), (100, [])])
+def test_the_longer_one_loses_from_one_and_a_half_times_the_length_on(actions, found):
+    assert pairs(episode("long", True, 4, actions), episode("short", True, 4, 100), by=THRIFT) == found
+
+
+def test_a_higher_score_wins_by_more_than_the_margin():
+    a, b, c = (episode(n, True, t, reward=r) for n, t, r in (("a", 5, 0.75), ("b", 4, 0.5), ("c", 4, 0.25)))
+    assert pairs(a, b, c, by=(Higher(0.25), Fewer("turns"))) == [("b", "a"), ("a", "c")]  # 0.25 apart is not more: then the turns decide
+
+
+def test_copies_are_named_after_pair_and_side():
+    three, five, wrong = episode("three", True, 4), episode("five", True, 6), episode("wrong", False, 2)
+    kept, dropped = RankedPairs(by=THRIFT, most=2).keep([Group("g", (three, five, wrong), pool=(1.0,)), Group("h", (wrong,))], Key())
+    assert [[(t.id, t.links["preferred"], t.links["turns"]) for t in g.trajectories] for g in kept] == [
+        [("three/0/pair/0", True, 4), ("five/0/pair/0", False, 6)],
+        [("three/0/pair/1", True, 4), ("wrong/0/pair/1", False, 2)],
+    ]
+    assert [(g.key, g.pool) for g in kept] == [("g/pair/0", (1.0,)), ("g/pair/1", (1.0,))]
+    assert [g.key for g in dropped] == ["h"]
+    check_kept(RankedPairs(), (kept, dropped), [], Key())
+
+
+def test_what_is_not_trained_on_is_in_no_ranked_pair():
+    right, wrong = episode("a", True, 2), episode("b", False, 2)
+    assert RankedPairs().keep([Group("g", (right.but(trained=False), wrong))], Key())[0] == []
+
+
+def test_ranked_pairs_of_right_and_wrong_are_the_best_and_the_worst():
+    made = toy_group(1, 0)
+    (best,), _ = BestAndWorst().keep([made], Key())
+    (ranked,), _ = RankedPairs().keep([made], Key())
+    assert [t.contexts for t in ranked.trajectories] == [t.contexts for t in best.trajectories]
+
+
+def test_refusals():
+    with pytest.raises(UserError, match="`by` is empty"):
+        RankedPairs(by=())
+    with pytest.raises(UserError, match=r"Shorter.times is 0.5"):
+        Shorter(0.5)
+    with pytest.raises(UserError, match=r"Fewer\(turns\), but .* has no number of that name"):
+        RankedPairs(by=THRIFT).keep([toy_group(1, 1)], Key())

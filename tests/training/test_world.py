@@ -323,12 +323,23 @@ def test_groups_beside_that_are_not_trained_change_no_weight():
     assert beside.metrics[0]["tokens/probe"] > 0
 
 
-def test_a_key_given_twice_is_refused():
+def test_groups_of_one_key_are_one_group():
+    made = world()
+    (row,) = asyncio.run(made.sample(ask("a", count=2)))
+    one, two = (Trajectory(name, Problem("a", "toy", text="a", answer="b"), (c,)) for name, c in zip(("x/1", "x/0"), row, strict=True))
+    made.also([Group("helper", (one,))])
+    made.also([Group("other", (one,)), Group("helper", (two,))])
+    groups = asyncio.run(made.aside())
+    assert [(g.key, [t.id for t in g.trajectories], len(g.pool)) for g in groups] == [("helper", ["x/0", "x/1"], 2), ("other", ["x/1"], 1)]
+    assert all(t.reward is not None for g in groups for t in g.trajectories)
+
+
+def test_a_trajectory_given_twice_is_refused():
     made = world()
     (row,) = asyncio.run(made.sample(ask("a", count=1)))
     group = Group("helper", (Trajectory("helper", Problem("a", "toy", text="a", answer="b"), tuple(row)),))
     made.also([group, group])
-    with pytest.raises(UserError, match="two groups with the key helper"):
+    with pytest.raises(UserError, match=r"trajectory helper was given to world\.also twice"):
         asyncio.run(made.aside())
 
 
@@ -336,3 +347,26 @@ def test_evaluation_drops_groups_beside():
     made = world(purpose="held_out")
     made.also([Group("helper", ())])
     assert asyncio.run(made.aside()) == []
+
+
+def test_what_is_made_once_is_shared_within_the_step():
+    made, calls = world(), []
+
+    async def slow(name):
+        calls.append(name)
+        await asyncio.sleep(0)
+        if name == "broken":
+            raise UserError("no")
+        return [name]
+
+    async def asked(*names):
+        return await asyncio.gather(*(made.once(name, lambda name=name: slow(name)) for name in names), return_exceptions=True)
+
+    first, other, second, *broken = asyncio.run(asked("a", "b", "a", "broken", "broken"))
+    assert calls == ["a", "b", "broken"]
+    assert first is second
+    assert (first, other) == (["a"], ["b"])
+    assert all(isinstance(error, UserError) for error in broken)
+    assert asyncio.run(asked("a"))[0] is first
+    asyncio.run(made.again(1).once("a", lambda: slow("a")))
+    assert calls == ["a", "b", "broken", "a"]  # a later round makes its own

@@ -10,17 +10,20 @@ acc + 0.1 if both tools were used. A_i = (R_i - mean R) / std R over all M.
 
     soft (default): every token of episode i has A_i;   hard (`--credit SharedPrefix`): a shared token has the mean A of the episodes that contain it.
 
-The copies of a shared token have one ratio. So if all tokens weigh alike (`--objective.policy.average TokenMean`) and no clip binds, the
-gradients of both forms are equal; under GRPO's mean over each episode's tokens they differ by the episodes' lengths.
+The copies of a shared token have one ratio. So in one mini-batch, if all tokens weigh alike (`--objective.policy.average TokenMean`) and no clip
+binds, the gradients of both forms are equal; under GRPO's mean over each episode's tokens they differ by the episodes' lengths. A batch is cut into
+8 mini-batches of whole episodes, so the clip of 0.2 acts from the second on; no KL.
 
-Reference: Dong et al., Agentic Reinforced Policy Optimization, arXiv:2507.19849. The paper branches where P = alpha + beta dH passes a threshold;
-its released code draws a random number, as here. The code takes the entropies of the ten likeliest tokens and of the segment that ended with the
-call, so dH is 0 at the first one; a copy has its own first segment as H_0; the first entropies are never cleared between batches; a question
-without live episodes gets one more a round; format is read from the tags of one text, acc is word F1, the loss a mean over tokens.
+Reference: Dong et al., Agentic Reinforced Policy Optimization, arXiv:2507.19849. M, Z, k, both weights, the clip, no KL, and mini-batches of 16 of
+128 questions as in the released scripts (dongguanting/ARPO). The paper branches where P = alpha + beta dH passes a threshold; the code draws a
+random number, as here. The code takes the entropies of the ten likeliest tokens and of the segment that ended with the call, so dH is 0 at the
+first one; a copy has its own first segment as H_0; the first entropies are never cleared between batches; a question without live episodes gets
+one more a round; format is read from the tags of one text, acc is word F1; the loss is a mean over tokens, held at ratio 3 where A < 0; the
+deviation is the sample's plus 1e-6.
 Ours: the entropy of the whole vocabulary; a copy keeps its root's H_0 and branches from its next segment on; all missing episodes start at once;
 a format is right if every action is legal and the last one is an answer; acc is the environment's reward, and a tool is used if a line of
 the agent calls it by name. A sum over 20 tokens saturates the probability in a small vocabulary: `--rollout.total mean`. The bonus acts on tasks
-with both tools: `--task search_qa --task.calculator true`. One update a batch as in GRPO, so rho is 1 and the clip never acts; no KL.
+with both tools: `--task search_qa --task.calculator true`.
 """
 
 from __future__ import annotations
@@ -127,4 +130,5 @@ arpo = grpo.derive(
     reward=ToolReward(),
     objective__kl=None,
     players__reference=None,
+    update__count=8,
 )

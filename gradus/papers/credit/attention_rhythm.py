@@ -1,24 +1,27 @@
 """Attention rhythm: attention weights tell which tokens plan (they look far back at the start of a phrase) and which anchor (many later tokens
 look at them). Positive advantages grow at these tokens.
 
-One more forward pass per rollout reads the weights A_h[t, s] of five layers of the middle third. Head distance d_h = mean over reply tokens t of
-sum_s A_h[t, s] (t - s). The 30 percent of heads with the least distance are local, the 30 percent with the largest global; A_loc and A_glob are
-their means.
+One more forward pass per rollout reads the weights A_h[t, s] of five layers, evenly from layer L/3 to layer 2L/3. Head distance d_h = mean over
+reply tokens t of sum_s A_h[t, s] (t - s). The 30 percent of heads with the least distance are local, the 30 percent with the largest global; A_loc
+and A_glob are their means.
 
     WAAD[t] = sum_{s <= t} A_loc[t, s] min(t - s, 10);   delta_t = |WAAD[t] - WAAD[t + 1]|, 0 at the last token
-    FAI[s] = mean of A_glob[t, s] over t in [s + 10, min(T, s + 50)], 0 where that is empty
+    FAI[s] = mean of A_glob[t, s] over reply tokens t in [s + 10, min(T, s + 50)], 0 where there is none
 
 Weights gamma, 1 but for (amp = 1.5):
     local: amp on the 40 percent of tokens with the largest delta (preplan tokens);   global: amp on the 40 percent with the largest FAI (anchors)
     coupled: an anchor t with WAAD[t] <= tau and max of delta over the 3 tokens before >= tau' is dominated by the argmax of these: gamma_t gains
-    (1 - alpha)(amp - 1) and that token alpha (amp - 1), alpha = 0.5; any other anchor gains amp - 1. Gains of one token add up.
+    (1 - alpha)(amp - 1) and that token alpha (amp - 1), alpha = 0.5; any other anchor gains amp - 1. The two kinds of gain add up; a token that
+    introduces several anchors gains its part once.
 
-A_t = gamma_t A where A >= 0, else A; GRPO without KL and entropy terms. gamma has no gradient. amp = 1 is GRPO.
+A_t = gamma_t A where A >= 0, else A; GRPO without KL and entropy terms, 16 updates per batch. gamma has no gradient. amp = 1 is GRPO.
 
 Reference: Li et al., Attention Illuminates LLM Reasoning: The Preplan-and-Anchor Rhythm Enables Fine-Grained Policy Optimization,
-arXiv:2510.13554, section 5 and eq. 18. Its code is not public at the time of writing. Ours: tau and tau' are the medians of WAAD and delta in
-the reply, 3 tokens back; shares are rounded up; ties go to the earlier token; at least one head is local and one global; with fewer than five
-layers in the middle third all of them are read; each context of a trajectory is a reply of its own.
+arXiv:2510.13554 (v1), sections 4.1 and 5, eq. 13 to 18. The version of ICML 2026 has FAI up to 100 tokens later and scales advantages of both
+signs, for it finds both better: `--credit.factor.reads.far 100 --credit.when all`. No code of the authors was found. Ours: the clip 0.2, alpha,
+and 3 tokens back (the text: 1 to 3); tau and tau' are the medians of WAAD and delta in the reply (no numbers there), and the introductory token is
+the argmax of delta; shares are rounded up; ties go to the earlier token; at least one head is local and one global; where fewer than five layers
+lie in the range all of them are read; each context of a trajectory is a reply of its own.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ from gradus.types.signals import Opened, Read, Signal, Want
 
 
 def middle_third(layers: int, most: int = 5) -> tuple[int, ...]:
-    """At most `most` layers of the middle third of all, evenly spread."""
-    inside = range(layers // 3, max(layers // 3 + 1, ceil(2 * layers / 3)))
-    return tuple(int(i) for i in np.unique(np.linspace(inside[0], inside[-1], min(most, len(inside))).round()))
+    """At most `most` layers, evenly spread from layer `layers` / 3 to layer 2 `layers` / 3, both rounded down and both read."""
+    first, last = layers // 3, 2 * layers // 3
+    return tuple(int(i) for i in np.linspace(first, last, min(most, last - first + 1)).round())
 
 
 def head_distances(attention: Tensor, reply: Tensor) -> Tensor:
@@ -62,10 +65,10 @@ def waad(local: Tensor, reply: Tensor, *, window: int) -> Tensor:
 
 
 def fai(glob: Tensor, reply: Tensor, *, near: int, far: int) -> Tensor:
-    """[A]: the mean weight that positions s + near to s + far, as far as there are any, give to reply token s; 0 without any."""
+    """[A]: the mean weight that the reply's positions from s + near to s + far give to reply token s; 0 without any."""
     at = torch.arange(glob.shape[-1], device=glob.device)
     ahead = at.unsqueeze(1) - at
-    counted = ((ahead >= near) & (ahead <= far)).to(glob.dtype)
+    counted = ((ahead >= near) & (ahead <= far) & torch.isin(at, reply).unsqueeze(1)).to(glob.dtype)
     return ((glob * counted).sum(0) / counted.sum(0).clamp(min=1))[reply]
 
 
@@ -109,13 +112,15 @@ def coupled(distances: np.ndarray, influence: np.ndarray, *, amp: float, alpha: 
     """gamma [A] of the coupled rule, from WAAD and FAI [A]."""
     gamma, steps = np.ones(len(distances)), steps_of(distances)
     low, high = np.median(distances), np.median(steps)
+    introductory = set[int]()
     for t in largest(influence, share):
         before = steps[max(0, t - back) : t]
         if distances[t] <= low and len(before) and before.max() >= high:
             gamma[t] += (1 - alpha) * (amp - 1)
-            gamma[max(0, t - back) + int(before.argmax())] += alpha * (amp - 1)
+            introductory.add(max(0, int(t) - back) + int(before.argmax()))
         else:
             gamma[t] += amp - 1
+    gamma[sorted(introductory)] += alpha * (amp - 1)
     return gamma
 
 
@@ -161,4 +166,5 @@ attention_rhythm = grpo.derive(
     credit=Scaled(GroupRelative(), PlanAndAnchor(), when="positive"),
     objective__kl=None,
     players__reference=None,
+    update__count=16,
 )

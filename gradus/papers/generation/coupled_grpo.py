@@ -9,16 +9,19 @@ so each token is read once in a partly hidden context. r_t = exp(l_t - l_t,old) 
 
     A_i = r_i - mean of the other rewards;   loss = mean over answers and tokens of -min(r A, clip(r, 0.5, 1.5) A) + 0.01 k3
 
-with k3 against a reference that takes the policy's weights every 64 updates. A batch is used for two updates, each with masks of its own; the
+with k3 against a reference that becomes 0.6 policy + 0.4 reference every 64 updates. A batch is used for two updates, each with masks of its own; the
 estimate under the weights at the start is kept for both. Decoding at temperature 1 fills in one token per step, that of least entropy first.
 
 The estimate is not calibrated: for a model that ignores the context its mean over masks is 1.5 log p, and the log-ratio of one token counts up to
 (1 + 1 / 0.2) / 2 = 3 times. The clip of 0.5 belongs to that scale. Differs from grpo: the estimate, leave-one-out without a deviation, a wider
 clip, and a reference that follows. Limit: `OneStep` in place of `Coupled` is diffu-GRPO's estimate, log p_0 alone.
 
-Reference: Gong et al., DiffuCoder: Understanding and Improving Masked Diffusion Models for Code Generation, arXiv:2506.20639; temperature 1.0
-and one m for all answers of an update as in the released configuration (the paper also tries 1.2). Ours: the mean per answer first, then over
-answers; no top-p; the task's own verifier as reward in place of passed tests and format; tokens after the first end token are hidden in every pass.
+Reference: Gong et al., DiffuCoder: Understanding and Improving Masked Diffusion Models for Code Generation, arXiv:2506.20639; numbers of the released
+configuration (apple/ml-diffucoder): temperature 1.0, where the paper also tries 1.2, and for the reference TRL's mixture of 0.6, which that
+configuration leaves as it is. The released code draws one m for each half of an update's answers, and counts masks by half batches, so that with its
+two halves an answer has equal masks in both updates; here they are new in the second, as its comment says. Ours: one m for all answers of an update;
+the mean per answer first, then over answers, where the released code takes that over all tokens of a half; no top-p (0.95 there); the task's own
+verifier as reward in place of passed tests and format; tokens after the first end token are hidden in every pass.
 """
 
 from gradus.credit.groups import LeaveOneOut
@@ -38,6 +41,6 @@ coupled_grpo = grpo.derive(
     credit=LeaveOneOut(),
     objective__policy=DenoisedPolicy(Coupled(0.2, 0.8), trust=Clip(0.5, 0.5)),
     objective__kl=DenoisedKL(Coupled(0.2, 0.8), 0.01, moves=2),
-    players__reference=Player(MovingAverage("policy", decay=0.0, every=64)),
+    players__reference=Player(MovingAverage("policy", decay=0.4, every=64)),
     update=Minibatches(epochs=2),
 )

@@ -8,14 +8,21 @@ Most of the variance of an estimate with random t comes from t. So t takes the n
 0.11270, 0.5, 0.88730 with weights 5/18, 8/18, 5/18, and only masks are drawn, one per node:
 
     L^(y) = sum_n w_n (1/t_n) sum over hidden i of log pi(y_i | y_t_n)
-    rho_g = exp((L^_new(y_g) - L^_old(y_g)) / |y_g|);   A_g = R_g - mean R;   loss = mean over answers of -min(rho A, clip(rho, 0.8, 1.2) A)
+    rho_g = exp((L^_new(y_g) - L^_old(y_g)) / |y_g|);   A_g = R_g - mean R;   loss = mean over answers of -min(rho A, clip(rho, 0.5, 1.5) A)
 
 Nodes and masks are equal for the new, old and reference policy. In expectation over masks the integrand is a polynomial in t of degree L - 1, so
-three nodes are exact for answers up to six tokens. A mask that hides nothing contributes 0 and is not drawn again. Differs from grpo: the estimate,
-the sequence's ratio, no deviation, no KL. Limit: `OneStep` in place of `Quadrature` is the biased estimate of diffu-GRPO.
+three nodes are exact for answers up to six tokens. A mask that hides nothing contributes 0 and is not drawn again. A batch is used for twelve
+updates, each with masks of its own. Differs from grpo: the estimate, the sequence's ratio, no deviation, a wider clip, no KL. Limit: `OneStep` in
+place of `Quadrature` is the biased estimate of diffu-GRPO. `DenoisedKL(Quadrature(3), ratio=SequenceRatio(), moves=12)` adds a KL on the same masks.
 
-Reference: Rojas et al., Improving Reasoning for Diffusion Language Models via Group Diffusion Policy Optimization, arXiv:2510.08554. Ours: two
-updates per batch with masks of their own, as rho is 1 in the first; groups as in grpo. `DenoisedKL` of the same masks adds the KL with k3 per sequence.
+Reference: Rojas et al., Improving Reasoning for Diffusion Language Models via Group Diffusion Policy Optimization, arXiv:2510.08554; the clip, twelve
+updates and no KL as in the released configuration (KevinRojas1499/GDPO). The paper's rho is exp(L_new - L_old) and each answer's term is divided by
+|y|; the released code divides the exponent instead, as here: the gradient at rho = 1 is equal, and the clip has one scale for all lengths. The
+released code hides exactly floor(t L) tokens at a node, which is biased on short answers; it scores the whole canvas, the tokens after the end too;
+it draws the old estimate from one seed, so that most of its masks are not those of the new one; its KL is that of the sum, not of the mean. It fills
+in blocks of 32 from left to right, two tokens a step, first those where the drawn token is likely. Ours: Bernoulli masks as in the formula; tokens
+after the first end token are hidden and do not count; one block, one token a step, first that where the likeliest token is likely; temperature 1
+(0.9 there).
 """
 
 from gradus.credit.groups import GroupRelative
@@ -24,17 +31,17 @@ from gradus.objectives.ratios import SequenceRatio
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.rollouts.unmasking import Unmasking
-from gradus.types.masks import Quadrature
+from gradus.types.masks import Quadrature, Unmask
 from gradus.updates.minibatches import Minibatches
 
 gdpo = grpo.derive(
     "gdpo",
     "GRPO for masked language models with the ratio of sequences, whose ELBO is a quadrature over noise levels.",
     family="generation",
-    rollout=Unmasking(),
+    rollout=Unmasking(Unmask("confidence")),
     credit=GroupRelative(scale="none"),
-    objective__policy=DenoisedPolicy(Quadrature(3), SequenceRatio(), Clip(0.2, 0.2)),
+    objective__policy=DenoisedPolicy(Quadrature(3), SequenceRatio(), Clip(0.5, 0.5)),
     objective__kl=None,
     players__reference=None,
-    update=Minibatches(epochs=2),
+    update=Minibatches(epochs=12),
 )

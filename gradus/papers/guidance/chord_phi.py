@@ -7,8 +7,9 @@ breaks the policy's own ways. mu is 0.1 throughout. `--objective.imitation.weigh
 The method needs expert answers in another style than the policy's: where all p are near 1, phi removes the loss.
 
 Reference: Zhang et al., On-Policy RL Meets Off-Policy Experts: Harmonizing Supervised Fine-Tuning and Reinforcement Learning via Dynamic
-Weighting, arXiv:2508.11408. A later option of the released code caps log p; it is off there by default, and not here. Ours: with several
-updates per batch p_t is that at their start.
+Weighting, arXiv:2508.11408, eq. 4 to 6, section 4.3. Equation 6 is written as a sum over an answer's tokens; the mean over all expert tokens is
+that of eq. 1 and of the released code. The code also has an upper bound for p within the logarithm, off by default; it is left out. Ours: with
+several updates per batch p_t is that at their start.
 """
 
 from __future__ import annotations

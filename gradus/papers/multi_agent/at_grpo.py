@@ -8,16 +8,21 @@ A group over whole episodes would mix prompts that differ by agent and turn, so 
 
     A_k = (r_k - mean r) / std r within the group;   GRPO's clipped loss over the tokens of the K messages, no KL.
 
+A batch is cut into 32 mini-batches of whole messages, so the clip of 0.2 acts from the second on.
+
 r_team is the reward of the episode for the move, r_local what the environment gives to the seat alone (is the move legal, how far does it
 lead). With `rollout.players` empty one policy plays all roles; `at_grpo_roles` gives a role a policy of its own. A request of K samples costs
 K messages per agent and turn.
 
 Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062: tree sampling, agent- and
-turn-wise groups, the mix of team and local reward with alpha = 1, both ways to share weights. The released code standardises with the
-sample's deviation plus 1e-6; here it is the population's. A message that skips the turn counts 0 there; here it earns what the environment
-gives, -0.1 in sokoban. Ours: the embedded team is a planner, whose proposal is scored as if it were played, and a checker, who decides.
-At test time every agent answers once (rollout Seats). Clip 0.2, one update a batch, so rho is 1 and the clip never acts;
-`--update.count` sets more updates.
+turn-wise groups, the mix of team and local reward with alpha = 1, both ways to share weights. The clip, no KL and mini-batches of 16 messages
+as in the released sokoban script (pettingllms-ai/PettingLLMs): 32 episodes of two agents, four turns and K = 4 bring 1,024 messages, of
+which it keeps the half of the groups with the larger mean reward, so 32 updates a batch. Not all of its configurations have that filter; here is none.
+The released code has the sample's deviation plus 1e-6, a mean over the tokens of a mini-batch, and holds the loss at ratio 3 where A < 0; here they
+are GRPO's. Its agents answer before any message of the turn is played, and it copies the best state before it scores the second agent, whose K
+rewards are then equal; here each agent is scored on its own copies, and its best message is played before the next agent answers. An agent may
+skip a turn there; here every agent answers. Ours: the embedded team is a planner, whose proposal is scored as if it were played, and a checker,
+who decides; a message without a legal move costs 0.1 (2 there). At test time every agent answers once (rollout Seats).
 """
 
 from __future__ import annotations
@@ -163,4 +168,5 @@ at_grpo = grpo.derive(
     reward=EnvironmentReturn(),
     objective__kl=None,
     players__reference=None,
+    update__count=32,
 )

@@ -4,7 +4,8 @@ The planner is the policy, the checker a player that starts as its copy. Each le
 one role ever reaches the policy of the other. Other roles: `--rollout.players ROLE=PLAYER` and a player of that name.
 
 Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062: the map from agents to
-policies, and updates of each policy from its own samples after each batch.
+policies, and updates of each policy from its own samples after each batch. Ours: the messages of each policy are cut into 32 mini-batches, as in
+at_grpo (16 messages each in the released code, so about half as many for each of two policies).
 """
 
 from gradus.papers.multi_agent.at_grpo import at_grpo

@@ -14,9 +14,13 @@ that of KL(pi(. | I) || pi(. | I_mask)) on samples of pi(. | I). It clamps d to 
 view's log-probabilities before the update, as constants, so that eta2 has no gradient; a switch recomputes them. Here both views have the
 current weights and gradients; `--objective.perception.constant true` takes the masked view as a constant.
 
-Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448; KL to the start model 0.01, gamma
-0.02 and both eta 0.05 as published for 7B with that KL (3B: 0.02 and no entropy terms; without that KL and on DAPO: 0.01 and 0.03 each).
-Ours: GRPO's own average per answer, as in the base.
+A batch is cut into three mini-batches of whole answers, so the clip to [0.8, 1.3] acts from the second on. The masked picture is the same in all.
+
+Reference: Wang et al., Perception-Aware Policy Optimization for Multimodal Reasoning, arXiv:2507.06448, numbers of the released scripts
+(MikeWangWZHL/PAPO): KL to the start model 0.01, gamma 0.02 and both eta 0.05 as for 7B with that KL (3B: 0.02 and no entropy terms; without that KL
+and on DAPO: 0.01 and 0.03 each), clip 0.2 and 0.3, mini-batches of 128 of 384 prompts. The code takes the loss and that KL as means over tokens
+too, holds the loss at ratio 3 where A < 0, and divides by the sample's deviation plus 1e-6. Ours: GRPO's own average per answer and the deviation
+of the population, as in the base.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from torch import Tensor
 
 from gradus.objectives.aggregation import Average, TokenMean, averaged
 from gradus.objectives.kl import KL
+from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.types import unknown
 from gradus.types.batch import Batch
@@ -94,7 +99,9 @@ papo = grpo.derive(
     "papo",
     "The policy is also paid for differing from itself when the picture is masked; two entropy terms keep that from being hacked.",
     family="multimodal",
+    objective__policy__trust=Clip(0.2, 0.3),
     objective__kl=KL(0.01),
     objective__perception=Perception(),
+    update__count=3,
     requires=frozenset({"images"}),
 )

@@ -6,19 +6,23 @@ numbers (a new one at each step), minus the group's mean: h_i.
 
     Sigma = ridge I + sum_j h_j h_j^T over the group;   b_i = h_i^T Sigma^-1 h_i, the leverage, in [0, 1);   R_i = correct_i + beta b_i.
 
-A group without a right reply has no bonus at all. Wrong replies of other groups keep theirs. GRPO on R (mean and deviation), no KL.
+A group without a right reply has no bonus at all. Wrong replies of other groups keep theirs. GRPO on R (mean and deviation), no KL, a mean over all
+tokens, four updates per batch.
 Leave-one-out: b_i = h_i^T (Sigma - h_i h_i^T)^-1 h_i = l / (1 - l) of the leverage l.
-At test time (`DiverseOf`): Sigma = ridge I; repeat `count` times: take argmax_i h_i^T Sigma^-1 h_i of the rest, Sigma <- Sigma + h h^T.
+At test time (`DiverseOf`, algorithm 1): one reply at random, Sigma = I + h h^T of its feature; then repeat: take argmax_i h_i^T Sigma^-1 h_i of the
+rest, Sigma <- Sigma + h h^T. Features are minus the pool's mean.
 
 With dim >= G - 1 and features much larger than sqrt(ridge) every leverage tends to 1 - 1/G and the bonus is flat: metric `bonus_spread`, the
 mean over groups of the bonus's deviation. beta moves advantages little where rewards differ; where all replies are right the division by the
 deviation leaves the bonus alone to set them.
 
-Reference: Tuyls et al., Representation-Based Exploration for Language Models: From Test-Time to Post-Training, arXiv:2510.11686. beta 0.01,
-ridge 0.01, dim 32 (128 for long problems), G = 8. The released code defaults to leave-one-out, 512 dims and beta 1 and overrides all three in its
-scripts; it may keep Sigma across steps, and divide bonuses by their deviation; both are off in its runs. Its matrix is that of scikit-learn's
-SparseRandomProjection: density 1 / sqrt(width), entries +-sqrt(sqrt(width) / dim). Ours: the matrix is drawn by the step's key; a trajectory of
-several contexts has the mean over all its tokens.
+Reference: Tuyls et al., Representation-Based Exploration for Language Models: From Test-Time to Post-Training, arXiv:2510.11686, section 3,
+appendices B.1 (ridge 1 and 512 numbers at test time) and C (32 numbers, 128 for long problems; the mean of the group; no bonus where all are wrong).
+beta 0.01, ridge 0.01, G = 8, the mean over tokens and 4 updates (1024 prompts in mini-batches of 256) are those of the released code's scripts (verl,
+recipe/rep_exp). That code defaults to leave-one-out, 512 numbers and beta 1 and overrides all three; it may keep Sigma across steps, and divide
+bonuses by their deviation; both are off in its runs. Its matrix is that of scikit-learn's SparseRandomProjection: density 1 / sqrt(width), entries
++-sqrt(sqrt(width) / dim). The paper's bonus on single tokens while sampling (section 4.2) is left out. Ours: the matrix is drawn by the step's key;
+the random first reply is the first of the pool, whose replies are drawn alike; a trajectory of several contexts has the mean over all its tokens.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradus.objectives.aggregation import TokenMean
 from gradus.papers.bases.grpo import grpo
 from gradus.rewards.combine import Combines
 from gradus.rewards.verified import Verified
@@ -90,11 +95,11 @@ def with_one_more(inverse: np.ndarray, h: np.ndarray) -> np.ndarray:
 
 
 def diverse(features: np.ndarray, count: int, *, ridge: float) -> list[int]:
-    """The rows of features [n, d] taken one by one, each with the largest h^T Sigma^-1 h of the rest (the earliest of equals)."""
+    """The rows of features [n, d] taken one by one: the first, then each with the largest h^T Sigma^-1 h of the rest (the earliest of equals)."""
     inverse, left = np.eye(features.shape[1]) / ridge, list(range(len(features)))
     out: list[int] = []
     while left and len(out) < count:
-        scores = [features[i] @ inverse @ features[i] for i in left]
+        scores = [features[i] @ inverse @ features[i] for i in left] if out else [0.0]
         out.append(left.pop(int(np.argmax(scores))))
         inverse = with_one_more(inverse, features[out[-1]])
     return out
@@ -166,8 +171,8 @@ class DiverseOf:
 
     count: int = 4
     pool: int = 16
-    ridge: float = 0.01
-    dim: int = 32
+    ridge: float = 1.0
+    dim: int = 512
     player: str = "start"
     rollout: Rollout = Auto()
 
@@ -199,7 +204,9 @@ rep_exp = grpo.derive(
     "A bonus for replies whose hidden states differ from the group's, where one is right; the same score picks replies at test time.",
     family="rewards",
     reward=Exploring(),
+    objective__policy__average=TokenMean(),
     objective__kl=None,
     players__reference=None,
     players__start=Player(Copy("policy")),
+    update__count=4,
 )

@@ -42,8 +42,8 @@ def make(rng: Random, level: int, settings: SearchQA) -> Draft:
     if settings.calculator:
         return _sum(rng, level, settings)
     while True:
-        entity, kind = rng.choice(_starts(settings.seed, settings.people))
-        relations = _path(rng, kind, level)
+        entity, kind = rng.choice(starts(settings.seed, settings.people))
+        relations = path(rng, kind, level)
         if relations is not None and chain(world, entity, relations)[-1] != entity:
             break
     question = f"What is the {' of the '.join(reversed(relations))} of {entity}?"
@@ -57,8 +57,8 @@ def _sum(rng: Random, level: int, settings: SearchQA) -> Draft:
     """A question for an age plus a number. The demonstration is one search per hop, the sum, and the answer."""
     people = set(settings.corpus.entities["person"])
     while True:
-        entity, kind = rng.choice(_starts(settings.seed, settings.people))
-        before = _path(rng, kind, level - 1)
+        entity, kind = rng.choice(starts(settings.seed, settings.people))
+        before = path(rng, kind, level - 1)
         if before is not None and [entity, *chain(settings.corpus, entity, before)][-1] in people:
             break
     relations, more = (*before, "age"), rng.randint(*AGES)
@@ -73,17 +73,17 @@ def _sum(rng: Random, level: int, settings: SearchQA) -> Draft:
 
 
 @cache
-def _starts(seed: int, people: int) -> tuple[tuple[str, str], ...]:
+def starts(seed: int, people: int) -> tuple[tuple[str, str], ...]:
     """(entity, kind) of all possible starts of a question."""
     return tuple((entity, kind) for kind in RELATIONS for entity in corpus(seed, people).entities[kind])
 
 
-def _path(rng: Random, kind: str, hops: int) -> tuple[str, ...] | None:
+def path(rng: Random, kind: str, hops: int) -> tuple[str, ...] | None:
     """Random relations from an entity of this kind, hop by hop; None if an entity on the way has no relations."""
-    path: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     for _ in range(hops):
         if kind not in RELATIONS:
             return None
         relation = rng.choice(sorted(RELATIONS[kind]))
-        path, kind = (*path, relation), RELATIONS[kind][relation]
-    return path
+        taken, kind = (*taken, relation), RELATIONS[kind][relation]
+    return taken

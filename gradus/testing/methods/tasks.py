@@ -168,10 +168,10 @@ def toy_task(recipe: Recipe) -> Task:
     >>> [toy_task(load_recipe(key)).name for key in ("grpo", "flow_grpo")]
     ['toy', 'flow_2d']
     """
+    if recipe.environment is not None:
+        return replace(TOY if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return made()
-    if recipe.environment is not None:
-        return replace(TOY_EPISODES, environment=recipe.environment)
     if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
         return TOY_SEATS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
@@ -179,6 +179,11 @@ def toy_task(recipe: Recipe) -> Task:
     if "images" in recipe.requires:
         return TOY_PICTURES
     return TOY_PAIRS if {"chosen", "rejected"} & recipe.requires else TOY
+
+
+def of_task(environment: Any) -> bool:
+    """Whether the environment plays problems of any task: it says by `check_task` which ones. Others bring problems of their own."""
+    return hasattr(environment, "check_task")
 
 
 def parts_of(part: Any) -> Iterator[Any]:

@@ -14,9 +14,11 @@ from gradus.objectives.aggregation import SequenceSum, TokenMean
 from gradus.papers.agents.arpo import SharedPrefix, ToolReward, arpo, called, shared_mean
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.core import changes
+from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.branches import Branches, chance
 from gradus.tasks.text.search_qa import search_qa
 from gradus.testing.methods.batches import evaluated
+from gradus.testing.methods.compare import check_bound_acts
 from gradus.testing.methods.scripted import follow_demonstration, scripted_world
 from gradus.types import Group, Request, UserError
 from gradus.types.batch import make_batch
@@ -124,8 +126,12 @@ def test_branches_save_turns_of_the_tools() -> None:
 
 
 def test_its_changes_to_grpo() -> None:
-    assert set(changes(grpo, arpo)) == {"rollout", "reward", "objective.kl", "players.reference"}
+    assert set(changes(grpo, arpo)) == {"rollout", "reward", "objective.kl", "players.reference", "update.count"}
     assert set(changes(arpo, arpo.but(credit=SharedPrefix()))) == {"credit"}
+
+
+def test_a_batch_is_cut_into_eight_and_the_clip_acts() -> None:
+    check_bound_acts(arpo.but(reward=EnvironmentReturn()), updates=8, learning_rate=0.05)
 
 
 def test_tools_without_a_name_are_refused() -> None:
@@ -133,5 +139,3 @@ def test_tools_without_a_name_are_refused() -> None:
         ToolReward(tools=())
     with pytest.raises(UserError, match="bonus"):
         ToolReward(bonus=-1.0)
-
-

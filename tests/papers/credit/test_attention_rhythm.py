@@ -60,6 +60,15 @@ def test_the_influence_counts_from_10_to_50_tokens_later():
     assert not found[70:].any()  # none is 10 later
 
 
+def test_the_influence_counts_tokens_of_the_reply_alone():
+    """Positions 12 and 13 are an answer of the environment: of the tokens that stand 10 and more after the first, 2, only 14 and 15 count."""
+    glob = torch.zeros(16, 16, dtype=torch.float64)
+    glob[12, 2] = glob[13, 2] = 9.0
+    glob[14, 2] = 3.0
+    reply = torch.tensor([2, 3, 4, 5, 6, 7, 8, 9, 14, 15])
+    assert fai(glob, reply, near=10, far=50).tolist() == [1.5] + [0.0] * 9
+
+
 def test_local_and_global_heads_are_told_apart_by_distance():
     heads = torch.stack([first(30), chain(30), first(30) * 0.5 + chain(30) * 0.5])
     reply = torch.arange(3, 30)
@@ -88,12 +97,19 @@ def test_an_anchor_that_also_introduces_a_later_one_has_both_gains():
     assert coupled(distances, influence, amp=1.5, alpha=0.5, share=0.4).tolist() == [1.0, 1.75, 1.25, 1.0, 1.0]
 
 
+def test_a_token_that_introduces_two_anchors_has_its_part_once():
+    """Both 2 and 3 look back little and follow the largest step, 8 at token 1: the introductory tokens are a set."""
+    distances, influence = np.array([2.0, 9.0, 1.0, 1.0, 1.0]), np.array([0.0, 0.0, 9.0, 8.0, 0.0])
+    assert coupled(distances, influence, amp=1.5, alpha=0.5, share=0.4).tolist() == [1.0, 1.25, 1.25, 1.25, 1.0]
+
+
 def test_shares_are_rounded_up_and_ties_go_to_the_earlier():
     assert largest(np.array([1.0, 3.0, 3.0, 2.0, 3.0]), 0.4).tolist() == [1, 2]
     assert largest(np.array([1.0]), 0.4).tolist() == [0]
     assert middle_third(1) == (0,)
     assert middle_third(4) == (1, 2)
-    assert middle_third(36) == (12, 15, 18, 20, 23)
+    assert middle_third(3) == (1, 2)
+    assert middle_third(36) == (12, 15, 18, 21, 24)
 
 
 def test_negative_advantages_are_never_scaled():
@@ -101,10 +117,19 @@ def test_negative_advantages_are_never_scaled():
     rows = np.stack([np.array([2.0, 9.0, 1.0, 1.0, 1.0]), np.array([0.0, 9.0, 8.0, 0.0, 0.0])], 1)
     signals = {attention_rhythm.credit.factor.needs[0]: {t.id: rows for t in group.trajectories}}
     assert advantages_of(attention_rhythm.credit, group, signals=signals) == [[[1.0, 1.75, 1.25, 1.0, 1.0], [-1.0] * 5]]
+    later = attention_rhythm.but(credit__when="all", credit__factor__reads__far=100)  # the later version of the paper
+    signals = {later.credit.factor.needs[0]: next(iter(signals.values()))}
+    assert advantages_of(later.credit, group, signals=signals) == [[[1.0, 1.75, 1.25, 1.0, 1.0], [-1.0, -1.75, -1.25, -1.0, -1.0]]]
+
+
+def test_the_clip_acts():
+    """16 updates per batch: after the first the ratio leaves 1."""
+    assert attention_rhythm.update.count == 16
+    assert train_toy(attention_rhythm, steps=1).metrics[0]["ratio"] != 1.0
 
 
 def test_an_amplitude_of_1_is_grpo():
-    plain = grpo.but(objective__kl=None, players__reference=None)
+    plain = grpo.but(objective__kl=None, players__reference=None, update__count=16)
     assert_close(weights_after(attention_rhythm.but(credit__factor__amp=1.0)), weights_after(plain), rtol=0, atol=0)
 
 

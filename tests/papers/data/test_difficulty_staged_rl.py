@@ -11,12 +11,14 @@ import pytest
 
 import gradus
 from gradus.api import plan, start
-from gradus.credit.groups import group_relative
+from gradus.credit.groups import GroupRelative, group_relative
+from gradus.credit.uncut import Uncut
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.data.difficulty_staged_rl import HARD, MEDIUM, difficulty_staged_rl, level
 from gradus.recipe.core import changes
 from gradus.schedules.stages import Stage, Stages
 from gradus.study.screen import Screened, measure
+from gradus.training.course import recipe_of
 from gradus.types import Frozen, Key
 from gradus.types.moments import Steps
 
@@ -41,11 +43,22 @@ def test_the_cuts_belong_to_the_easier_level_up_to_fifty_samples() -> None:
 
 
 def test_it_is_grpo_in_two_stages() -> None:
-    assert sorted(changes(grpo, difficulty_staged_rl)) == ["schedule", "setting.eval_every", "study.by"]
-    one = difficulty_staged_rl.but(schedule=Stages(Frozen(all=Stage(until=Steps(2)))))  # one stage on all problems: grpo
+    found = sorted(changes(grpo, difficulty_staged_rl))
+    assert found == ["objective.entropy", "objective.kl.coefficient", "schedule", "setting.eval_every", "study.by"]
+    # one stage on all problems, GRPO's KL and no entropy: grpo
+    one = difficulty_staged_rl.but(schedule=Stages(Frozen(all=Stage(until=Steps(2)))), objective__kl__coefficient=0.04, objective__entropy=None)
     small = {"setting__prompts": 2, "setting__group": 4, "setting__eval_every": 0, "study__problems": 2, "study__by": ()}
     runs = [gradus.train(made, task="arithmetic", **{**small, **more}) for made, more in ((grpo, {"setting__steps": 2}), (one, {}))]
     assert runs[0].metrics == [{k: v for k, v in row.items() if k != "stage"} for row in runs[1].metrics]
+
+
+def test_the_second_stage_has_longer_answers_no_entropy_bonus_and_no_loss_from_cut_answers() -> None:
+    first, second = (recipe_of(difficulty_staged_rl, name) for name in ("medium", "hard"))
+    assert (first.setting.max_tokens, second.setting.max_tokens) == (64, 96)  # 16k and 24k in the paper
+    assert (first.objective["entropy"].coefficient, second.objective["entropy"].coefficient) == (0.001, 0.0)
+    assert (first.objective["kl"].coefficient, second.objective["kl"].coefficient) == (0.001, 0.001)
+    assert (first.credit, second.credit) == (GroupRelative(), Uncut(GroupRelative()))
+    assert first.update.count == second.update.count == 1
 
 
 def test_the_second_stage_is_drawn_with_the_new_model(tmp_path: Path) -> None:
@@ -64,7 +77,7 @@ def test_the_second_stage_is_drawn_with_the_new_model(tmp_path: Path) -> None:
     def rates(model: str | None) -> dict[str, float]:
         run = start(plan("grpo", "arithmetic", model=model, task_options={"level": "2"}))
         run.step = 6  # the draws of a screening depend on the step
-        recipe = run.recipe.but(setting__max_tokens=128)
+        recipe = run.recipe.but(setting__max_tokens=96)
         return {p.id: r for p, r in asyncio.run(measure(run, recipe, run.world(recipe, "screen"), screen, run.task.source)).rates}
 
     now = rates(str(tmp_path / "run" / "stages" / "medium"))

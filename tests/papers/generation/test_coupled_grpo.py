@@ -66,7 +66,7 @@ def test_its_changes():
     policy, kl = coupled_grpo.objective["policy"], coupled_grpo.objective["kl"]
     assert (policy.masks, policy.trust) == (Coupled(0.2, 0.8), Clip(0.5, 0.5))
     assert (kl.masks, kl.coefficient, kl.moves) == (policy.masks, 0.01, coupled_grpo.update.epochs)
-    assert coupled_grpo.players["reference"].model == MovingAverage("policy", decay=0.0, every=64)
+    assert coupled_grpo.players["reference"].model == MovingAverage("policy", decay=0.4, every=64)
 
 
 def test_unchanged_weights_have_the_ratio_one_exactly_in_both_moves():
@@ -96,17 +96,29 @@ def test_the_clip_acts_and_the_kl_moves():
     assert any(metrics["kl"] > 0 for metrics, _ in seen)
 
 
-def test_the_reference_takes_the_weights_every_64_updates():
-    # two updates a step: 32 steps
-    recipe = coupled_grpo.but(players__reference__model=MovingAverage("policy", decay=0.0, every=4))
-    same = []
+def test_without_a_step_both_updates_have_the_ratio_one_and_no_kl():
+    # each update has masks of its own; the start of the update and the reference are read on the same ones, or k3 were above 0
+    ((metrics, _),) = steps_of(coupled_grpo, steps=1, learning_rate=0.0)
+    assert metrics["ratio"] == 1.0
+    assert metrics["kl"] == 0.0
+
+
+def test_the_reference_becomes_six_tenths_of_the_policy_every_64_updates():
+    # two updates a step: every 32 steps; here every 4 updates, so after the second and the fourth of four steps
+    recipe = coupled_grpo.but(players__reference__model__every=4)
+    seen = []
 
     def look(run, metrics, groups):
         ours, theirs = (run.players[n].policy.network.state_dict() for n in ("policy", "reference"))
-        same.append(all(torch.equal(ours[n], theirs[n]) for n in ours))
+        seen.append({n: (ours[n].clone(), theirs[n].clone()) for n in ours})
 
-    train_toy(recipe, steps=4, watch=look)
-    assert same == [False, True, False, True]
+    train_toy(recipe, steps=4, watch=look, learning_rate=0.1)
+    for name, (_, start) in seen[0].items():
+        policies, references = [step[name][0] for step in seen], [step[name][1] for step in seen]
+        once = 0.6 * policies[1] + 0.4 * start
+        for found, expected in zip(references, (start, once, once, 0.6 * policies[3] + 0.4 * once), strict=True):
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    assert any((policy - reference).abs().max() > 1e-3 for policy, reference in seen[1].values())
 
 
 def test_one_full_mask_is_the_limit_without_the_second_and_third_pass():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from gradus.objectives.aggregation import TokenMean
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.bases.sft import sft
 from gradus.papers.guidance.chord import chord
@@ -42,16 +43,18 @@ def test_mu_with_a_warm_up() -> None:
 
 
 def test_the_loss_is_the_mixture_of_two_means() -> None:
-    """With mu = 0.25 on advantages 1 and -1: every own token weighs 0.75 / (2 answers x 2 tokens), every expert token 0.25 / 3, and
-    L = 0.75 (-1 + 1) / 2 + 0.25 (0.5 + 1 + 2) / 3 (the ratio is 1 at the first pass)."""
+    """Own answers of 1 and 3 tokens, advantages 1 and -1, mu = 0.25. At ratio 1 the own part is (-1 + 3 x 1) / 4 = 0.5, a mean over 4 tokens (over
+    answers it would be 0), the expert's (0.5 + 1 + 2) / 3: L = 0.75 x 0.5 + 0.25 x 3.5 / 3. An own token's slope is 0.75 / 4, an expert's 0.25 / 3."""
     recipe, _ = with_share(0.25).schedule.at(Moment(0, 9), chord)
-    loss, gradient, _ = loss_and_gradient(recipe.objective, BOTH, ROWS, advantages=[1.0, -1.0, 0.0])
-    assert loss == pytest.approx(0.25 * 3.5 / 3)
-    assert gradient == pytest.approx([-0.1875, -0.1875, 0.1875, 0.1875, -0.25 / 3, -0.25 / 3, -0.25 / 3])
+    uneven = [toy_group(1, 0, lengths=[1, 3]), BOTH[1]]
+    loss, gradient, _ = loss_and_gradient(recipe.objective, uneven, ROWS, advantages=[1.0, -1.0, 0.0])
+    assert loss == pytest.approx(0.375 + 0.25 * 3.5 / 3)
+    assert gradient == pytest.approx([-0.1875, 0.1875, 0.1875, 0.1875, -0.25 / 3, -0.25 / 3, -0.25 / 3])
 
 
 def test_without_a_share_it_is_grpo_and_with_all_of_it_sft() -> None:
-    plain = grpo.but(objective__kl=None, players__reference=None)
+    """GRPO as eq. 2 has it: no KL, and a mean over tokens."""
+    plain = grpo.but(objective__kl=None, players__reference=None, objective__policy__average=TokenMean())
     none, base = weights_after(with_share(0.0)), weights_after(plain)
     assert none.keys() == base.keys()
     for name, weight in base.items():

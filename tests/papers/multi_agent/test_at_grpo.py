@@ -16,7 +16,7 @@ from gradus.recipe.core import changes
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.seats import Seats
-from gradus.testing.methods import TOY_EPISODES
+from gradus.testing.methods import TOY_EPISODES, check_bound_acts
 from gradus.testing.methods.scripted import scripted_world
 from gradus.types import Frozen, Key, Request, UserError
 from gradus.types.parts import Turn
@@ -96,7 +96,12 @@ def test_at_test_time_every_seat_answers_once() -> None:
 
 
 def test_its_changes_to_grpo() -> None:
-    assert set(changes(grpo, at_grpo)) == {"rollout", "reward", "objective.kl", "players.reference"}
+    assert set(changes(grpo, at_grpo)) == {"rollout", "reward", "objective.kl", "players.reference", "update.count"}
+
+
+def test_a_batch_is_cut_into_many_and_the_clip_acts() -> None:
+    assert at_grpo.update.count == 32
+    check_bound_acts(at_grpo, updates=32, task=TASK, learning_rate=0.02)  # 4 episodes of 6 groups of 4 messages: 96 in 32 parts
 
 
 def test_an_environment_without_copies_is_refused() -> None:

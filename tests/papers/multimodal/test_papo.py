@@ -11,17 +11,20 @@ import torch
 from torch.testing import assert_close
 
 from gradus.objectives.terms import evaluate
+from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.multimodal.papo import Perception, papo, perception
 from gradus.policies.lm import LanguageModel
 from gradus.policies.tiny import folder
+from gradus.recipe.core import changes
 from gradus.tasks.pictures.shapes import shapes
-from gradus.testing.methods import toy_group
+from gradus.testing.methods import check_bound_acts, toy_group
 from gradus.types import Context, Key, UserError
 from gradus.types.batch import make_batch
 from gradus.types.signals import LogProb, LogProbs, Viewed
 from gradus.types.views import Masked
 from gradus.updates.forward_backward import evaluated
+from gradus.updates.minibatches import Minibatches
 
 
 def numbers(*values):
@@ -116,6 +119,7 @@ def test_without_its_terms_it_is_grpo(model):
     """Loss and every gradient, to the bit; and the method acts: with its terms the tower's gradient differs."""
     batch = answers(model)
     base = {**grpo.objective, "kl": papo.objective["kl"]}
+    assert {**papo.objective, "policy": grpo.objective["policy"], "perception": None} == {**base, "perception": None}
     off = {**base, "perception": Perception(gamma=0, eta_seen=0, eta_masked=0)}
     loss, slopes, _ = slopes_of(model, batch, base)
     loss_off, slopes_off, _ = slopes_of(model, batch, off)
@@ -149,5 +153,11 @@ def test_the_published_numbers():
     term = papo.objective["perception"]
     assert (term.gamma, term.eta_seen, term.eta_masked, term.view) == (0.02, 0.05, 0.05, Masked(0.6, 14))
     assert papo.objective["kl"].coefficient == 0.01
+    assert (papo.objective["policy"].trust, papo.update) == (Clip(0.2, 0.3), Minibatches(count=3))
+    assert set(changes(grpo, papo)) == {"objective.policy.trust.high", "objective.kl.coefficient", "objective.perception", "update.count", "requires"}
+
+
+def test_a_batch_is_cut_into_three_and_the_clip_acts():
+    check_bound_acts(papo, updates=3)
     with pytest.raises(UserError, match=r"unknown form .*did you mean paper"):
         Perception(form="papers")

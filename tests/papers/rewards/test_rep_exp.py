@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from gradus.objectives.aggregation import TokenMean
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.rewards.rep_exp import (
     DiverseOf,
@@ -51,10 +52,14 @@ def test_sherman_and_morrison_equal_the_inverse():
     np.testing.assert_allclose(inverse, np.linalg.inv(matrix), atol=1e-8)
 
 
-def test_the_choice_takes_the_longest_and_then_a_new_direction():
+def test_the_choice_begins_with_the_first_and_then_takes_new_directions():
+    """After (-2, 0) the inverse is diag(100 - 40000 / 401 = 0.2494, 100): the others score 100, 2.10 + 1 = 3.10 and 2.24; after (0, 1) it is
+    diag(0.2494, 0.9901): 2.107 and 2.245."""
+    assert diverse(np.array([[-2.0, 0.0], [0.0, 1.0], [2.9, 0.1], [3.0, 0.0]]), 4, ridge=0.01) == [0, 1, 3, 2]
     features = np.array([[3.0, 0.0], [2.9, 0.1], [0.0, 1.0], [-2.0, 0.0]])
     assert diverse(features, 3, ridge=0.01) == [0, 2, 1]  # after the first, what lies along it scores below 1
     assert diverse(features, 9, ridge=0.01) == [0, 2, 1, 3]
+    assert (DiverseOf().ridge, DiverseOf().dim) == (1.0, 512)
 
 
 def test_the_projection_is_sparse_and_keeps_lengths():
@@ -120,7 +125,7 @@ def test_a_group_without_a_right_reply_has_no_bonus():
 
 
 def test_without_the_bonus_it_is_grpo_without_a_kl_term():
-    plain = grpo.but(objective__kl=None, players__reference=None)
+    plain = grpo.but(objective__kl=None, players__reference=None, objective__policy__average=TokenMean(), update__count=4)
     assert_close(weights_after(rep_exp.but(reward__beta=0.0)), weights_after(plain), rtol=0, atol=0)
 
 
@@ -141,6 +146,6 @@ def test_the_choice_at_test_time_keeps_the_best_of_the_picked():
     pools = asyncio.run(DiverseOf(count=8, pool=8).run([request], world))
     whole = asyncio.run(DiverseOf(count=1, pool=8).run([request], world))
     for many, one in zip(pools[0].trajectories, whole[0].trajectories, strict=True):
-        assert many.value >= one.value - 0.011  # the best of all, against the one that lies farthest out
+        assert many.value >= one.value - 0.011  # the best of all, against the first
     assert len(pools[0].trajectories) == 2
     assert world.spent["score/start"] > 0

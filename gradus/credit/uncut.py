@@ -1,0 +1,39 @@
+"""No loss from answers that a limit cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gradus.credit.groups import GroupRelative
+from gradus.types import Ended, Group
+from gradus.types.parts import Credit, Credited, Signals
+from gradus.types.returned import check_credited
+from gradus.types.signals import Signal
+
+CUT = (Ended.LENGTH, Ended.CONTEXT)
+
+
+@dataclass(frozen=True)
+class Uncut:
+    """The credit of `rule`, with weight 0 for answers that the limit of tokens or the model's context cut: no term of the loss heeds them.
+
+    Their rewards still count in the group. Averages divide by them too, unless they count weighted actions alone (`average.counted`).
+    Reference: Yu et al., DAPO, arXiv:2503.14476, section 3.4 (overlong filtering).
+    """
+
+    rule: Credit = GroupRelative()
+
+    @property
+    def needs(self) -> tuple[Signal, ...]:
+        return self.rule.needs
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        rows = self.rule.assign(groups, signals)
+        check_credited(self.rule, rows, groups)
+        return [
+            [replace(c, weights=np.zeros(t.actions)) if t.ended in CUT else c for c, t in zip(row, g.trajectories, strict=True)]
+            for row, g in zip(rows, groups, strict=True)
+        ]

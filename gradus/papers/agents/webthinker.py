@@ -1,0 +1,45 @@
+"""WebThinker: a reasoning model searches through an explorer with a context of its own, and learns thrifty tool use by DPO on its own episodes.
+
+The main model M thinks and calls tools. A call `search: q` is an errand: the explorer E (the same model in another context) sees what q finds, searches
+further, opens pages and ends with a finding. Only the finding enters M's context. For a report, M also calls a writer, an outline and an editor.
+
+Rounds j = 1..J of iterative online DPO: n episodes per problem; every pair of them goes through these rules, the first that decides makes the pair
+
+    1. right beats wrong (two wrong ones make no pair; `Higher(margin)` in place of `Right` for reports with a score);
+    2. both right: fewer turns, so fewer tool calls, win;
+    3. as many turns: the shorter one wins if the other has at least gamma = 1.5 times its tokens;
+
+    loss = mean over pairs of -log sigmoid(beta (h_w - h_l)), h = sum_t log pi(y_t) - log pi_ref(y_t), beta 0.1, pi_ref = M_j,
+
+over the tokens that M wrote: findings are no actions. The next round begins with the trained model as M_{j+1} and as its reference.
+E's contexts are groups aside: stored and counted apart. They are not trained on; `--rollout.errands.trained true` makes pairs of them too,
+by the explorer's reward.
+
+Reference: Li et al., WebThinker: Empowering Large Reasoning Models with Deep Research Capability, arXiv:2504.21776, sections 3.2 to 3.4. The
+training code is not released; the released inference code gives E the whole text of the found pages and an auxiliary model's guess of the
+intent of every search and click; another auxiliary model summarises opened pages, writes and edits the report, and the outline is the headings.
+M has at most 20 searches, E 10 searches and clicks, then it must answer; a repeated query is refused.
+Ours: E sees titles, no intent is written, E reads pages itself, and one player has all roles (`--rollout.errands.players`); E that reaches its limit
+reports its last page. Within a round each step samples from the newest weights, the paper samples the whole round from M_j. n = 4 and gamma = 1.5 are
+not in the released code. An aborted or illegal call counts as a call.
+"""
+
+from gradus.papers.bases.dpo import dpo
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.episodes import Episodes
+from gradus.schedules.stages import Stage, Stages
+from gradus.selection.pairs import Fewer, RankedPairs, Right, Shorter
+from gradus.types import Frozen
+from gradus.types.moments import Steps
+
+webthinker = dpo.derive(
+    "webthinker",
+    "Episodes with an explorer in contexts aside; pairs prefer right, then fewer calls, then shorter ones, in rounds with a new reference.",
+    family="agents",
+    rollout=Episodes(max_turns=20),
+    reward=EnvironmentReturn(),
+    selection=RankedPairs(by=(Right(), Fewer("turns"), Shorter(1.5))),
+    objective__given=None,
+    schedule=Stages(Frozen(round=Stage(until=Steps(50))), repeat=2),
+    setting__group=4,
+)

@@ -1,0 +1,54 @@
+"""Sub-agents: what an episode hands over is done in a context of its own, and only the finding comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from gradus.types import Ended, Frozen, Group, Request, Trajectory
+from gradus.types.parts import Errand
+from gradus.types.ranges import check_ranges
+from gradus.types.spaces import Observation
+
+
+@dataclass(frozen=True)
+class SubAgents:
+    """Who does the errands of an episode (`Turn.errand`), for how long, and whether their contexts are learned from.
+
+    The trajectories of one role in all episodes of a problem are a group aside: judged and stored with the step, left out of its reward,
+    accuracy and evaluation. `links` names the `parent` trajectory, the `role`, and the `turn` of the parent that sent it. The tokens of
+    contexts that are not learned from are counted as "probe".
+    """
+
+    players: Frozen[str] = Frozen()  # role -> player; a role without an entry is played by the player that sent it
+    trained: bool = False  # whether the sub-agents' contexts are trained on
+    max_turns: int = 10  # turns of a sub-agent; then the errand's `otherwise` is the finding
+    names_players: ClassVar[tuple[str, ...]] = ("players",)
+
+    def __post_init__(self) -> None:
+        check_ranges(self, max_turns="[1, inf)")
+
+
+def sent(errand: Errand, request: Request, index: int, turn: int, how: SubAgents) -> Request:
+    """The sub-agent's request: the errand's prompt, for the problem of the sender, with draws of its own."""
+    return replace(
+        request,
+        count=1,
+        player=how.players.get(errand.role, request.player),
+        prompt=({"role": "user", "content": errand.prompt},),
+        at=None,
+        tags=(*request.tags, "errand", errand.role, turn),
+        sample=request.sample + index,
+        trained=request.trained and how.trained,
+    )
+
+
+def handed(errand: Errand, trajectory: Trajectory, parent: str, turn: int, group: str) -> Group:
+    """The sub-agent's trajectory as a group aside. Groups of one role and problem have one key, so the world joins them."""
+    links = Frozen({**trajectory.links, "episode": parent, "parent": parent, "role": errand.role, "turn": turn})
+    return Group(f"{group}/errand/{errand.role}", (trajectory.but(links=links),))
+
+
+def finding(errand: Errand, last: Observation, ended: Ended) -> Observation:
+    """What comes back: the last observation of the errand's episode; its `otherwise` if the environment did not end the episode."""
+    return last if ended is Ended.ENVIRONMENT else errand.otherwise

@@ -1,0 +1,224 @@
+"""Research over pages of a made-up world: a main agent searches through an explorer that reads the pages, and may draft a report."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gradus.tasks.text.search_environment import QUERY, RIGHT_REWARD, TAIL, Corpus, corpus, normal, words
+from gradus.types import Key, Problem, UserError
+from gradus.types.parts import Errand, Turn, World
+from gradus.types.ranges import check_ranges
+
+EXPLORER, WRITER, EDITOR = "explorer", "writer", "editor"
+PROMPTS: Mapping[str, str] = {  # what a sub-agent reads before its errand
+    EXPLORER: "Write search: words, open: page, or found: name",
+    WRITER: "Write a section of these pages about",
+    EDITOR: "Write the report anew:",
+}
+NOTHING = "nothing found"
+DOCUMENTS = 3  # pages that a writer sees, the best for its topic
+
+
+@dataclass(frozen=True)
+class Research:
+    """`search: words` sends an explorer, whose finding is the answer; the pages themselves stay in the explorer's context.
+
+    A question ends with `answer: name`, right if it is `problem.answer`. A problem with `facts` in its meta asks for a report:
+    `write: topic` sends a writer who reads the fetched pages that fit best, `check: outline` gives the topics so far, `edit: what` sends an
+    editor who reads the whole report and writes it anew, and `done: report` ends the episode with the share of the facts that stand in it.
+
+    The explorer has the episode `Browsing`. A player without sub-agents sees the pages that a search finds, and writes them down as they are.
+    """
+
+    seed: int = 0  # the world is that of search_qa: a function of seed and people
+    people: int = 800  # 4 to 10000
+    top: int = 3  # pages that a search finds
+    limit: int = 8  # turns of the main agent; then the episode is truncated
+    forks: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_ranges(self, people="[4, 10000]", top="[1, inf)", limit="[1, inf)")
+
+    @property
+    def corpus(self) -> Corpus:
+        """The world that is asked about."""
+        return corpus(self.seed, self.people)
+
+    def start(self, problem: Problem, key: Key, world: World) -> Desk:
+        return Desk(problem.answer, problem.meta.get("facts", ()), self)
+
+
+class Desk:
+    """One episode of the main agent."""
+
+    def __init__(self, answer: Any, facts: Any, settings: Research) -> None:
+        self.answer, self.facts, self.settings = answer, tuple(facts), settings
+        library(settings.seed, settings.people)  # reports a missing package before the first turn
+        self.memory: frozenset[str] = frozenset()  # titles of all fetched pages
+        self.report: tuple[tuple[str, str], ...] = ()  # (topic, text) of every section
+        self.turns = 0
+        self.first = Turn("")  # the question stands in the problem, which stays in the context
+
+    def fork(self, key: Key) -> Desk:
+        """A copy in the same state; nothing here is random."""
+        return copy.copy(self)
+
+    async def step(self, action: str) -> Turn:
+        return self.play(action)
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What an action may begin with."""
+        return ("search", "write", "check", "edit", "done") if self.facts else ("search", "answer")
+
+    def play(self, action: str) -> Turn:
+        """The answer to one action. Another action uses up a turn."""
+        self.turns += 1
+        cut = self.turns >= self.settings.limit
+        verb, rest = said(action, self.verbs)
+        if verb == "answer":
+            right = normal(rest) == normal(str(self.answer))
+            return Turn("right" if right else "wrong", RIGHT_REWARD if right else 0.0, terminated=True)
+        if verb == "done":
+            share = covered("\n".join(text for _, text in self.report), self.facts)
+            return Turn(f"{share:.0%} of what was asked", share, terminated=True)
+        told, errand = {"search": self._search, "write": self._write, "check": self._check, "edit": self._edit}.get(verb, self._lost)(rest)
+        return Turn(told, truncated=cut, valid=bool(verb), errand=errand)
+
+    def _lost(self, rest: str) -> tuple[str, None]:
+        return "write " + ", or ".join(f"{verb}: ..." for verb in self.verbs), None
+
+    def _search(self, query: str) -> tuple[str, Errand]:
+        found = found_pages(self.settings, query)
+        self.memory |= set(found)
+        seen = "\n".join(page(self.settings.corpus, title) for title in found) or NOTHING
+        return seen, Errand(EXPLORER, f"{PROMPTS[EXPLORER]}\n{query[:QUERY]}", Browsing(self, query), NOTHING)
+
+    def _write(self, topic: str) -> tuple[str, Errand]:
+        pages = "\n".join(page(self.settings.corpus, title) for title in best(self.settings.corpus, self.memory, topic))
+        self.report = (*self.report, (topic, pages))
+        return f"written: {topic}", Errand(WRITER, f"{PROMPTS[WRITER]} {topic[:QUERY]}", Drafting(self, pages, topic), f"written: {topic}")
+
+    def _check(self, rest: str) -> tuple[str, None]:
+        return "\n".join(topic for topic, _ in self.report) or "the report is empty", None
+
+    def _edit(self, what: str) -> tuple[str, Errand | None]:
+        if not self.report:
+            return "the report is empty", None
+        whole = "\n".join(f"{topic}: {text}" for topic, text in self.report)
+        return "edited", Errand(EDITOR, f"{PROMPTS[EDITOR]} {what[:QUERY]}", Drafting(self, whole, None), "edited")
+
+
+class Browsing:
+    """One episode of the explorer: it begins with the titles that the query found; facts stand on the pages, which are opened by their titles.
+
+    `found: text` ends it, and the text is the finding; it earns 1 if it holds the problem's answer. Names on a page are links to pages.
+    """
+
+    limit: ClassVar[int] = 10  # searches and pages; then it ends with what the last page says
+
+    def __init__(self, desk: Desk, query: str) -> None:
+        self.desk, self.turns = desk, 0
+        self.first = Turn("\n".join(found_pages(desk.settings, query)) or NOTHING)
+
+    async def step(self, action: str) -> Turn:
+        return self.play(action)
+
+    def play(self, action: str) -> Turn:
+        self.turns += 1
+        verb, rest = said(action, ("search", "open", "found"))
+        if verb == "found":
+            asked = normal(str(self.desk.answer)) if self.desk.answer is not None else ""
+            return Turn(rest, RIGHT_REWARD if asked and asked in normal(rest) else 0.0, terminated=True)
+        told = "write search: words, open: page, or found: name"
+        if verb == "search":
+            told = "\n".join(found_pages(self.desk.settings, rest)) or NOTHING
+        elif verb == "open":
+            told = self._opened(rest)
+        return Turn(told, terminated=self.turns >= self.limit, valid=bool(verb))
+
+    def _opened(self, title: str) -> str:
+        name = next((entity for entity in self.desk.settings.corpus.facts if normal(entity) == normal(title)), None)
+        if name is None:
+            return "no such page"
+        self.desk.memory |= {name}
+        return page(self.desk.settings.corpus, name)
+
+
+class Drafting:
+    """One answer of a writer (`topic` names the section) or of an editor (None: the whole report), which goes into the report."""
+
+    def __init__(self, desk: Desk, shown: str, topic: str | None) -> None:
+        self.desk, self.topic = desk, topic
+        self.first = Turn(shown)
+
+    async def step(self, action: str) -> Turn:
+        return self.play(action)
+
+    def play(self, action: str) -> Turn:
+        if self.topic is None:
+            self.desk.report = (("report", action),)
+            return Turn("edited", terminated=True)
+        self.desk.report = (*self.desk.report[:-1], (self.topic, action))
+        return Turn(f"written: {self.topic}", terminated=True)
+
+
+def said(action: str, verbs: tuple[str, ...]) -> tuple[str, str]:
+    """(verb, rest of the line) of the last line that begins with one of the verbs and a colon; ('', '') if there is none.
+
+    >>> said("I think.\\nsearch: home of Ann", ("search", "answer"))
+    ('search', 'home of Ann')
+    """
+    found = re.findall(rf"^\s*({'|'.join(verbs)}):(.*)$", action[-TAIL:], flags=re.MULTILINE | re.IGNORECASE)
+    return (found[-1][0].lower(), found[-1][1].strip()) if found else ("", "")
+
+
+def covered(report: str, facts: tuple[tuple[str, str], ...]) -> float:
+    """The share of the facts (relation, value) whose value stands in the report."""
+    text = normal(report)
+    return sum(normal(value) in text for _, value in facts) / len(facts)
+
+
+def page(world: Corpus, title: str) -> str:
+    """The text of a page: its title, and each relation with its value.
+
+    >>> page(Corpus({}, {"Ann Lee": {"home": "Bor"}}, ()), "Ann Lee")
+    'Ann Lee: home Bor'
+    """
+    return f"{title}: " + ", ".join(f"{relation} {value}" for relation, value in world.facts[title].items())
+
+
+@cache
+def library(seed: int, people: int) -> tuple[tuple[str, ...], Any]:
+    """The titles of all pages, and their BM25 index. Raises UserError if the package bm25s is missing."""
+    try:
+        import bm25s
+    except ImportError as error:
+        raise UserError('research searches with the package bm25s, which is not installed: pip install "gradus[search]"') from error
+    titles = tuple(corpus(seed, people).facts)
+    index = bm25s.BM25(b=0.0)  # titles are short: without a discount for length the one with all words of a query ranks first
+    index.index([words(title) for title in titles], show_progress=False)
+    return titles, index
+
+
+def found_pages(settings: Research, query: str) -> tuple[str, ...]:
+    """The titles of the `top` pages with the highest BM25 scores above 0, the best first; ties in the order of the world."""
+    titles, index = library(settings.seed, settings.people)
+    known = [word for word in words(query[:QUERY]) if word in index.vocab_dict]
+    if not known:
+        return ()
+    scores = index.get_scores(known)
+    return tuple(titles[i] for i in np.argsort(-scores, kind="stable")[: settings.top] if scores[i] > 0)
+
+
+def best(world: Corpus, memory: frozenset[str], topic: str) -> list[str]:
+    """The fetched pages that share the most words with the topic, at most DOCUMENTS; ties by title."""
+    asked = set(words(topic))
+    return sorted(memory, key=lambda title: (-len(asked & set(words(page(world, title)))), title))[:DOCUMENTS]
