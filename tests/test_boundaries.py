@@ -29,6 +29,7 @@ FLOORS = (
     {"systems", "testing"},
     {"checks"},
     {"api.py"},
+    {"comparison"},
     {"cli"},
     {"__main__.py", "__init__.py"},
 )
@@ -48,10 +49,13 @@ MAY = {
     "tasks": {"types", "runtime", "environments", "sandbox"},
     "search": {"types", "rollouts", "tasks"},
     "serving": {"types", "policies"},
-    "papers": {"types", "curricula", "rollouts", "rewards", "selection", "credit", "objectives", "updates", "schedules", "search", "study", "recipe"},
+    "papers": {
+        "types", "curricula", "rollouts", "rewards", "environments", "selection", "credit", "objectives", "updates", "schedules", "search", "study",
+        "recipe",
+    },
 }
 SUITES = {"faults", "invariance", "reference"}
-HEAVY = ("torch", "transformers", "pyarrow", "datasets", "sympy", "networkx", "bm25s")
+HEAVY = ("torch", "scipy", "transformers", "pyarrow", "datasets", "sympy", "networkx", "bm25s")
 
 
 def folder(path: Path) -> str:

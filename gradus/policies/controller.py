@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from gradus.policies.blocks import even
-from gradus.policies.controller_network import ControllerConfig, ControllerNetwork, Shown
+from gradus.policies.controller_network import BARRED, ControllerConfig, ControllerNetwork, Shown
 from gradus.policies.controller_reading import (
     EDGE,
     OpenedController,
@@ -86,6 +87,8 @@ class Controller:
     def can(self) -> frozenset[str]:
         """The abilities of its outputs."""
         continuous = isinstance(self.config.acts, Box)
+        if self.config.fresh.kind == "pointer":
+            return frozenset({"logprobs", "entropy"})
         return {
             "actions": frozenset({"logprobs", "entropy", "hidden"} | ({"drawn"} if continuous else set())),
             "q": frozenset({"q", "hidden", "q_of_candidates" if continuous else "q_of_all"}),
@@ -173,11 +176,13 @@ class Controller:
         streams: Frozen[np.ndarray] = Frozen()
         if isinstance(self.config.acts, Choice):
             logprobs = (outputs.double() / (temperature or 1.0)).log_softmax(-1)
+            open_ones = self._open(ask)
             if temperature:
-                below = logprobs.exp().cumsum(-1).numpy() <= key.uniform(1)[0]
+                chances = logprobs.exp() if open_ones is None else logprobs.masked_fill(~open_ones, -math.inf).softmax(-1)
+                below = chances.cumsum(-1).numpy() <= key.uniform(1)[0]
                 token = min(int(below.sum()), len(below) - 1)
             else:
-                token = int(outputs.argmax())
+                token = int((outputs if open_ones is None else outputs.masked_fill(~open_ones, -math.inf)).argmax())
             logprob = float(logprobs[token])
         else:
             token = 0
@@ -197,6 +202,16 @@ class Controller:
             streams=streams,
             parent=(ask.parent, ask.at),
         )
+
+    def _open(self, ask: Any) -> Tensor | None:
+        """The choices that a pointer may draw now, bool [n]; None: all. Raises UserError if there is none."""
+        names = [shown.name for shown in self.config.shown]
+        if self.config.fresh.kind != "pointer" or BARRED not in names:
+            return None
+        barred = torch.from_numpy(newest_row(ask.parent, ask.at, self.config, names.index(BARRED)) > 0).to(self._like.device)
+        if barred.all():
+            raise UserError(f"all {len(barred)} candidates are barred, so none can be drawn; end the episode before that")
+        return ~barred
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Want, Tensor]:
         """The wanted rows of every action. Raises UserError for a want that its outputs do not open."""
@@ -219,6 +234,8 @@ class Controller:
 def rowwise(network: ControllerNetwork, block: Tensor) -> Tensor:
     """The outputs of the first head for a block of rows; narrow matrices are padded where a row's bits depend on its position otherwise."""
     x = network.encoded(block)
+    if network.config.fresh.kind == "pointer":
+        return network(x)[0]
     layers = [*network.dense.layers, network.dense.out]
     for i, layer in enumerate(layers):
         weight: Tensor = layer.weight[0]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gradus.policies.blocks import even
 from gradus.types import Key, UserError
 from gradus.types.players import Fresh
-from gradus.types.spaces import Box, Choice
+from gradus.types.spaces import Box, Choice, described
 
 CHANNELS = (16, 32)  # of the convolutions of a cnn, 3 x 3 with stride 2
+QUERY, CANDIDATES, BARRED = "query", "candidates", "barred"  # the arrays that a pointer reads
 LOG_STD = (-5.0, 2.0)  # the range of the logarithm of a Gaussian's deviation; an output of 0 gives 0
 
 
@@ -43,6 +46,8 @@ class ControllerConfig:
         if self.fresh.kind == "cnn" and (len(self.shown) != 1 or len(self.shown[0].shape) != 3):
             given = ", ".join(f"{s.name} {list(s.shape)}" for s in self.shown)
             raise UserError(f"a cnn reads one array [height, width, channels], but the environment shows {given}; take kind mlp")
+        if self.fresh.kind == "pointer":
+            check_pointed({s.name: s.shape for s in self.shown}, self.acts)
 
     @property
     def inputs(self) -> int:
@@ -139,6 +144,40 @@ class Recurrent(nn.Module):
         return self.cell(x)[0]
 
 
+class Pointer(nn.Module):
+    """Scores of candidates: h(candidate) . h(query) with one linear layer h. [N, inputs] to [N, candidates]
+
+    Lu et al., arXiv:2209.14610, eq. 2.
+    """
+
+    def __init__(self, config: ControllerConfig, key: Key, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.names, self.sizes = [s.name for s in config.shown], [s.size for s in config.shown]
+        width = next(s.size for s in config.shown if s.name == QUERY)
+        self.weight = nn.Parameter(drawn((width, config.fresh.hidden[0]), width, key.fold("weight"), dtype))
+        self.bias = nn.Parameter(drawn((config.fresh.hidden[0],), width, key.fold("bias"), dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = dict(zip(self.names, x.split(self.sizes, -1), strict=True))
+        query = parts[QUERY]
+        both = torch.cat([query, parts[CANDIDATES]], -1).reshape(-1, query.shape[-1])
+        h = ((both @ even(self.weight))[:, : self.weight.shape[1]] + self.bias).unflatten(0, (len(x), -1))
+        return (h[:, 1:] * h[:, :1]).sum(-1)
+
+
+def check_pointed(shapes: Mapping[str, tuple[int, ...]], acts: Choice | Box) -> None:
+    """Raises UserError unless a pointer can choose by arrays of these shapes in this space."""
+    given = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+    if not isinstance(acts, Choice):
+        raise UserError(f"a pointer chooses one of several candidates, but this world takes {described(acts)}; set --players.policy.model.kind mlp")
+    query, several = shapes.get(QUERY, ()), (len(acts.names),)
+    if len(query) != 1 or {**shapes, BARRED: several} != {QUERY: query, CANDIDATES: (*several, *query), BARRED: shapes.get(BARRED, several)}:
+        raise UserError(
+            f"a pointer reads {QUERY} [d], {CANDIDATES} [{several[0]}, d] and, if there is one, {BARRED} [{several[0]}], but the environment shows "
+            f"{given}; name them so, or set --players.policy.model.kind mlp"
+        )
+
+
 class ControllerNetwork(nn.Module):
     """Encoder, hidden layers and outputs of one controller."""
 
@@ -156,6 +195,9 @@ class ControllerNetwork(nn.Module):
         elif fresh.kind == "gru":
             self.encoder = Recurrent(inputs, fresh.hidden[0], key, dtype)
             inputs = fresh.hidden[0]
+        elif fresh.kind == "pointer":
+            self.pointer = Pointer(config, key.fold("pointer"), dtype)
+            return
         inputs += config.actions if fresh.outputs == "q" and isinstance(config.acts, Box) else 0
         self.dense = Dense(config, inputs, config.outputs, key, dtype, gain=0.1 if fresh.outputs == "actions" else 1.0)
 
@@ -165,6 +207,8 @@ class ControllerNetwork(nn.Module):
 
     def forward(self, encoded: Tensor, action: Tensor | None = None) -> Tensor:
         """[N, features] (and for q over a Box actions [N, d], scaled to [-1, 1]) to [heads, N, outputs]."""
+        if self.config.fresh.kind == "pointer":
+            return self.pointer(encoded)[None]
         return self.dense(encoded if action is None else torch.cat([encoded, action], -1))
 
 

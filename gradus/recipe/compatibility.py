@@ -61,6 +61,9 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
         )
     check_reads(recipe, players)
     check_asks(recipe)
+    for _, part in _parts(recipe, "") if players is not None else ():
+        if hasattr(part, "check_players"):  # a part that asks something of the players which their abilities do not say
+            part.check_players(players)
 
 
 _ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=load_transitions(FILE), provides=...), as docs/how/control.md shows,"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from gradus.types.spaces import Action, Observation
 if TYPE_CHECKING:
     from gradus.training.watchdog import Watchdog
 
+
+T = TypeVar("T")
 
 OLDER = {
     "tokens": "world.opening(prompt, player), whose `sequence` holds the tokens",
@@ -82,7 +84,14 @@ class RunWorld:
         self._asked: dict[tuple[Any, ...], int] = {}  # how often the curriculum gave each problem in this step
         self._waiting: list[tuple[Ask, asyncio.Future[Context]]] = []
         self._beside: list[Group] = []  # groups given to `also`
+        self._shared: dict[Hashable, asyncio.Future[Any]] = {}  # results of `once`
         self._readings = Readings(players, self.score, self.key)
+
+    async def once(self, name: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of `make`, which runs at the first call with this name in the step; all other calls share it, also while it runs."""
+        if name not in self._shared:
+            self._shared[name] = asyncio.ensure_future(make())
+        return cast("T", await asyncio.shield(self._shared[name]))  # a cancelled episode does not cancel it for the others
 
     def note(self, name: str, value: float) -> None:
         """Adds a number to the step's metrics."""
@@ -133,6 +142,7 @@ class RunWorld:
             return self
         other = copy(self)
         other.key = self.key.fold("round", index)
+        other._shared = {}
         other._readings = Readings(other.players, other.score, other.key)
         return other
 
@@ -208,7 +218,7 @@ class RunWorld:
                         future.set_exception(error)
                 continue
             for (ask, future), context in answered:
-                self._count("rollout" if ask.request.trained else "probe", player, context.actions)
+                self.count("rollout" if ask.request.trained else "probe", player, context.actions)
                 if not future.done():
                     future.set_result(context)
 
@@ -224,7 +234,8 @@ class RunWorld:
             self.decide(call, str(learner.most_asks))
         return contexts
 
-    def _count(self, purpose: str, player: str, tokens: int) -> None:
+    def count(self, purpose: str, player: str, tokens: int) -> None:
+        """Adds the tokens of a purpose; those of an evaluation all count as its own."""
         name = purpose if self.purpose == "train" else self.purpose
         for key in (name,) if player == "policy" else (name, f"{name}/{player}"):
             self.spent[key] = self.spent.get(key, 0) + tokens
@@ -263,7 +274,7 @@ class RunWorld:
             return rows
 
         rows = fitting(self.players[player], contexts, scored, self)
-        self._count(purpose, player, sum(len(c.sequence) for c in contexts))
+        self.count(purpose, player, sum(len(c.sequence) for c in contexts))
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
@@ -272,7 +283,7 @@ class RunWorld:
 
     async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
         """Norms or projections of the contexts' gradients; see `training.readings`. The tokens are counted as "gradients"."""
-        self._count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
+        self.count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
         return gradients(self.players[player], contexts, project, self.seed.fold("gradients"))
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:

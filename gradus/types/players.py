@@ -122,10 +122,12 @@ class MovingAverage:
 class Fresh:
     """A small network with weights drawn by the run's key. The task's environment gives its sizes: its observations and its actions.
 
-    Weights and biases of a layer with n inputs are uniform within 1 / sqrt(n).
+    Weights and biases of a layer with n inputs are uniform within 1 / sqrt(n). A pointer is shown `query` [d] and `candidates` [n, d], and chooses
+    candidate i with probability softmax(h(candidate_i) . h(query)) over all n, where h is one linear layer. An array `barred` [n] is optional: a
+    candidate with a number above 0 there is not drawn, but its probability is not given to the others, so log-probabilities are under the full softmax.
     """
 
-    kind: Literal["mlp", "cnn", "gru"] = "mlp"  # cnn: the one array [height, width, channels] goes through convolutions first; gru: remembers
+    kind: Literal["mlp", "cnn", "gru", "pointer"] = "mlp"  # cnn: convolutions of one array [height, width, channels]; gru: remembers; pointer: see below
     hidden: tuple[int, ...] = (64, 64)  # widths of the hidden layers
     outputs: Literal["actions", "q", "value", "number"] = "actions"  # number: one number that no observation changes
     heads: int = 1  # networks of an ensemble of "q", evaluated together
@@ -134,13 +136,16 @@ class Fresh:
 
     def __post_init__(self) -> None:
         check_ranges(self, hidden="[1, inf)", heads="[1, inf)")
-        for name, known in (("kind", ("mlp", "cnn", "gru")), ("outputs", ("actions", "q", "value", "number"))):
+        for name, known in (("kind", ("mlp", "cnn", "gru", "pointer")), ("outputs", ("actions", "q", "value", "number"))):
             if getattr(self, name) not in known:
                 raise UserError(f"Fresh: {name} is {getattr(self, name)!r}; it must be one of {', '.join(known)}")
         if not isinstance(self.hidden, tuple) or not self.hidden:
             raise UserError(f"Fresh: hidden is {self.hidden!r}; it must be one width or more, as in 64,64")
         if self.heads > 1 and self.outputs != "q":
             raise UserError(f"Fresh: heads is {self.heads}, but only outputs q is an ensemble; set heads 1 or outputs q")
+        if self.kind == "pointer" and (self.outputs != "actions" or len(self.hidden) != 1 or self.layer_norm):
+            given = f"outputs {self.outputs}, hidden {self.hidden}, layer_norm {self.layer_norm}"
+            raise UserError(f"Fresh: a pointer is one linear layer that chooses, but it has {given}; set outputs actions, one width and no layer_norm")
         if self.outputs == "q" and self.kind == "gru":
             raise UserError("Fresh: a gru gives no q, because rows of a replay have no past; take an mlp or a cnn")
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from gradus.types.keys import Key
 from gradus.types.records import Group, Outcome, Problem, Request, Sampling, Trajectory
 from gradus.types.signals import Want
 from gradus.types.spaces import Action, Box, Observation, Space, Text
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -172,6 +174,13 @@ class World(Protocol):
     task: Task
     sampling: Sampling
     group: int  # samples per problem, from the setting
+
+    async def once(self, name: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """The result of `make`, which runs at the first call with this name in the step (encodings that all episodes share).
+
+        Every call with the name gets the same object, so do not change it.
+        """
+        ...
 
     def note(self, name: str, value: float) -> None:
         """Adds a number to the step's metrics. A metric is the mean of the numbers noted under its name."""

@@ -112,6 +112,32 @@ CONTRACTS: list[Row] = [
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|take kind mlp"),
     ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q is an ensemble"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
+    # examples before a question
+    ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
+    ("train prompt_pg --task tables --task.problems 12 --run run", "20 candidates, but task tables has 12 training problems; set --environment.candidates 12"),
+    ("train prompt_pg --task tables --environment.shots 20 --run run", "20 shots of 20 candidates leave no choice; set more candidates or fewer shots"),
+    ("train prompt_pg --task tables --environment.width 96 --run run", "a hidden state of player encoder has 160 numbers, not 96; set --environment.width 160"),
+    (
+        "train prompt_pg --task tables --environment.encoder policy --run run",
+        "environment.encoder of DrawnExamples is player policy, which is no language model that offers hidden|set --environment.encoder to another",
+    ),
+    ("train prompt_pg --task tables --players.policy.model.hidden 64,64 --run run", "a pointer is one linear layer that chooses|set outputs actions, one width"),
+    ("train prompt_pg --task tables --environment.worker judge --run run", 'unknown player "judge"'),
+    (
+        "train ppo --task pendulum --players.policy.model \"Fresh(kind='pointer',hidden=(8,))\" --rollout Lanes --credit GAE "
+        "--players.reference none --run run",
+        "a pointer chooses one of several candidates, but this world takes 1 numbers; set --players.policy.model.kind mlp",
+    ),
+    (
+        "train ppo --task cartpole --players.policy.model \"Fresh(kind='pointer',hidden=(8,))\" --rollout Lanes --credit GAE "
+        "--players.reference none --run run",
+        "a pointer reads query [d], candidates [2, d] and, if there is one, barred [2], but the environment shows state [4]; name them so",
+    ),
+    ("train sac --task pendulum --model {home}/model --run run", "is not of this form for the task's world; leave --model out"),
+    (
+        "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
+        "Conservative, which asks for to_go, and no other part of the recipe gives that; set --rollout Recorded --rollout.gamma 0.99",
+    ),
     # masked models
     ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; it offers only denoised'),
     ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),

@@ -347,3 +347,26 @@ def test_evaluation_drops_groups_beside():
     made = world(purpose="held_out")
     made.also([Group("helper", ())])
     assert asyncio.run(made.aside()) == []
+
+
+def test_what_is_made_once_is_shared_within_the_step():
+    made, calls = world(), []
+
+    async def slow(name):
+        calls.append(name)
+        await asyncio.sleep(0)
+        if name == "broken":
+            raise UserError("no")
+        return [name]
+
+    async def asked(*names):
+        return await asyncio.gather(*(made.once(name, lambda name=name: slow(name)) for name in names), return_exceptions=True)
+
+    first, other, second, *broken = asyncio.run(asked("a", "b", "a", "broken", "broken"))
+    assert calls == ["a", "b", "broken"]
+    assert first is second
+    assert (first, other) == (["a"], ["b"])
+    assert all(isinstance(error, UserError) for error in broken)
+    assert asyncio.run(asked("a"))[0] is first
+    asyncio.run(made.again(1).once("a", lambda: slow("a")))
+    assert calls == ["a", "b", "broken", "a"]  # a later round makes its own

@@ -21,7 +21,7 @@ from gradus.rewards.verified import Verified
 from gradus.runtime.user_code import LIBRARIES, raised_in
 from gradus.testing.methods.batches import Evaluated, Step, evaluated, in_pieces, moved, toy_step, unsettle, with_signs
 from gradus.testing.methods.runs import toy_run, train_toy, weights_after
-from gradus.testing.methods.tasks import parts_of, toy_task
+from gradus.testing.methods.tasks import of_task, parts_of, toy_task
 from gradus.training.run import Run
 from gradus.types import UserError
 from gradus.types.batch import Batch
@@ -55,7 +55,7 @@ def diagnose(recipe: Recipe, task: Task | None = None) -> list[Fault]:
     []
     """
     recipe = on_toys(recipe)
-    if recipe.environment is not None and task is None:
+    if recipe.environment is not None and task is None and not of_task(recipe.environment):
         return [Fault("not checked", f"the environment {type(recipe.environment).__name__} has problems of its own, which no toy task brings")]
     return _faults(recipe, task or toy_task(recipe))
 

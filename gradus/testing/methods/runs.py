@@ -13,7 +13,7 @@ from gradus.players.build import build_players
 from gradus.players.learner import Learner
 from gradus.recipe.compatibility import kind_of
 from gradus.recipe.core import Recipe, specs_of
-from gradus.testing.methods.control import cut_down, toy_control
+from gradus.testing.methods.control import cut_down
 from gradus.testing.methods.flow import toy_flow
 from gradus.testing.methods.masked import toy_masked
 from gradus.testing.methods.policy import BigramPolicy
@@ -90,7 +90,7 @@ def _control_run(recipe: Recipe, scale: Mapping[str, Any], task: Task | None, se
     made = cut_down(replace(recipe, setting=replace(recipe.setting, **scale), study=None))
     if micro is not None:
         made = made.but(setting__micro_tokens=micro)
-    world = toy_control() if task is None else task
+    world = toy_task(recipe) if task is None else task
     return Run(made, world, build_players(made, None, world, Key(7)), seed=seed)
 
 

@@ -15,7 +15,7 @@ from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.testing.methods.control import toy_control
 from gradus.types import Frozen, Key, Media, Message, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
-from gradus.types.parts import Task, Turn, World
+from gradus.types.parts import Errand, Task, Turn, World
 
 HINTS = Frozen(knowledge=tuple("abcd"), planning=tuple("efga"), solution=tuple("bcde"))
 WAY = (("a", "b"), ("b", "b"), ("c", "b"))  # observation and action of every turn, to the end of the corridor
@@ -105,6 +105,36 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Guided:
+    """The corridor with a guide: an action that begins with "h" asks it. Its one action is its finding, worth 1 if it begins with "b"."""
+
+    forks: ClassVar[bool] = True
+
+    def start(self, problem: Problem, key: Key, world: World) -> GuidedWalk:
+        return GuidedWalk()
+
+
+class GuidedWalk(Walk):
+    """One episode in the corridor with a guide."""
+
+    async def step(self, action: str) -> Turn:
+        turn = await super().step(action)
+        if not action.startswith("h") or turn.terminated:
+            return turn
+        return replace(turn, errand=Errand("guide", "g", Advice(), "e"))
+
+
+class Advice:
+    """One action of the guide."""
+
+    def __init__(self) -> None:
+        self.first = Turn("f")
+
+    async def step(self, action: str) -> Turn:
+        return Turn(action, float(action.startswith("b")), terminated=True)
+
+
+@dataclass(frozen=True)
 class Relay:
     """The corridor walked by two seats in turn. A legal move earns its seat 0.1, another one costs as much. Episodes can be copied."""
 
@@ -153,6 +183,10 @@ TOY_EPISODES = replace(
 """Episodes of up to six turns."""
 
 
+TOY_ERRANDS = replace(TOY_EPISODES, environment=Guided())
+"""Episodes that may send a sub-agent."""
+
+
 TOY_SEATS = replace(TOY_EPISODES, environment=Relay())
 """Episodes of two seats."""
 
@@ -168,10 +202,10 @@ def toy_task(recipe: Recipe) -> Task:
     >>> [toy_task(load_recipe(key)).name for key in ("grpo", "flow_grpo")]
     ['toy', 'flow_2d']
     """
+    if recipe.environment is not None:
+        return replace(TOY if of_task(recipe.environment) else TOY_EPISODES, environment=recipe.environment)
     if (made := MADE.get(kind_of(recipe).name)) is not None:
         return made()
-    if recipe.environment is not None:
-        return replace(TOY_EPISODES, environment=recipe.environment)
     if any("seats" in getattr(part, "gives", ()) for part in parts_of(recipe.rollout)):
         return TOY_SEATS
     if any(getattr(part, "plays", "") == "episodes" for seam in (recipe.rollout, recipe.credit) for part in parts_of(seam)):
@@ -179,6 +213,11 @@ def toy_task(recipe: Recipe) -> Task:
     if "images" in recipe.requires:
         return TOY_PICTURES
     return TOY_PAIRS if {"chosen", "rejected"} & recipe.requires else TOY
+
+
+def of_task(environment: Any) -> bool:
+    """Whether the environment plays problems of any task: it says by `check_task` which ones. Others bring problems of their own."""
+    return hasattr(environment, "check_task")
 
 
 def parts_of(part: Any) -> Iterator[Any]:

@@ -1,0 +1,110 @@
+"""PromptPG against examples drawn at random: right answers of a worker on held-out tables, and the share of prompts with an example of the kind.
+
+    python -m benchmarks.prompt_pg --worker FOLDER            # prints; makes the worker if the folder does not exist
+    python -m benchmarks.prompt_pg --worker FOLDER --write    # and stores the figures beside the claim
+
+The worker is that of `benchmarks.tables_worker`, the encoder the built-in model. Both arms see the same questions, candidates and worker; the
+selector of the random arm has weights of zero, so every draw is uniform.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import gradus
+from benchmarks import tables_worker
+from benchmarks.measure_claims import verdict
+from gradus.recipe.registry import recipe
+from gradus.tasks.maths.tables import tables
+from gradus.training.world import RunWorld
+from gradus.types import Key, Request
+
+CLAIM = Path(__file__).parent / "claims" / "prompt_pg.json"
+TRAINING, HELD_OUT = 160, 200
+
+
+def trained(worker: Path, seed: int, steps: int) -> Any:
+    """A run of `steps` steps, without evaluations on the way."""
+    base = recipe("prompt_pg")
+    made = base.but(study=None, setting__save_every=0, players__worker=replace(base.players["worker"], model=str(worker)))
+    return gradus.train(made, tables(problems=TRAINING), steps=steps, seed=seed)
+
+
+def held_out(run: Any, seed: int, temperature: float) -> dict[str, float]:
+    """The share of right answers on held-out questions, and that of prompts with an example of the question's kind."""
+    task = run.task
+    world = RunWorld(
+        step=run.step, purpose="held_out", seed=Key(seed), task=task, players=run.players, reward=run.recipe.reward, sampling=task.sampling, group=1
+    )
+    sampling = replace(task.sampling, temperature=temperature)
+    problems = task.held_out.draw(range(HELD_OUT), task.level, Key(0))
+
+    async def played() -> list[Any]:
+        return await world.judge(await run.recipe.rollout.run([Request(p, sampling=sampling) for p in problems], world))
+
+    rewards = [t.reward for group in asyncio.run(played()) for t in group.trajectories]
+    return {"right": float(np.mean([r == 1.0 for r in rewards])), "same_kind": world.notes["same_kind"]}
+
+
+def both(worker: Path, seed: int, steps: int) -> dict[str, Any]:
+    """The figures of one seed: draws at random, the trained selector's likeliest examples, and its draws."""
+    run = trained(worker, seed, steps)
+    found = {"likeliest": held_out(run, seed, 0.0), "drawn": held_out(run, seed, 1.0)}
+    with torch.no_grad():
+        for weight in run.players["policy"].policy.network.parameters():
+            weight.zero_()
+    return {"seed": seed, "random": held_out(run, seed, 1.0), **found, "training": [round(row["accuracy"], 3) for row in run.metrics[::10]]}
+
+
+def summary(figures: Sequence[dict[str, Any]], better_by: float) -> dict[str, Any]:
+    """The fields of `measured`: the verdict is on right answers; `same_kind` and `spread` are the claim's other two numbers."""
+    right = {arm: [f[arm]["right"] for f in figures] for arm in ("likeliest", "random")}
+    found = verdict([a - b for a, b in zip(right["likeliest"], right["random"], strict=True)], better_by)
+    interval = None if found.low is None or found.high is None else [round(found.low, 4), round(found.high, 4)]
+    return {
+        "recipe": right["likeliest"],
+        "against": right["random"],
+        "difference": round(found.difference, 4),
+        "interval": interval,
+        "verdict": found.verdict,
+        "same_kind": {arm: round(float(np.mean([f[arm]["same_kind"] for f in figures])), 4) for arm in ("random", "likeliest")},
+        "spread": {arm: round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None for arm, values in right.items()},
+        "figures": list(figures),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--worker", type=Path, required=True, help="folder of the worker; made there if it does not exist")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    claim = json.loads(CLAIM.read_text())
+    if not options.worker.exists():
+        tables_worker.make(options.worker)
+    figures = []
+    for seed in claim["seeds"]:
+        began = time.process_time()
+        figures.append(both(options.worker.resolve(), seed, claim["steps"]))
+        print(json.dumps(figures[-1]), f"({time.process_time() - began:.0f} s of processor time)", file=sys.stderr, flush=True)
+    measured = summary(figures, claim["better_by"])
+    print(json.dumps(measured))
+    if options.write:
+        command = "python -m benchmarks.prompt_pg --worker FOLDER --write"
+        why = claim.get("measured", {}).get("why", "")
+        CLAIM.write_text(json.dumps({**claim, "measured": {**measured, "command": command, "why": why}}, indent=2, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""PromptPG: a small network learns by REINFORCE which worked examples to put before each question for a frozen language model.
+
+With e_1 .. e_20 worked training examples, p the question, and h(x) = W enc(x) + b with 128 outputs over frozen encodings enc:
+
+    pi(e_i | p) = exp(h(e_i) . h(p)) / sum_j exp(h(e_j) . h(p))
+    K = 2 examples are drawn one after another without replacement; the frozen model answers greedily after them
+    r = 1 if its answer is right, else -1
+    loss = - sum over the batch of r sum_k log pi(e_k | p),   Adam with rate 1e-3, 20 questions a batch
+
+The log-probability of the second draw is under the full softmax too, not under that of the remaining examples, so the gradient is not exactly
+that of the expected reward. Only W and b learn. The players `worker` (answers) and `encoder` are language models that never change: name them
+with `--players.worker.model` and `--players.encoder.model`, and the encoder's width with `--environment.width`. There is no baseline: while
+most answers are right, every draw is pushed up. At test time the K examples of highest probability are taken, which is the greedy figure,
+`held_out/greedy`; `held_out/accuracy` is that of drawn examples.
+
+Assumes a task with worked solutions and a verifier, and a worker that answers some questions only after some examples: where the examples do
+not matter, there is nothing to learn.
+
+Reference: Lu et al., Dynamic Prompt Learning via Policy Gradient for Semi-structured Mathematical Reasoning, arXiv:2209.14610. As in the
+released code (github.com/lupantech/PromptPG): the loss is the batch's sum over log-probabilities of the full softmax; examples are encoded
+without their answers; the draws are reversed, so that the first one stands nearest to the question; the layer has a bias; Adam without decay.
+Its draws without replacement are numpy's, which for K = 2 have the distribution of one draw after another. It differs in this: 20 epochs, not
+30; training questions and candidates share nothing; the epoch of best training reward is kept; and its program for the test draws the first 20
+training questions as candidates, not those of the training. Its log shows the missing baseline: the total reward of an epoch is 38 at first, 56
+at best (the fourth) and 30 at the end, where two candidates have all the probability of every question that is printed.
+Ours: the encoding is the last hidden state of a language model at the end of the question (there BERT's first token), scaled to length 1, so
+that the draws are nearly uniform at the start (unscaled states of width 160 leave about two candidates); candidates are training questions; the
+best checkpoint is by held-out accuracy; a question is never its own example. 240 steps are 30 epochs of 160 questions, `--task.problems 160`.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gradus.credit.reward_to_go import RewardToGo
+from gradus.environments.examples import DrawnExamples
+from gradus.papers.bases.reinforce import reinforce
+from gradus.rewards.environment import EnvironmentReturn
+from gradus.rollouts.episodes import Episodes
+from gradus.types.batch import Batch
+from gradus.types.players import Fresh, Player
+from gradus.updates.optimizers import AdamW
+
+
+@dataclass(frozen=True)
+class BatchSum:
+    """The sum over all actions of the mini-batch: 1 each."""
+
+    def coefficients(self, batch: Batch, source: str) -> Tensor:
+        return torch.ones_like(batch.weight)
+
+
+prompt_pg = reinforce.derive(
+    "prompt_pg",
+    "A small network beside a frozen language model learns which worked examples to put before each question.",
+    family="agents",
+    environment=DrawnExamples(),
+    rollout=Episodes(),
+    reward=EnvironmentReturn(),
+    credit=RewardToGo(whitened=False),
+    objective__policy__average=BatchSum(),
+    optimizer=AdamW(lr=1e-3, clip=None),
+    players__policy__model=Fresh(kind="pointer", hidden=(128,)),
+    players__worker=Player(),
+    players__encoder=Player(),
+    setting__prompts=20,
+    setting__group=1,
+    setting__steps=240,
+    setting__warmup=0,
+    requires=frozenset({"solution"}),
+)
