@@ -20,6 +20,7 @@ from benchmarks.control import SHORT, Returns, pendulum_recipe
 from gradus.recipe.registry import recipe
 from gradus.study.intervals import of_numbers
 from gradus.tasks.control.pendulum import pendulum
+from gradus.types.moments import Steps
 from gradus.types.parts import Task, Transitions
 
 CLAIM = Path(__file__).parent / "claims" / "wsrl.json"
@@ -39,15 +40,16 @@ def recorded(seed: int) -> Task:
 def fine_tuned(task: Task, warmup: int, seed: int) -> dict[str, Any]:
     """Mean return of pi_0 in the warm-up and of the episodes after it, and by how much mean Q of the recorded rows fell online."""
     hidden = {f"players__{name}__model__hidden": WIDTH for name in ("policy", "critic")}
-    steps = OFFLINE + (warmup + ONLINE) // 50
-    made = recipe("wsrl").but(schedule__offline=OFFLINE, selection__warmup=warmup, optimizer__lr=3e-4, setting__steps=steps, **hidden, **SHORT)
+    ends = {"offline": OFFLINE, "online": (warmup + ONLINE) // 50}
+    until = {f"schedule__stages__{stage}__until": Steps(steps) for stage, steps in ends.items()}
+    made = recipe("wsrl").but(selection__warmup=warmup, optimizer__lr=3e-4, **until, **hidden, **SHORT)
     seen, values = Returns(), []
     episodes = warmup // 200  # whole episodes of the warm-up
 
     def after(run: Any, row: Any, groups: Any) -> None:
-        if row["step"] >= OFFLINE:
+        if row["stage"] == "online":
             seen(run, row, groups)
-        if row["step"] in (OFFLINE - 1, steps - 1):
+        if row["step"] in (OFFLINE - 1, sum(ends.values()) - 1):
             values.append(q_of(run, task))
 
     gradus.train(made, task=task, seed=seed, on_step=after)

@@ -60,7 +60,7 @@ def start(
     """A run of the plan, ready to train; with `folder`, a run folder is made. It is made last, after all checks."""
     made = task or task_of(planned)
     run = prepare(planned.recipe, made, planned.model, seed=planned.seed, on_step=on_step, view=view, device=planned.device)
-    planned = with_its_rate(planned, run)
+    planned, run.budget = with_its_rate(planned, run), planned.budget
     if folder is not None:
         model = Path(planned.model) if planned.model and os.path.isdir(planned.model) else None
         rows = planned.task if isinstance(planned.task, InMemory) else None
@@ -164,20 +164,22 @@ def train(
     task_options: Mapping[str, str] | None = None,
     log: str | Sequence[str] | None = None,
     until: str | None = None,
+    budget: str | None = None,
     processes: int = 1,
     **changes: Any,
 ) -> Run:
     """Trains and returns the run; `changes` are fields of the recipe, such as `objective__policy__trust__high=0.28`.
 
     `log`: trackers for the metrics, such as "tensorboard,wandb" (also trackio). `until`: a time limit, such as "8h" or "90s"; at the limit
-    the run is saved and returned, with `run.stop.asked == "time"`. `processes`: the number of processes that train together.
+    the run is saved and returned, with `run.stop.asked == "time"`. `budget`: the end of the run in place of a number of steps, such as
+    "tokens=2e6", "rollouts=5000", "seconds=600" (`gradus.training.budget`). `processes`: the number of processes that train together.
     `task` may also be rows in memory, a list of dictionaries or a `datasets.Dataset`; a run with a folder stores them there. `reward` may be
     a function, a pair (function, weight), or a list of these, which add up. `task` may be a Task object; such a run cannot be resumed from
     its folder, so it takes no `run`.
     """
     stop = Stop(until)
     made = isinstance(task, Task)
-    words: dict[str, Any] = {"model": model, "reward": reward, "profile": profile, "steps": steps, "seed": seed, "log": log}
+    words: dict[str, Any] = {"model": model, "reward": reward, "profile": profile, "steps": steps, "seed": seed, "log": log, "budget": budget}
     planned = plan(recipe, task.name if isinstance(task, Task) else task, task_options=task_options, **words)
     planned = replace(planned, recipe=planned.recipe.but(**changes), processes=processes)
     if made and run is not None:

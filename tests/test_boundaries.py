@@ -29,6 +29,7 @@ FLOORS = (
     {"systems", "testing"},
     {"checks"},
     {"api.py"},
+    {"comparison"},
     {"cli"},
     {"__main__.py", "__init__.py"},
 )
@@ -54,7 +55,7 @@ MAY = {
     },
 }
 SUITES = {"faults", "invariance", "reference"}
-HEAVY = ("torch", "transformers", "pyarrow", "datasets", "sympy", "networkx", "bm25s")
+HEAVY = ("torch", "scipy", "transformers", "pyarrow", "datasets", "sympy", "networkx", "bm25s")
 
 
 def folder(path: Path) -> str:

@@ -109,6 +109,7 @@ def run(words: list[str]) -> int:
         "contract": contract,
         "leaks": leaks,
         "screen": screen,
+        "compare": compare,
         "export": export,
         "chat": chat,
         "serve": serve,
@@ -279,6 +280,12 @@ def screen(options: argparse.Namespace) -> int:
     names = ("model", "keep", "samples", "problems", "reward", "seed", "device")
     print(screening(options.task, options.target, only_task_options(options), options.json, **{name: getattr(options, name) for name in names}))
     return 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    from gradus.cli.compare import run as comparing
+
+    return comparing(options)
 
 
 def only_task_options(options: argparse.Namespace) -> dict[str, str]:

@@ -68,6 +68,7 @@ def show(name: str) -> str:
     """A recipe as text: its description, its changes to its base, its method and its setting as trees."""
     from gradus.recipe import registry
     from gradus.recipe.core import NAMES
+    from gradus.recipe.differences import differences
     from gradus.recipe.tree import INDENT, lines, node
     from gradus.schedules.stages import Stages
 
@@ -88,6 +89,7 @@ def show(name: str) -> str:
 def _stages(recipe: Any) -> list[str]:
     """A line per stage: the recipe, the end, the start, and what it reads and leaves; below it the changes of its recipe."""
     from gradus.recipe import registry
+    from gradus.recipe.differences import differences
     from gradus.schedules.stages import Merge
     from gradus.types.moments import Steps
 
@@ -120,24 +122,7 @@ def _by_rule(field: Node) -> Node:
 def diff(a: str, b: str) -> str:
     """The changes that turn one recipe into another."""
     from gradus.recipe import registry
+    from gradus.recipe.differences import differences
 
     one, other = registry.recipe(a), registry.recipe(b)
     return f"{one.key} -> {other.key}\n{differences(one, other)}"
-
-
-def differences(a: Any, b: Any) -> str:
-    """For every path whose values differ, a line with both; below it the fields of the old part (-) and of the new one (+)."""
-    from gradus.recipe.core import changes, get
-    from gradus.recipe.tree import Node, lines, node
-    from gradus.types.errors import UserError
-
-    found = []
-    for path, value in changes(a, b).items():
-        try:
-            old = node(path, get(a, path), short=True)
-        except UserError:  # the path is new
-            old = Node(path, "none")
-        new = node(path, value, short=True)
-        found.append(f"  {path:<40} {old.text or 'entries'} -> {new.text or 'entries'}")
-        found += [*lines(old.below, "    - ", column=42), *lines(new.below, "    + ", column=42)]
-    return "\n".join(found) or "  nothing"

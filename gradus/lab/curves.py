@@ -18,13 +18,15 @@ MOST_POINTS = 400  # of a drawn line; longer lines keep the lowest and the highe
 class Series:
     """A named line: (step, value) in the order of the steps.
 
-    `dots`: every point is drawn as a dot. `spans`: (step, low, high) of intervals around points, drawn as upright strokes.
+    `dots`: every point is drawn as a dot. `spans`: (step, low, high) of intervals around points, drawn as upright strokes; with `band`, as
+    one area behind the line.
     """
 
     name: str
-    points: tuple[tuple[int, float], ...]
+    points: tuple[tuple[float, float], ...]
     dots: bool = False
-    spans: tuple[tuple[int, float, float], ...] = ()
+    spans: tuple[tuple[float, float, float], ...] = ()
+    band: bool = False
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
@@ -42,7 +44,7 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
     return [float(f"{i * apart:.12g}") for i in range(first, last + 1)]
 
 
-def smooth(points: Sequence[tuple[int, float]], window: int) -> list[tuple[int, float]]:
+def smooth(points: Sequence[tuple[float, float]], window: int) -> list[tuple[float, float]]:
     """The running mean of every point and the `window - 1` points before it; of fewer at the start."""
     result, total = [], 0.0
     for i, (step, value) in enumerate(points):
@@ -57,7 +59,7 @@ def united(series: Sequence[Series]) -> list[Series]:
     >>> [one.name for one in united([Series("reward", ((0, 1.0),)), Series("verified", ((0, 1.0),)), Series("style", ((0, 0.5),))])]
     ['reward = verified', 'style']
     """
-    names: dict[tuple[tuple[int, float], ...], list[Series]] = {}
+    names: dict[tuple[tuple[float, float], ...], list[Series]] = {}
     for one in series:
         if one.points:
             names.setdefault(one.points, []).append(one)
@@ -73,7 +75,7 @@ def _cut(name: str, most: int = 60) -> str:
     return name if len(name) <= most else f"{name[:most]}…"
 
 
-def thinned(points: Sequence[tuple[int, float]], most: int = MOST_POINTS) -> list[tuple[int, float]]:
+def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> list[tuple[float, float]]:
     """At most `most` points: the first and the last, and the lowest and the highest of each of equal stretches between them."""
     if len(points) <= most:
         return list(points)
@@ -87,9 +89,12 @@ def thinned(points: Sequence[tuple[int, float]], most: int = MOST_POINTS) -> lis
     return [*kept, points[-1]]
 
 
-def chart(title: str, series: Sequence[Series]) -> str:
-    """A figure of some series on common axes; '' if none has a point. A line of 40 points or more is drawn faint under its running mean."""
-    series = united(series)
+def chart(title: str, series: Sequence[Series], *, axis: str = "step", unite: bool = True) -> str:
+    """A figure of some series on common axes; '' if none has a point. A line of 40 points or more is drawn faint under its running mean.
+
+    Args: axis: the name of the horizontal axis. unite: whether series with equal points become one.
+    """
+    series = united(series) if unite else [one for one in series if one.points]
     if not series:
         return ""
     steps = [step for s in series for step, _ in s.points]
@@ -98,8 +103,8 @@ def chart(title: str, series: Sequence[Series]) -> str:
     frame = _Frame(min(steps), max(steps), *_padded(min(values), max(values)))
     lines = "".join(_line(s, i % COLOURS, frame) for i, s in enumerate(series))
     legend = "".join(_entry(s, i % COLOURS) for i, s in enumerate(series))
-    label = f"{title} by step, last: {', '.join(f'{s.name} {s.points[-1][1]:.3g}' for s in series)}"
-    return _figure(title, label, _axes(frame) + lines, legend, "step")
+    label = f"{title} by {axis}, last: {', '.join(f'{s.name} {s.points[-1][1]:.3g}' for s in series)}"
+    return _figure(title, label, _axes(frame) + lines, legend, axis)
 
 
 def bars(title: str, labels: Sequence[str], series: Sequence[tuple[str, Sequence[float]]], *, about: str = "") -> str:
@@ -136,8 +141,8 @@ def _figure(title: str, label: str, inside: str, legend: str, axis: str) -> str:
 class _Frame:
     """The map from (step, value) to the coordinates of the picture."""
 
-    first: int
-    last: int
+    first: float
+    last: float
     low: float
     high: float
 
@@ -164,11 +169,19 @@ def _levels(frame: _Frame, unit: str = "") -> str:
     return "".join(parts)
 
 
+def _short(number: int) -> str:
+    """A whole number in little room: 2500000 as 2.5M."""
+    for size, letter in ((1_000_000, "M"), (10_000, "k")):
+        if number >= size:
+            return f"{number / (1000 if letter == 'k' else size):g}{letter}"
+    return str(number)
+
+
 def _axes(frame: _Frame) -> str:
     parts = [_levels(frame)]
     for step in ticks(frame.first, frame.last, 5):
         if step == int(step):
-            parts.append(f'<text x="{frame.x(step):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{int(step)}</text>')
+            parts.append(f'<text x="{frame.x(step):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{_short(int(step))}</text>')
     return "".join(parts)
 
 
@@ -184,12 +197,16 @@ def _line(series: Series, colour: int, frame: _Frame) -> str:
             for step, value in thinned(series.points)
         )
     kept = {step for step, _ in thinned(series.points)}
+    if series.band and series.spans:
+        edge = [(step, high) for step, _, high in series.spans] + [(step, low) for step, low, _ in reversed(series.spans)]
+        area = f'<path class="band" {style} d="{_path(edge, frame)}Z"/>'
+        return f'{area}<path class="line" {style} d="{_path(thinned(drawn), frame)}"/>{marks}'
     strokes = "".join(f"M{frame.x(step):.1f},{frame.y(low):.1f}V{frame.y(high):.1f}" for step, low, high in series.spans if step in kept)
     spans = f'<path class="span" {style} d="{strokes}"/>' if strokes else ""
     return f'{faint}{spans}<path class="line" {style} d="{_path(thinned(drawn), frame)}"/>{marks}'
 
 
-def _path(points: Sequence[tuple[int, float]], frame: _Frame) -> str:
+def _path(points: Sequence[tuple[float, float]], frame: _Frame) -> str:
     return "M" + "L".join(f"{frame.x(step):.1f},{frame.y(value):.1f}" for step, value in points)
 
 

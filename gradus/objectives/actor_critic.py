@@ -129,11 +129,14 @@ class Conservative:
     """Values of actions that the data do not have are pushed down: weight * sum_j (log integral exp Q_j(s, a) da - Q_j(s, a_data)).
 
     The integral is estimated by importance sampling with `candidates` uniform actions, as many of the actor in the state, and in the next state.
-    Reference: Kumar et al., Conservative Q-Learning, arXiv:2006.04779, eq. 4 and appendix F.
+    With `floor` (Cal-QL) an action of the actor counts with at least the reward to go of the recorded row: max(Q_j(s, a), R). So values are not
+    pushed below what the recorded behaviour earned; where R is the larger, no gradient comes from that action. Uniform actions have no floor.
+    References: Kumar et al., Conservative Q-Learning, arXiv:2006.04779, eq. 4 and appendix F; Nakamoto et al., Cal-QL, arXiv:2303.05479, section 5.
     """
 
     weight: float = 5.0
     candidates: int = 4  # of each of the three kinds
+    floor: str | None = None  # stream of the rows that bounds the values of the actor's actions from below: "to_go"; None: no bound
     actor: str = "policy"
     average: Average = TokenMean()
     source: str = "replay"
@@ -142,6 +145,11 @@ class Conservative:
 
     def __post_init__(self) -> None:
         check_ranges(self, weight="[0, inf)", candidates="[1, inf)")
+
+    @property
+    def asks(self) -> Mapping[str, str]:
+        given = "--rollout Recorded --rollout.gamma 0.99 (the discount of the target)"
+        return Frozen({"rows": "--selection TransitionReplay", **({} if self.floor is None else {self.floor: given})})
 
     @property
     def streams(self) -> Mapping[str, Signal]:
@@ -158,8 +166,13 @@ class Conservative:
 
     def loss(self, outputs: dict[Want, Tensor], batch: Batch) -> tuple[Tensor, dict[str, Tally]]:
         uniform = outputs[QOfUniform(self.candidates)]
-        values = [uniform[..., :-1, :], *(outputs[QOfCandidates(name)] for name in self.streams)]
+        values = torch.cat([outputs[QOfCandidates(name)] for name in self.streams], -1)
+        seen: dict[str, Tally] = {}
+        if self.floor is not None:
+            floor = batch.stream(self.floor)[:, None, None].to(values)
+            seen = {"floored": tally((values.detach() < floor).to(values).mean((1, 2)))}
+            values = torch.maximum(values, floor)
         densities = [uniform[:, -1, :], *(batch.signals[signal][..., -1] for signal in self.streams.values())]
-        gap = soft_maximum(torch.cat(values, -1), torch.cat(densities, -1)) - outputs[Q()]
+        gap = soft_maximum(torch.cat([uniform[..., :-1, :], values], -1), torch.cat(densities, -1)) - outputs[Q()]
         losses = self.weight * gap.sum(1) * batch.weight
-        return averaged(self.average, losses, batch, self.source), {"gap": tally(gap.detach().mean(1))}
+        return averaged(self.average, losses, batch, self.source), {"gap": tally(gap.detach().mean(1)), **seen}

@@ -46,7 +46,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         if relation is None or isinstance(relation, str):
             return load_policy(relation or model, task, recipe, device)
         if isinstance(relation, Fresh):
-            return fresh_controller(relation, task, seed.fold("fresh", name), recipe, device)
+            return fresh_controller(relation, task, seed.fold("fresh", name), recipe, device, model if name == "policy" else None)
         if isinstance(relation, Head):
             own = isinstance(relation.of, Copy)
             base = make(relation.of, name, trail) if own else policy_of(str(relation.of), trail)
@@ -98,8 +98,11 @@ def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
     return form
 
 
-def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str) -> Any:
-    """A small network for the task's world, with weights drawn by the key. Raises UserError for a world of text, or none."""
+def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str, model: str | Path | None = None) -> Any:
+    """A small network for the task's world, with weights drawn by the key, or those of the folder `model`.
+
+    Raises UserError for a world of text, or none, and for a folder without a controller of this form.
+    """
     from gradus.policies.controller import Controller, config_for
 
     environment = task.environment
@@ -110,7 +113,25 @@ def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device:
         )
     (problem,) = task.source.draw([0], task.level, Key())
     config = config_for(fresh, first_turn(environment, problem).observation, task.acting)
-    return Controller.fresh(config, key, DTYPES[recipe.setting.precision], device)
+    made = Controller.fresh(config, key, DTYPES[recipe.setting.precision], device)
+    return made if model in (None, "tiny") else continued(made, model, task, recipe, device)
+
+
+def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, device: str) -> Any:
+    """The policy of the run's model folder in the place of a fresh one; the fresh one if the folder is of another kind, for a player beside it.
+
+    Raises UserError if the folder holds no controller of the same form.
+    """
+    same = registry.of_folder(str(model)) is registry.of_recipe(fresh.config.fresh, frozenset())
+    if not same and any(spec.model is None for spec in specs_of(recipe).values()):
+        return fresh
+    loaded = load_policy(model, task, recipe, device)
+    if type(loaded) is not type(fresh) or loaded.config != fresh.config:
+        raise UserError(
+            f"players.policy.model is {fresh.config.fresh}, and the model in {model} is not of this form for the task's world; leave --model out "
+            "to begin with fresh weights, or set the fields of players.policy.model to those in its config.json"
+        )
+    return loaded
 
 
 def first_turn(environment: Any, problem: Problem) -> Turn:

@@ -82,13 +82,18 @@ class Learner:
         for p in self.parameters:
             p.grad = None
 
-    def fitting(self, contexts: Sequence[Context], work: Callable[[int], T]) -> T:
-        """work(tokens per micro-batch) with cleared gradients; repeated with fewer tokens if memory runs out. See `runtime.memory`."""
+    def fitting(self, contexts: Sequence[Context], work: Callable[[int], T], purpose: str = "score") -> T:
+        """work(tokens per micro-batch) with cleared gradients; repeated with fewer tokens if memory runs out. See `runtime.memory`.
+
+        The actions of the contexts are counted once under `purpose` in the step's record.
+        """
 
         def anew(tokens: int) -> T:
             self.zero_grad()
             return work(tokens)
 
+        if self.record is not None:
+            self.record.count(purpose, self.name, sum(c.actions for c in contexts))
         return fitting(self, contexts, anew, self.record)
 
     def follow(self, spec: Player, setting: Setting) -> None:

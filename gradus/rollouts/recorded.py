@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from gradus.rollouts.episodes import Episodes
 from gradus.types import Context, Ended, Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.contexts import Seen
-from gradus.types.control import NEXT
+from gradus.types.control import NEXT, TO_GO
 from gradus.types.parts import Transitions, World
 from gradus.types.ranges import check_ranges
 
@@ -24,10 +24,14 @@ class Recorded:
     """
 
     most: int = 1000  # turns of an episode at test time
-    gives: ClassVar[frozenset[str]] = frozenset({"transitions"})
+    gamma: float | None = None  # discount of the rewards to go in the stream `to_go`, that of the target; None: no such stream
 
     def __post_init__(self) -> None:
-        check_ranges(self, most="[1, inf)")
+        check_ranges(self, most="[1, inf)", gamma="[0, 1)")
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset({"transitions"} if self.gamma is None else {"transitions", TO_GO})
 
     @property
     def test(self) -> Episodes:
@@ -47,11 +51,31 @@ class Recorded:
             )
         if state["given"]:
             return [], state
-        return [Group("recorded", (trajectory_of(transitions),), aside=True)], {"given": True}
+        return [Group("recorded", (trajectory_of(transitions, self.gamma),), aside=True)], {"given": True}
 
 
-def trajectory_of(transitions: Transitions) -> Trajectory:
-    """One trajectory with one context of all rows; the streams `reward`, `done` and `next.NAME` hold what was recorded."""
+def rewards_to_go(rewards: np.ndarray, done: np.ndarray, ended: np.ndarray, *, gamma: float) -> np.ndarray:
+    """R_i = r_i + gamma R_{i+1} within an episode: the value of the recorded behaviour, seen once.
+
+    R after a terminated row is 0. An episode that was cut off counts as if its last reward went on for ever: R = r / (1 - gamma) at its last row.
+    Args: rewards [N]; done, ended bool [N]; gamma in [0, 1).  Returns: float64 [N].
+    """
+    found = np.zeros(len(rewards))
+    after = 0.0
+    for i in range(len(rewards) - 1, -1, -1):
+        if done[i]:
+            after = 0.0
+        elif ended[i] or i + 1 == len(rewards):
+            after = float(rewards[i]) / (1 - gamma)
+        after = found[i] = float(rewards[i]) + gamma * after
+    return found
+
+
+def trajectory_of(transitions: Transitions, gamma: float | None = None) -> Trajectory:
+    """One trajectory with one context of all rows; the streams `reward`, `done` and `next.NAME` hold what was recorded.
+
+    With `gamma`, the discount, there is a stream `to_go`, too.
+    """
     n = len(transitions.reward)
     at, length = np.arange(0, 2 * n, 2, dtype=np.int32), np.ones(n, np.int32)
     seen = [Seen(name, "array", np.array(rows), at.copy(), length.copy()) for name, rows in transitions.observation.items()]
@@ -59,6 +83,8 @@ def trajectory_of(transitions: Transitions) -> Trajectory:
     tokens, chosen = np.zeros(2 * n + 1, np.int32), np.append(np.tile([False, True], n), False)
     streams = {NEXT + name: np.array(rows) for name, rows in transitions.next.items()}
     streams |= {"reward": transitions.reward.astype(np.float32), "done": transitions.done.astype(bool)}
+    if gamma is not None:
+        streams[TO_GO] = rewards_to_go(transitions.reward, transitions.done, transitions.ended, gamma=gamma).astype(np.float32)
     if transitions.action.dtype.kind in "iu":
         tokens[1::2] = transitions.action
     else:

@@ -169,11 +169,12 @@ def release() -> None:
 
 
 class Record(Protocol):
-    """A store for the sizes of split work, so that a repeated step is split alike. A run's world is one."""
+    """A store for the sizes of split work, so that a repeated step is split alike, and for the tokens of each purpose. A run's world is one."""
 
     def call(self, name: str) -> str: ...
     def fact(self, call: str) -> str | None: ...
     def decide(self, call: str, reason: str) -> None: ...
+    def count(self, purpose: str, player: str, tokens: int) -> None: ...
 
 
 def fitting(player: Any, contexts: Sequence[Context], work: Callable[[int], T], record: Record | None) -> T:

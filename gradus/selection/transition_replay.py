@@ -10,7 +10,7 @@ import numpy as np
 
 from gradus.types import Context, Ended, Frozen, Group, Key, Problem, Trajectory, UserError
 from gradus.types.contexts import Seen
-from gradus.types.control import NEXT, check_arrays
+from gradus.types.control import NEXT, TO_GO, check_arrays
 from gradus.types.ranges import check_ranges
 
 Rows = dict[str, np.ndarray]
@@ -24,7 +24,8 @@ class TransitionReplay:
     """Keeps the transitions of all steps, the oldest leave first. A round is one trajectory of `batch` rows, drawn with repetition.
 
     Rows are numbered from 0 in the order in which they were collected; recorded rows (source "replay") from -1 down. The streams of a round:
-    `reward`, `done` (terminated; a truncated episode is not done), `next.NAME`, `row`, `key` (of the round's draws), and `action` in a Box.
+    `reward`, `done` (terminated; a truncated episode is not done), `next.NAME`, `row`, `key` (of the round's draws), `action` in a Box, and
+    `to_go` of recorded rows that have it.
     """
 
     size: int = 1_000_000  # rows that are kept
@@ -32,7 +33,6 @@ class TransitionReplay:
     per_row: int = 1  # rounds for every collected row: the ratio of updates to data
     idle: int = 0  # rounds of a step that collects no row, for learning from recorded rows alone
     warmup: int = 0  # no round before this many rows were collected
-    keep_offline: bool = True  # whether recorded rows stay once a row is collected
     gives: ClassVar[frozenset[str]] = frozenset({"rows"})
 
     def __post_init__(self) -> None:
@@ -55,9 +55,6 @@ class TransitionReplay:
             found["row"] = -1 - recorded - np.arange(count) if offline else collected + np.arange(count)
             recorded, collected = (recorded + count, collected) if offline else (recorded, collected + count)
             rows = joined(rows, found)
-        if rows and collected and not self.keep_offline:
-            online = rows["row"] >= 0
-            rows = {name: column[online] for name, column in rows.items()}
         rows = {name: column[-self.size :] for name, column in rows.items()}
         after = {"rows": rows, "collected": collected, "recorded": recorded, "new": collected - state["collected"]}
         return list(groups), [], after
@@ -116,7 +113,7 @@ def _rows_in(context: Context, name: str, last: bool) -> Rows:
         reward[at] += value
     done[-1] = last
     action = context.streams["action"] if "action" in context.streams else context.tokens[context.chosen].astype(np.int64)
-    recorded = {n: np.asarray(context.streams[n]) for n in ("done", "reward") if n in context.streams}
+    recorded = {n: np.asarray(context.streams[n]) for n in ("done", "reward", TO_GO) if n in context.streams}
     return {**rows, "action": action, "reward": reward.astype(np.float32), "done": done, **recorded}
 
 

@@ -66,16 +66,17 @@ async def examine(
     greedy: list[Group] = []
     for start in range(0, len(requests), step := max(1, _AT_ONCE // samples)):
         asked = requests[start : start + step]
-        groups += await _solve(run, world, asked)
+        groups += await solved(run, world, asked)
         if writes:
             once = [replace(r, count=1, sampling=replace(world.sampling, temperature=0.0), tags=("greedy",)) for r in asked]
-            greedy += await _solve(run, world, once)
+            greedy += await solved(run, world, once)
         if progress is not None:
             progress(start + len(asked), len(requests))
     return marked(task.name, groups, greedy, ks, world.sampling.temperature, task.chance)
 
 
-async def _solve(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
+async def solved(run: Any, world: Any, requests: Sequence[Request]) -> list[Group]:
+    """One group of judged answers per request, with the recipe's rollout and state; auxiliary groups are left out."""
     return without_aside(await run.memory.answer(run.recipe, requests, world))
 
 

@@ -12,6 +12,8 @@ from gradus.types import Ended, Group, without_aside
 def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], spent: Mapping[str, int]) -> dict[str, float | int | None]:
     """One object per step; None for a number that does not exist.
 
+    rollouts: number of trajectories of the step, trained on or not.
+
     reward: mean of the combined reward. reward/<component>: mean over the trajectories with that component. accuracy: share of right
     trajectories among those with a reward. length: mean number of actions. entropy: exact if the objective computes it, else the mean of
     -log p of the sampled actions, an unbiased estimate. kl: to the reference, if the recipe has one. failed: trajectories without a reward.
@@ -20,6 +22,7 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     trajectories. Auxiliary groups (`Group.aside`) have their own numbers (aside/reward, ...) and count in no others; one without a trained
     trajectory, such as that of a sub-agent, counts there with all of them.
     """
+    rollouts = sum(len(g.trajectories) for g in groups)
     learned = [g.but(trajectories=tuple(t for t in g.trajectories if t.trained)) for g in groups]
     auxiliary = _aside([g if not mine.trajectories else mine for g, mine in zip(groups, learned, strict=True) if g.aside])
     groups = without_aside(learned)
@@ -31,6 +34,7 @@ def summarise(step: int, groups: Sequence[Group], update: Mapping[str, float], s
     surprise = -float(np.concatenate(logprobs).astype(np.float64).mean()) if logprobs and sum(map(len, logprobs)) else None
     return {
         "step": step,
+        "rollouts": rollouts,
         "reward": mean([t.value for t in judged]),
         **{f"reward/{n}": mean([float(v) for t in judged if isinstance(v := t.components.get(n), (int, float))]) for n in names},
         "accuracy": mean([float(t.right) for t in judged]),

@@ -21,7 +21,7 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
             go_back(run)
         setting, course, done = run.recipe.setting, run.stages, run.step - run.began
         merges, final = course is not None and course.leg.merges, course is None or course.last
-        last = done >= run.length
+        last = over(run, done)
         saves = (setting.save_every and run.step % setting.save_every == 0) or (last and not final)
         due = saves and run.step > 0 and sound(run.numbers, run.players)
         run.mark()
@@ -33,7 +33,7 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
         obey(run)
         run.measured = {}
         first = done == 0 and not merges
-        if run.recipe.study is not None and (last or first or (done and setting.eval_every and done % setting.eval_every == 0)):
+        if run.recipe.study is not None and (last or first or evaluates(run, done)):
             last = await run.evaluate() or last
         last = last or (not merges and ended(run))
         if last and course is not None and await follows(run, course):
@@ -49,6 +49,19 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
             yield run.step
             run.stop.release()
         run.step += 1
+
+
+def over(run: Run, done: int) -> bool:
+    """Whether the steps of the run, or of its stage, are done, or its budget is spent."""
+    return done >= run.length if run.budget is None else run.progress >= 1
+
+
+def evaluates(run: Run, done: int) -> bool:
+    """Whether an evaluation is due after `done` steps."""
+    if run.budget is not None:
+        return run.budget.due(run.budget.share(run.metrics[:-1], run.seconds), run.progress)
+    every = run.recipe.setting.eval_every
+    return bool(done and every and done % every == 0)
 
 
 def ended(run: Run) -> bool:

@@ -20,6 +20,7 @@ from gradus.tasks import packages
 from gradus.tasks.data.in_memory import ROWS, InMemory, in_memory
 from gradus.tasks.data.problems import of_stored
 from gradus.tasks.data.split_rule import RULE, split_by
+from gradus.training.budget import Budget, budget_of
 from gradus.training.course import every_stage, every_task, staged
 from gradus.types import UserError, command, unknown
 from gradus.types.parts import Task
@@ -41,6 +42,7 @@ class Plan:
     log: tuple[str, ...] = ()  # trackers that get the metrics, too
     text_prompts: PromptForm = "raw"  # the form of text prompts if the task does not say it; runs of older versions: chat
     processes: int = 1  # processes that train together; they do not change the result, so the number is not stored
+    budget: Budget | None = None  # ends the run in place of the number of steps
     split: int = RULE  # the rule that splits files of rows into training and held-out rows
 
     def stored(self) -> dict[str, Any]:
@@ -57,6 +59,7 @@ class Plan:
             "split": self.split,
             "text_prompts": self.text_prompts,
             **({"log": list(self.log)} if self.log else {}),
+            **({"budget": [self.budget.unit, self.budget.amount, self.budget.points]} if self.budget else {}),
         }
 
     @classmethod
@@ -66,7 +69,8 @@ class Plan:
         log = tuple(str(name) for name in stored.get("log", ()))
         recipe, device, form = from_json(stored["recipe"]), stored.get("device", "cpu"), stored.get("text_prompts", "chat")
         split = stored.get("split", 1)  # runs without the field began under rule 1
-        return cls(recipe, stored["task"], stored["model"], stored["seed"], options, device, log, form, split=split)
+        budget = Budget(*stored["budget"]) if "budget" in stored else None
+        return cls(recipe, stored["task"], stored["model"], stored["seed"], options, device, log, form, budget=budget, split=split)
 
 
 def stored_task(folder: RunFolder) -> Task:
@@ -175,6 +179,7 @@ def plan(
     device: str = "cpu",
     task_options: Mapping[str, str] | None = None,
     log: str | Sequence[str] | None = None,
+    budget: str | Budget | None = None,
 ) -> Plan:
     """A plan from names, or from rows in memory. `task` None: the default for the kind of policy that the recipe trains.
 
@@ -194,7 +199,24 @@ def plan(
         if steps < 0:
             raise UserError(f"--steps is {steps}; it must be 0 or more")
         made = made.but(schedule=within(made.schedule, steps)) if staged(made) else made.but(setting__steps=steps)
-    return Plan(made, task, model, seed, tuple((task_options or {}).items()), device, names_of(log))
+    limit = budget_of(budget) if isinstance(budget, str) else budget
+    if limit is not None:
+        made, limit = _within(made, limit, steps)
+    return Plan(made, task, model, seed, tuple((task_options or {}).items()), device, names_of(log), budget=limit)
+
+
+def _within(recipe: Recipe, budget: Budget, steps: int | None) -> tuple[Recipe, Budget | None]:
+    """The recipe and its budget; a budget of steps is the recipe's own number. Raises UserError for two limits, or for stages of other units."""
+    if steps is not None:
+        raise UserError(f"--steps {steps} and --budget {budget} both end the run; give one of them")
+    if budget.unit == "steps":
+        count = max(1, round(budget.amount))
+        if staged(recipe):
+            return recipe.but(schedule=within(recipe.schedule, count)), None
+        return recipe.but(setting__steps=count, setting__eval_every=max(1, count // budget.points)), None
+    if staged(recipe):
+        raise UserError(f"{recipe.key} has stages, whose lengths are steps, so --budget {budget} cannot end it; give --budget steps=N")
+    return recipe, budget
 
 
 def check_seed(seed: int) -> None:

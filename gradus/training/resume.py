@@ -95,4 +95,10 @@ def put_back(run: Run, folder: RunFolder) -> list[str]:
             ) from error
     aside = folder.cut_back(run.step)
     run.metrics = folder.metrics()
+    run.seconds = seconds_of(folder.timings())
     return [note for note in (passed, *aside, *folder.gaps(run.step)) if note]
+
+
+def seconds_of(timings: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """The seconds of each step, from the rows of the timings."""
+    return {int(row["step"]): sum(value for name, value in row.items() if name != "step" and value is not None) for row in timings}

@@ -18,6 +18,7 @@ from gradus.recipe.old_paths import class_today
 from gradus.runtime.user_code import asked
 from gradus.study.stuck import stuck
 from gradus.study.summary import summarise
+from gradus.training.budget import Budget
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
 from gradus.training.memory import Memory
@@ -66,6 +67,8 @@ class Run:
     anew: Callable[[], dict[str, Any]] | None = None  # makes the players of the start
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
     warned: bool = False  # whether the view has shown that the run learns nothing
+    budget: Budget | None = None  # ends the run in place of the number of steps
+    seconds: dict[int, float] = field(default_factory=dict)  # of each step
     stages: Any = None  # the stages and the run's place in them (`gradus.training.stages.Course`); None: a run without stages
 
     @property
@@ -83,6 +86,20 @@ class Run:
     def length(self) -> int:
         """The steps of the stage at most; of the run without stages."""
         return self.recipe.setting.steps if self.stages is None else int(self.stages.leg.steps)
+
+    @property
+    def progress(self) -> float:
+        """The share of the run, or of its stage, that is done: of its budget, else of its steps."""
+        if self.budget is not None:
+            return self.budget.share(self.metrics, self.seconds)
+        return (self.step - self.began) / max(self.recipe.setting.steps, 1)
+
+    @property
+    def planned(self) -> Recipe:
+        """The recipe; with a budget, its number of steps is the one to expect at the present pace."""
+        if self.budget is None:
+            return self.recipe
+        return self.recipe.but(setting__steps=self.budget.steps(self.step, self.progress, self.recipe.setting.steps))
 
     @property
     def labels(self) -> dict[str, str]:
@@ -146,7 +163,7 @@ class Run:
             reward=reward or recipe.reward,
             sampling=sampling_of(recipe, self.task),
             group=recipe.setting.group,
-            progress=(self.step - self.began) / max(recipe.setting.steps, 1),
+            progress=self.progress,
             steps=recipe.setting.steps,
             choose=partial(self._choose, recipe) if purpose == "train" else None,
             watchdog=self.watchdog,
@@ -197,6 +214,7 @@ class Run:
         """Writes the step to the folder, and passes it to trackers, view and callback."""
         row = {**summarise(step, groups, {**update, **splits(self.players)}, spent), **self.measured, **self.labels}
         self.metrics.append(row)
+        self.seconds[step] = sum(timings.values())
         self.last = dict(numbers(row))
         if self.folder is not None:
             with self.watchdog.waiting("the disk", f"to write step {step}"):
@@ -208,6 +226,8 @@ class Run:
         if self.sinks is not None:
             self.sinks.row(row)
         if self.view is not None:
+            if self.budget is not None:
+                self.view.total = self.budget.steps(step + 1, self.progress, self.recipe.setting.steps)
             self.view.step(row, timings)
             self._warn()
         if self.on_step is not None:

@@ -36,7 +36,7 @@ def moment(run: Any) -> Moment:
     """What the schedule sees of a run at a boundary."""
     return Moment(
         step=run.step - run.began,
-        steps=run.recipe.setting.steps,
+        steps=run.planned.setting.steps,
         last=Frozen(run.last),
         evaluated=Frozen(run.evaluated),
         evaluations=run.evaluations,
@@ -52,12 +52,12 @@ def numbers(row: Mapping[str, Any]) -> Frozen[float]:
 
 def take_turn(run: Any) -> Turn:
     """Asks the schedule for the next step and lets its events take place; before a stop nothing takes place, and nothing is remembered."""
-    recipe, before = run.recipe, run.turned
+    recipe, before = run.planned, run.turned
     memory = run.memory.apart("schedule")
     found, events = memory.turn(recipe.schedule, moment(run), recipe)
-    specs = {} if found is recipe and not events else specs_of(found)
+    specs = {} if found is run.recipe and not events else specs_of(found)
     if found is not recipe and (before is None or before.recipe != found):
-        check_found(run, found)
+        check_found(run, recipe, found)
     check_events(recipe.schedule, events, specs)
     run.turned = turn = Turn(run.step, found, specs, events)
     if turn.stop is None:
@@ -66,11 +66,11 @@ def take_turn(run: Any) -> Turn:
     return turn
 
 
-def check_found(run: Any, found: Recipe) -> None:
-    """Raises UserError if a run cannot go on with the recipe of its schedule."""
-    changed = check_moves(run.recipe, found, f" at step {run.step}")
+def check_found(run: Any, recipe: Recipe, found: Recipe) -> None:
+    """Raises UserError if a run cannot go on with the recipe `found` of its schedule, which was given `recipe`."""
+    changed = check_moves(recipe, found, f" at step {run.step}")
     try:
-        if not only_numbers(run.recipe, changed):
+        if not only_numbers(recipe, changed):
             check_parts(found)
             check_asks(found)
             check_learning(found)

@@ -218,7 +218,7 @@ class RunWorld:
                         future.set_exception(error)
                 continue
             for (ask, future), context in answered:
-                self._count("rollout" if ask.request.trained else "probe", player, context.actions)
+                self.count("rollout" if ask.request.trained else "probe", player, context.actions)
                 if not future.done():
                     future.set_result(context)
 
@@ -234,7 +234,8 @@ class RunWorld:
             self.decide(call, str(learner.most_asks))
         return contexts
 
-    def _count(self, purpose: str, player: str, tokens: int) -> None:
+    def count(self, purpose: str, player: str, tokens: int) -> None:
+        """Adds the tokens of a purpose; those of an evaluation all count as its own."""
         name = purpose if self.purpose == "train" else self.purpose
         for key in (name,) if player == "policy" else (name, f"{name}/{player}"):
             self.spent[key] = self.spent.get(key, 0) + tokens
@@ -273,7 +274,7 @@ class RunWorld:
             return rows
 
         rows = fitting(self.players[player], contexts, scored, self)
-        self._count(purpose, player, sum(len(c.sequence) for c in contexts))
+        self.count(purpose, player, sum(len(c.sequence) for c in contexts))
         return rows
 
     async def signals(self, groups: Sequence[Group], needs: Sequence[Signal]) -> Signals:
@@ -282,7 +283,7 @@ class RunWorld:
 
     async def gradients(self, contexts: Sequence[Context], project: int | None = None, player: str = "policy") -> np.ndarray:
         """Norms or projections of the contexts' gradients; see `training.readings`. The tokens are counted as "gradients"."""
-        self._count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
+        self.count("gradients", player, sum(len(c.sequence) for c in contexts if c.actions))
         return gradients(self.players[player], contexts, project, self.seed.fold("gradients"))
 
     async def judge(self, groups: Sequence[Group]) -> list[Group]:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 NEXT = "next."
 """Streams of this prefix hold the observation after the action, by the name of its array."""
 
+TO_GO = "to_go"
+"""The stream of the discounted rewards from the action to the end of its recorded episode."""
+
 
 @dataclass(frozen=True)
 class Q(Want):

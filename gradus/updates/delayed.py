@@ -16,7 +16,10 @@ from gradus.updates.minibatches import Minibatches
 
 @dataclass(frozen=True)
 class Delayed:
-    """The named players move with every `every`-th update of the player `after`; the others always. Fujimoto et al., TD3, arXiv:1802.09477, 5.2."""
+    """The named players move with every `every`-th update of the player `after`; the others always. Fujimoto et al., TD3, arXiv:1802.09477, 5.2.
+
+    If `after` is updated before them (`Player.first`), its update of the same round counts.
+    """
 
     players: tuple[str, ...] = ("policy", "temperature")
     every: int = 2  # 1: with every update
@@ -32,7 +35,7 @@ class Delayed:
         for name in (*self.players, self.after):
             if name not in players:
                 raise unknown("player", name, players, "Delayed names it; name one of the recipe's")
-        due = (players[self.after].updates + 1) % self.every == 0
+        due = (players[self.after].updates + (self.after in batches)) % self.every == 0
         moving = {name: batch for name, batch in batches.items() if due or name not in self.players}
         metrics = self.update.apply(players, moving, step, key)
         check_numbers(self.update, "apply", metrics)

@@ -74,7 +74,9 @@ class Minibatches:
     def _move(self, player: Any, piece: Batch, step: int, key: Key) -> tuple[dict[str, Tally], dict[str, float]]:
         """One optimiser step on a mini-batch, and its tallies. If the loss or gradient is not finite it is skipped and the player records why."""
         terms = player.spec.objective
-        seen: dict[str, Tally] = player.fitting(piece.contexts, lambda tokens: gradient(player.policy, piece, terms, tokens, key))
+        seen: dict[str, Tally] = player.fitting(
+            piece.contexts, lambda tokens: gradient(player.policy, piece, terms, tokens, key), "train"
+        )
         lost = broken_losses(seen)
         moved: dict[str, float] = player.skip() if lost else player.move(step)
         if not math.isfinite(moved["grad_norm"]):

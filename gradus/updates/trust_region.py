@@ -175,7 +175,7 @@ class TrustRegion:
             place(player.parameters, start)
             return self._tried(player, batch, start, tokens, key, reading)
 
-        seen, norm, moved = player.fitting(batch.contexts, tried)
+        seen, norm, moved = player.fitting(batch.contexts, tried, "train")
         metrics = {name: t.mean for name, t in seen.items()}
         lost = broken_losses(seen)
         if lost or not math.isfinite(norm):

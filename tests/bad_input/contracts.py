@@ -133,6 +133,11 @@ CONTRACTS: list[Row] = [
         "--players.reference none --run run",
         "a pointer reads query [d], candidates [2, d] and, if there is one, barred [2], but the environment shows state [4]; name them so",
     ),
+    ("train sac --task pendulum --model {home}/model --run run", "is not of this form for the task's world; leave --model out"),
+    (
+        "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
+        "Conservative, which asks for to_go, and no other part of the recipe gives that; set --rollout Recorded --rollout.gamma 0.99",
+    ),
     # masked models
     ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; it offers only denoised'),
     ("train coupled_grpo --task frozen_lake --run run", 'rollout is Unmasking, which is for tasks of one turn, but task "frozen_lake" is played in an environment'),

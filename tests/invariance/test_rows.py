@@ -22,7 +22,7 @@ from tests.parts import OF_ROWS
 
 ACTS = Box((-1.0, 0.0), (1.0, 3.0))
 TERMS = {
-    "critic": [TDError(), TDError(coefficient=0.5), Conservative(2.0, 3)],
+    "critic": [TDError(), TDError(coefficient=0.5), Conservative(2.0, 3), Conservative(2.0, 3, floor="to_go")],
     "policy": [SoftPolicy(), SoftPolicy(reduce="mean"), SoftPolicy(temperature=None, alpha=0.3)],
     "temperature": [Temperature(), Temperature(least=0.4)],
 }
@@ -46,6 +46,7 @@ def rows(n: int, seed: int) -> dict[str, np.ndarray]:
         "action": (low + (high - low) * key.fold("c").uniform(n, 2)).astype(np.float32),
         "reward": np.zeros(n, np.float32),
         "done": np.zeros(n, bool),
+        "to_go": 0.3 * key.fold("d").normal(n).astype(np.float32),
     }
 
 

@@ -13,6 +13,7 @@ from gradus import load_recipe
 from gradus.players.build import build_players, follow
 from gradus.policies.lm import LanguageModel
 from gradus.testing.methods import TOY
+from gradus.testing.methods.control import toy_control
 from gradus.types import Key, UserError
 from gradus.types.players import Adapter, Copy, Head, Lagged, MovingAverage, Player
 from tests.small_model import save_small_model
@@ -27,6 +28,35 @@ def folder(tmp_path_factory):
 
 def players_of(folder, recipe=grpo, **players):
     return build_players(recipe.but(**{f"players__{name}": player for name, player in players.items()}), folder, TOY, Key(3))
+
+
+def controllers(model=None, task=None, **hidden):
+    made = load_recipe("sac").but(**{f"players__{n}__model__hidden": hidden.get(n, (8,)) for n in ("policy", "critic")})
+    return build_players(made, model, task or toy_control(), Key(3))
+
+
+def test_a_fresh_policy_begins_with_the_weights_of_a_controllers_folder(tmp_path):
+    before = controllers()
+    with torch.no_grad():
+        for p in before["policy"].policy.network.parameters():
+            p.add_(1.0)
+    before["policy"].policy.save(tmp_path / "model")
+    after, fresh = controllers(tmp_path / "model"), controllers()
+    same = {n: [torch.equal(a, b) for a, b in zip(*(of[n].policy.network.parameters() for of in (after, before)), strict=True)] for n in after}
+    assert all(all(found) for found in same.values())  # the critic is the one drawn by the key, as without a folder
+    assert not torch.equal(*(next(of["policy"].policy.network.parameters()) for of in (after, fresh)))
+    for players, model in ((lambda: controllers(tmp_path / "model", policy=(9,)), "model"), (lambda: controllers(tmp_path / "critic"), "critic")):
+        before["critic"].policy.save(tmp_path / "critic")
+        with pytest.raises(UserError, match=rf"{model} is not of this form for the task's world; leave --model out"):
+            players()
+
+
+def test_a_model_of_another_kind_is_for_the_player_that_takes_it(folder):
+    made = load_recipe("sac").but(players__writer=Player())
+    players = build_players(made, folder, toy_control(), Key(3))
+    assert isinstance(players["writer"].policy, LanguageModel)
+    with pytest.raises(UserError, match="is not of this form for the task's world"):
+        controllers(folder)
 
 
 def test_without_more_the_policy_learns_with_all_its_weights_and_its_copy_is_frozen(folder):

@@ -76,6 +76,15 @@ def test_recorded_rows_keep_what_was_recorded():
     assert rows["action"].tolist() == [0, 1, 2, 3, 4]
 
 
+def test_rewards_to_go_stay_with_their_rows():
+    n = np.arange(3)
+    made = trajectory_of(Transitions({"state": n[:, None]}, n, np.ones(3), {"state": n[:, None]}, n == 2, n == 2), gamma=0.5)
+    state = after(TransitionReplay(batch=64), (made,))
+    assert state["rows"]["to_go"].tolist() == [1.75, 1.5, 1.0]
+    (round_, *_) = drawn(TransitionReplay(batch=64, idle=1), state)
+    assert (round_.stream("to_go") == np.array([1.75, 1.5, 1.0])[-1 - round_.stream("row")]).all()
+
+
 def test_rows_are_numbered_by_their_collection():
     part = TransitionReplay()
     state = after(part, (recorded(3),), (played(2),), (played(2), played(1, name="u")))
@@ -83,16 +92,11 @@ def test_rows_are_numbered_by_their_collection():
     assert (state["collected"], state["recorded"], state["new"]) == (5, 3, 3)
 
 
-def test_recorded_rows_leave_when_rows_are_collected():
-    part = TransitionReplay(keep_offline=False, batch=64, per_row=2)
-    offline, online = after(part, (recorded(30),)), after(part, (recorded(30),), (played(5),))
-    assert offline["rows"]["row"].max() < 0
-    assert online["rows"]["row"].tolist() == [0, 1, 2, 3, 4]
-    ids = np.concatenate([t.stream("row") for t in drawn(part, online)])
-    assert len(ids) == 64 * 10
-    assert ids.min() >= 0
-    both = TransitionReplay(batch=64)
-    assert np.concatenate([t.stream("row") for t in drawn(both, after(both, (recorded(30),), (played(5),)))]).min() < 0
+def test_recorded_and_collected_rows_are_drawn_together():
+    part = TransitionReplay(batch=64)
+    state = after(part, (recorded(30),), (played(5),))
+    ids = np.concatenate([t.stream("row") for t in drawn(part, state)])
+    assert set(ids) == {*range(-30, 0), *range(5)}
 
 
 def test_the_oldest_leave_first():

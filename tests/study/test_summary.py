@@ -64,7 +64,7 @@ def test_actions_without_log_probabilities_have_no_entropy():
 
 def test_without_groups_there_are_no_numbers():
     row = summarise(3, [], {}, {})
-    assert {name: value for name, value in row.items() if value is not None} == {"step": 3, "failed": 0}
+    assert {name: value for name, value in row.items() if value is not None} == {"step": 3, "rollouts": 0, "failed": 0}
 
 
 def test_means():
@@ -98,7 +98,7 @@ def test_auxiliary_groups_have_numbers_of_their_own():
     alone = summarise(0, [main], {}, {})
     own = {name: value for name, value in row.items() if name.startswith("aside/")}
     assert own == {"aside/groups": 1, "aside/reward": 0.0, "aside/accuracy": 0.0, "aside/length": 8.0, "aside/failed": 0}
-    assert {name: value for name, value in row.items() if name not in own} == alone
+    assert {name: value for name, value in row.items() if name not in own} == {**alone, "rollouts": 5}
 
 
 def test_auxiliary_groups_that_are_not_trained_count_in_their_own_numbers():

@@ -37,6 +37,17 @@ def test_every_fourth():
     assert moved(4, every=2, players=("policy",)) == (2, 4, 4)
 
 
+def test_a_player_that_is_updated_first_counts_at_once():
+    """Two calls a round, the critic's and then the policy's: the policy moves after the critic's 4th and 8th update, not after the 3rd."""
+    players = {name: SimpleNamespace(updates=0) for name in ("policy", "critic")}
+    part, seen = Delayed(("policy",), every=4, update=Counting()), []
+    for _ in range(8):
+        part.apply(players, {"critic": None}, 0, Key())
+        part.apply(players, {"policy": None}, 0, Key())
+        seen.append(players["policy"].updates)
+    assert seen == [0, 0, 0, 1, 1, 1, 1, 2]
+
+
 def test_refusals():
     with pytest.raises(UserError, match="actor"):
         moved(1, players=("actor",))

@@ -1,15 +1,17 @@
 """CQL: SAC on recorded transitions alone, with values pushed down for actions that the data do not have.
 
-To the critic's loss it adds 5 sum_j (log integral exp Q_j(s, a) da - Q_j(s, a_data)): the first part lowers the values of all actions, of high
+To the critic's loss it adds 5/2 sum_j (log integral exp Q_j(s, a) da - Q_j(s, a_data)): the first part lowers the values of all actions, of high
 ones most, the second raises those of the recorded actions. So the policy does not follow errors of Q into actions without data. The integral
 is estimated with importance weights from 4 uniform actions, 4 of pi(. | s) and 4 of pi(. | s'), 12 in all; no gradient reaches the policy.
 
 No step of the world is taken: the task brings the transitions (`Task.transitions`), and each training step has 50 rounds. The target leaves
 alpha log pi out, the policy's rate is 1e-4 and the critics' 3e-4, as in the released code.
 
-Reference: Kumar et al., Conservative Q-Learning for Offline Reinforcement Learning, arXiv:2006.04779, eq. 4 with R = H, appendix F (weight 5 of
-its fixed form, importance sampling). The release draws 10 actions of each kind and takes the densities of pi(. | s') under that state, as
-here. Ours: 4 of each kind; no Lagrangian weight.
+Reference: Kumar et al., Conservative Q-Learning for Offline Reinforcement Learning, arXiv:2006.04779, eq. 4 with R = H, appendix F (the fixed
+weight, importance sampling). The release's weight 5 stands beside squared errors without the half of eq. 4, which is 5/2 here. It draws 10
+actions of each kind, takes the densities of pi(. | s') under that state, as here, and on MuJoCo learns the weight by default (Lagrange, gap
+5) and the policy by cloning for the first 40,000 updates; its temperature follows log alpha (log pi + least), without alpha as the factor.
+Ours: 4 actions of each kind; a fixed weight; no cloning.
 """
 
 from gradus.objectives.actor_critic import Conservative
@@ -17,13 +19,15 @@ from gradus.papers.bases.sac import sac
 from gradus.rollouts.recorded import Recorded
 from gradus.updates.optimizers import AdamW
 
+CONSERVATIVE = Conservative(2.5, 4)
+
 cql = sac.derive(
     "cql",
     "SAC on recorded transitions, with a term that lowers the values of actions that the data do not have.",
     rollout=Recorded(),
     selection__warmup=0,
     selection__idle=50,
-    players__critic__objective__conservative=Conservative(5.0, 4),
+    players__critic__objective__conservative=CONSERVATIVE,
     players__critic__credit__entropy=False,
     players__critic__optimizer=AdamW(lr=3e-4, clip=None),
     optimizer__lr=1e-4,

@@ -4,17 +4,21 @@ s the dialogue so far, a an utterance, r its turn's reward. The critic is a netw
 V(s), and a slow copy (bar). Every step
 
     1. plays episodes and keeps them; draws earlier ones; at each of their turns samples a fresh utterance a' of the policy in state s;
-    2. fits the critic: Q_j(s, a) to r + gamma (1 - end) Vbar_j(s'), V_j(s) to Qbar_j(s, a'), by squares;
-    3. moves the policy on the a': loss = -A sum_t log pi(a'_t | s, a'_<t), A = min_j Q_j(s, a') - min_j V_j(s) with the critic just fitted;
-    4. moves the slow copy: bar <- (1 - tau) bar + tau critic.
+    2. fits the critic, in 16 rounds: Q_j(s, a) to r + gamma (1 - end) Vbar_j(s'), V_j(s) to Qbar_j(s, a'), by squares; after each round the
+       slow copy moves: bar <- (1 - tau) bar + tau critic;
+    3. moves the policy on the a' in the last round: loss = -A sum_t log pi(a'_t | s, a'_<t), mean over utterances,
+       A = min_j Q_j(s, a') - min_j V_j(s) with the critic just fitted.
 
-gamma 0.95 per turn, tau 0.1. No importance ratio is needed, because a' is fresh. For the first 20 steps only the critic learns. V(s) is read
-before the first token of an utterance, Q(s, a) after its last, so one pass over an episode gives all of them.
+gamma 0.95 per turn, tau 0.1. So there are two time scales: values spread over many turns before the policy moves once. No importance ratio is
+needed, because a' is fresh. For the first 20 steps only the critic learns. V(s) is read before the first token of an utterance, Q(s, a)
+after its last, so one pass over an episode gives all of them.
 
-Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. There a step
-has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 of the actor, the critic is a separate RoBERTa with learning rate
-2e-5 and the actor's is 1e-6. Ours: the critic starts as a copy of the policy; one update of each per step (`--update.count` sets more); whole
-episodes are drawn from the buffer; one episode whose turns were cut off counts as ended; no token baseline.
+Reference: Zhou et al., ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL, arXiv:2402.19446, sections 3 and 4. In the
+released code a step has 128 episodes, a buffer of 100,000 turns, 50 epochs of the critic and 3 of the actor, each one update on 256 newly
+drawn turns; the critic is a separate RoBERTa that reads s and a apart, with heads of two hidden layers and learning rate 2e-5, the actor's is
+1e-6. Its episodes end at the limit of turns, as here: one whose turns were cut off counts as ended.
+Ours: the critic starts as a copy of the policy, with linear heads; 16 rounds and one update of the policy (50 to 3), all on the turns that the
+step drew, with the a' that V is fitted to; whole episodes are drawn from the buffer; no token baseline (off in the release, too).
 """
 
 from __future__ import annotations
@@ -34,12 +38,14 @@ from gradus.rollouts.episodes import Episodes
 from gradus.schedules.warmup import Warmup
 from gradus.selection.filters import without_failures
 from gradus.selection.laws import Law, Uniform
+from gradus.selection.repeated import Repeated
 from gradus.selection.replay import Replay
 from gradus.types import Frozen, Group, Request, Trajectory
 from gradus.types.parts import Credited, Rollout, Signals, World
 from gradus.types.players import Copy, Head, MovingAverage, Player
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Read, Signal
+from gradus.updates.delayed import Delayed
 from gradus.updates.only_players import OnlyPlayers
 
 HEADS = ("q1", "q2", "v1", "v2")
@@ -180,6 +186,8 @@ archer = reinforce.derive(
     rollout=FreshUtterances(),
     reward=EnvironmentReturn(),
     credit=UtteranceAdvantage(),
+    selection=Repeated(16),
+    update=Delayed(("policy",), every=16, after="critic"),
     schedule=Warmup(20, OnlyPlayers(("critic",), update=None)),
     players__critic=Player(
         Head(of=Copy("policy"), outputs=HEADS),

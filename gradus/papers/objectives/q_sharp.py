@@ -9,16 +9,20 @@ With R in {0, 1} and p(s, a) the chance of 1 this is Q* = eta log(1 + p (exp(1 /
 fitted by maximum likelihood to rewards that were seen; no target holds a prediction. A head over the vocabulary gives the logit of p for
 every next token in one pass: loss = mean over tokens of the cross-entropy of sigmoid(q(s_t, a_t)) and R.
 
-Data: an answer begins with h tokens of the guided policy, h uniform in 0 .. length limit - 1, and goes on with pi_ref. So states are those that
-guidance visits, and continuations are pi_ref's. Only the tokens after h are learned; an answer that ends before h teaches nothing. Groups
-of earlier steps are learned again (`selection`). Evaluation decodes with guidance.
+Data: an answer of the guided policy with L tokens is cut after h of them, h uniform in 0 .. L - 1, and goes on with pi_ref. So states are those
+that guidance visits, and continuations are pi_ref's. Only the tokens after h are learned. Groups of earlier steps are learned again
+(`selection`). Evaluation decodes with guidance.
 
 Guidance with E[z] in place of the log-mean-exp (`--rollout.rule.form mean`) is the form of earlier methods, and not optimal.
 
 Reference: Zhou et al., Q#: Provably Optimal Distributional RL for LLM Post-Training, arXiv:2502.20548, section 3, with eta 0.1. There data
-is collected in 2 rounds of 16 answers a problem, each fitted to convergence, and rewards of more values have a categorical law. Ours: one
-update per step over the step's answers and as many earlier ones; rewards in {0, 1} only; all tokens are guided (`--rollout.rule.top 20`
-leaves the reference's 20 most likely ones, the paper's shortcut); the temperature is applied to the guided logits.
+is collected in 2 rounds of 16 answers a problem, each fitted to convergence, and rewards of more values have a categorical law (11 atoms
+from 0 to 1). The released code (read in copies of it; its `eta` is 1 / eta here) cuts a guided answer as here, keeps one token more, which is
+learned too (what follows it is pi_ref's), leaves out problems whose answers all have one reward, takes the mean over the tokens of each answer
+first (`--players.value.objective.likelihood.average SequenceMean`), and samples at temperature 0.8 within the likeliest 0.9 of the mass.
+Ours: one update per step over the step's answers and as many earlier ones; rewards in {0, 1} only; all tokens are guided
+(`--rollout.rule.top 20` draws from the reference's 20 most likely ones alone, the paper's shortcut; the release adds Q / eta to those and
+leaves the other logits as they are); the temperature is applied to the guided logits.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.ruled import Ruled
 from gradus.rollouts.token_rules import GuidedByQ
 from gradus.selection.replay import Replay
-from gradus.types import Context, Ended, Frozen, Group, Request, Trajectory, UserError
+from gradus.types import Context, Frozen, Group, Request, Trajectory, UserError
 from gradus.types.batch import Batch
 from gradus.types.parts import World
 from gradus.types.players import Copy, Head, Player
@@ -86,7 +90,7 @@ def _label(reward: float) -> float:
 
 @dataclass(frozen=True)
 class SwitchedRollIn:
-    """Answers whose first h tokens are drawn by `rule` and the others by the policy, h uniform below the length limit; h may be 0."""
+    """Answers whose first h tokens are drawn by `rule` and the others by the policy, h uniform below the length of an answer by `rule`."""
 
     rule: TokenRule = GuidedByQ()
     plays: ClassVar[str] = "answers"
@@ -97,30 +101,23 @@ class SwitchedRollIn:
         return Ruled(self.rule, Auto())
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
-        """One judged group per request; only the tokens after the switch are actions. An answer without any is not trained on."""
+        """One judged group per request; only the tokens after the switch are actions."""
         singles = [replace(r, count=1, sample=r.sample + i) for r in requests for i in range(r.count)]
-        switches = [switch_of(r, world) for r in singles]
-        led = [self._roll_in(r, h, world) for r, h in zip(singles, switches, strict=True) if h]
-        begun = iter(await world.sample(led))
-        openings = [next(begun)[0] if h else world.prompt(r) for r, h in zip(singles, switches, strict=True)]
-        open_ends = [not h or c.ended is Ended.LENGTH for c, h in zip(openings, switches, strict=True)]
-        left = [self._roll_out(r, c, h, world) for r, c, h, going in zip(singles, openings, switches, open_ends, strict=True) if going]
-        ended = iter(await world.sample(left))
-        answers = [next(ended)[0] if going else c for c, going in zip(openings, open_ends, strict=True)]
-        rows = iter([self._trajectory(r, o, a, going, world) for r, o, a, going in zip(singles, openings, answers, open_ends, strict=True)])
+        led = [replace(r, how=self.rule, tags=(*r.tags, "guided"), trained=False) for r in singles]
+        guided = [contexts[0] for contexts in await world.sample(led)]
+        switches = [switch_of(r, c.actions, world) for r, c in zip(singles, guided, strict=True)]
+        asked = [self._roll_out(r, c, h, world) for r, c, h in zip(singles, guided, switches, strict=True)]
+        answers = [contexts[0] for contexts in await world.sample(asked)]
+        rows = iter([self._trajectory(*row, world) for row in zip(singles, guided, switches, answers, strict=True)])
         return await world.judge([Group(group_name(r), tuple(next(rows) for _ in range(r.count))) for r in requests])
 
-    def _roll_in(self, request: Request, switch: int, world: World) -> Request:
-        sampling = replace(request.sampling or world.sampling, max_tokens=switch)
-        return replace(request, how=self.rule, sampling=sampling, tags=(*request.tags, "guided"), trained=False)
-
-    def _roll_out(self, request: Request, begun: Context, switch: int, world: World) -> Request:
+    def _roll_out(self, request: Request, guided: Context, switch: int, world: World) -> Request:
         sampling = request.sampling or world.sampling
-        return replace(request, prompt=begun, sampling=replace(sampling, max_tokens=sampling.limit - switch))
+        at = len(guided.sequence) - guided.actions + switch
+        return replace(request, prompt=guided, at=at, sampling=replace(sampling, max_tokens=sampling.limit - switch))
 
-    def _trajectory(self, request: Request, begun: Context, answer: Context, going: bool, world: World) -> Trajectory:
-        said = begun.tokens[begun.chosen]
-        tokens = np.concatenate([said, answer.tokens]) if going else said
+    def _trajectory(self, request: Request, guided: Context, switch: int, answer: Context, world: World) -> Trajectory:
+        tokens = np.concatenate([guided.tokens[guided.chosen][:switch], answer.tokens])
         return Trajectory(
             id=trajectory_name(world.step, request, 0),
             problem=request.problem,
@@ -128,15 +125,14 @@ class SwitchedRollIn:
             player=request.player,
             completion=world.text(tokens, request.player),
             ended=answer.ended,
-            trained=request.trained and going,
+            trained=request.trained,
         )
 
 
-def switch_of(request: Request, world: World) -> int:
-    """h of one answer: uniform in 0 .. limit - 1, a function of the run, the step and the answer."""
-    limit = (request.sampling or world.sampling).limit
+def switch_of(request: Request, length: int, world: World) -> int:
+    """h of one answer: uniform in 0 .. length - 1, a function of the run, the step and the answer; 0 for a length of 0."""
     key = world.key.fold("switch", request.player, request.problem.id, *request.tags, request.sample)
-    return int(key.uniform()[()] * limit)
+    return int(key.uniform()[()] * length)
 
 
 q_sharp = reinforce.derive(

@@ -15,13 +15,16 @@ Metrics: `rubric/items`, criteria after the batch; `reward/rubric`, the mean of 
 verifier, which no reward reads: hacking is r going up while gold falls. With M beyond the run's steps the rubric is fixed: the paper's baseline.
 Limits: an exploit that no sample shows stays, and the meta model's reading must be better than the judge's.
 
-Reference: Kim et al., Toward Evaluative Thinking: Meta Policy Optimization with Evolving Reward Models, arXiv:2504.20157: M, n, KL, the three
-stages. The released code asks the judge for one sentence and then an integer, criterion by criterion, and the meta model for the number of
-criteria and then for each; its launch script sets M = 20; the n tuples are of all batches since the last change; advantages are whitened, rewards
-are not; value coefficient 0.1. Ours: the tuples are drawn from the last batch; one reply of the judge has a line for each criterion, and a
-rubric is written in lines "POINTS: CRITERION"; repeated criteria are dropped; with an unreadable merge the Q_i are joined in order, and
-without a readable Q_i the rubric stays; standardised rewards; the critic is a network of its own, so it has no coefficient. Both models are copies
-of the policy until `--players.judge.model` and `--players.meta.model` name larger ones. Plans for clusters of problems are left out.
+Reference: Kim et al., Toward Evaluative Thinking: Meta Policy Optimization with Evolving Reward Models, arXiv:2504.20157, section 2: the three
+stages; M = 10 for essays and ethics, 20 for summaries, 30 for mathematics. n = 20, KL, lambda, clip, epochs and the value coefficient 0.1 are the
+defaults of the released code; its launch script (mathematics) has M = 20, n = 16, KL 0.02, and takes 1 off an answer without an end. The judge there
+writes one sentence and then an integer, criterion by criterion; analysis and refinement are one conversation, in which the meta model tells the
+number of criteria and then each; pre-screening takes n tuples, bad ones first and then ok ones. The n tuples are of all batches since the last
+change; advantages are whitened, rewards are not. Ours: the tuples are drawn from the last batch, so that no answers are kept; refinement sees the
+analysis and the criteria; one reply of the judge has a line for each criterion, and a rubric is written in lines "POINTS: CRITERION"; points
+outside a criterion's range count 0; repeated criteria are dropped; with an unreadable merge the Q_i are joined in order, and without a readable Q_i
+the rubric stays; standardised rewards; no value coefficient, for the critic is a network of its own. Both models are copies of the policy until
+`--players.judge.model` and `--players.meta.model` name larger ones. Plans for clusters of problems are left out.
 """
 
 from __future__ import annotations

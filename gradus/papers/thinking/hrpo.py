@@ -12,9 +12,12 @@ KL 0.005 to the start; rates 5e-6 for the adapter, 20 times that for the gate's 
 0 if the mark occurs twice or more.
 
 Reference: Yue et al., Hybrid Latent Reasoning via Reinforcement Learning, arXiv:2505.18454, sections 3 and 4. The released code adds 1e-8
-under the root, has r_min 0.99 in all scripts, temperature 0.5 (`--temperature 0.5`), LoRA of rank 32, groups of 4 or 8. Ours: the paper pays
-only if the mark "####" occurs exactly once; here an answer without it is judged too, because these tasks have answers without a mark
-(`--reward.parts.mark.required true` is the paper's); the mark is set twice, for gate and reward; the reference is the start with its gate.
+under the root, as here, has 0.99 in all scripts, temperature 0.5 (`--temperature 0.5`), LoRA of rank 32 and alpha 64, groups of 4 or 8, one
+update per batch (so the ratio is 1 and never clipped), the sample deviation plus 1e-4, and AdamW with betas 0.9 and 0.99, weight decay 0.1,
+a cosine and a largest norm of 0.1. Its reference is the model without adapter, read on the plain tokens. Ours: the reference is the start
+with its gate, read on the same inputs as the policy; the deviation is the population's; constant rate, no weight decay, largest norm 1. The paper
+pays only if the mark "####" occurs exactly once; here an answer without it is judged too, because these tasks have answers without a mark
+(`--reward.parts.mark.required true` is the paper's); the mark is set twice, for gate and reward.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from gradus.types.frozen import value_fields
 from gradus.types.parts import Task, Transitions
 from gradus.types.players import Fresh
 
-SCALE: Mapping[str, int] = {"size": 4096, "batch": 12, "warmup": 8, "idle": 2, "length": 6, "offline": 1}
+SCALE: Mapping[str, int] = {"size": 4096, "batch": 12, "warmup": 8, "idle": 2, "length": 6, "per_row": 1}
 """The most that numbers of these names are in a toy run, in parts that count turns, rows or rounds."""
-SCALED = ("TransitionReplay", "Lanes", "OfflineFirst")
+SCALED = ("TransitionReplay", "Lanes")
 
 
 def toy_control(count: int = 40) -> Task:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from gradus.papers.control.wsrl import LEARNING, OfflineFirst, wsrl
+import gradus
+from gradus.papers.control.wsrl import OFFLINE, wsrl
 from gradus.recipe.core import changes
 from gradus.recipe.registry import recipe
-from gradus.testing.methods.runs import toy_run
-from gradus.training.launch import go
-from gradus.types import Key
-from gradus.types.moments import Moment, ResetOptimizer
+from gradus.rollouts.recorded import Recorded
+from gradus.testing.methods.control import toy_control
+from gradus.training.course import course
+from gradus.types import Key, UserError
+from gradus.types.moments import Steps
 from gradus.updates.minibatches import Minibatches
 
-OFFLINE, LENGTH, WARMUP = 2, 5, 15  # one lane of 5 turns a step: the warm-up takes steps 2, 3 and 4
+LEARNING = ("policy", "critic", "temperature")
+FIRST, LENGTH, WARMUP = 2, 5, 15  # two offline steps; one lane of 5 turns a step: the warm-up takes steps 2, 3 and 4
 
 
 @dataclass(frozen=True)
@@ -33,65 +37,127 @@ class Watched:
         return Minibatches().apply(players, batches, step, key)
 
 
-def small(**more: Any) -> Any:
-    made = recipe("wsrl").but(schedule__offline=OFFLINE, rollout__length=LENGTH, selection__batch=8)
-    return made.but(selection__warmup=WARMUP, players__policy__model__hidden=(8,), players__critic__model__hidden=(8,), **more)
+def small(offline: int = FIRST, online: int = 5, **more: Any) -> Any:
+    """The recipe with small networks and short stages, and two rounds in an offline step."""
+    stages = {"schedule__stages__offline__until": Steps(offline), "schedule__stages__online__until": Steps(online)}
+    made = recipe("wsrl").but(study=None, setting__eval_every=0, rollout__length=LENGTH, selection__batch=8, selection__warmup=WARMUP, **stages)
+    held = wsrl.schedule.stages["offline"].changes.replace(**{"selection.idle": 2})
+    small = {f"players__{name}__model__hidden": (8,) for name in ("policy", "critic")}
+    return made.but(schedule__stages__offline__changes=held, **small, **more)
 
 
-def trained(made: Any, steps: int) -> tuple[Any, list[Any], list[Any]]:
-    """The run, the batches of its critic, and after every step the weights, the updates and the rows of the buffer."""
-    watched = Watched()
-    run = toy_run(made.but(update__update=watched), steps=steps, prompts=1)
-    run.recipe = run.recipe.but(selection__warmup=WARMUP, schedule__offline=OFFLINE, rollout__length=LENGTH)
+def trained(made: Any) -> tuple[Any, list[Any]]:
+    """The run, and after every step the weights, the updates and the rows of the buffer."""
     after = []
 
     def note(run: Any, row: Any, groups: Any) -> None:
         weights = {n: [p.detach().clone() for p in run.players[n].policy.network.parameters()] for n in (*LEARNING, "target")}
         updates = {n: run.players[n].updates for n in LEARNING}
-        after.append((weights, updates, run.memory.states["selection"]["state"]["rows"]["row"].copy()))
+        after.append((weights, updates, run.memory.states["selection"]["state"]["rows"]["row"].copy(), row["stage"]))
 
-    run.on_step = note
-    return go(run), watched.seen, after
+    return gradus.train(made, task=toy_control(), on_step=note), after
+
+
+def same(a: dict[str, Any], b: dict[str, Any], names: Any) -> bool:
+    return all(torch.equal(x, y) for n in names for x, y in zip(a[n], b[n], strict=True))
 
 
 def test_the_warm_up_moves_nothing_and_fills_the_buffer():
-    _, _, after = trained(small(), steps=7)
-    offline = after[OFFLINE - 1]
+    _, after = trained(small())
+    assert [stage for *_, stage in after] == ["offline"] * 2 + ["online"] * 5
+    offline = after[FIRST - 1][0]
+    assert not same(offline, after[0][0], [*LEARNING, "target"])  # the offline steps do move them
     for i in (2, 3, 4):
-        weights, updates, rows = after[i]
-        assert updates == offline[1]
-        assert all(torch.equal(a, b) for n in weights for a, b in zip(weights[n], offline[0][n], strict=True))
+        weights, updates, rows, _ = after[i]
+        assert updates == dict.fromkeys(LEARNING, 0)
+        assert same(weights, offline, [*LEARNING, "target"])  # pi_0, Q_0, its slow copy and the temperature, to the bit
         assert rows.tolist() == list(range(LENGTH * (i - 1)))  # the recorded rows are gone, K turns are stored
-    assert any(not torch.equal(a, b) for a, b in zip(after[5][0]["policy"], offline[0]["policy"], strict=True))
+    assert not any(same(after[5][0], offline, [n]) for n in (*LEARNING, "target"))
 
 
 def test_four_critic_updates_and_one_of_the_policy_for_every_turn():
-    _, _, after = trained(small(), steps=7)
+    _, after = trained(small())
     for n, share in (("critic", 4), ("policy", 1), ("temperature", 1)):
-        assert after[5][1][n] - after[4][1][n] == share * LENGTH
-        assert after[6][1][n] - after[5][1][n] == share * LENGTH
-    assert after[OFFLINE - 1][1] == dict.fromkeys(LEARNING, 2 * OFFLINE)  # offline they move alike, twice a step in a toy run
+        assert [after[i][1][n] for i in (4, 5, 6)] == [0, share * LENGTH, 2 * share * LENGTH]
+    assert after[FIRST - 1][1] == dict.fromkeys(LEARNING, 2 * FIRST)  # offline they move alike, twice a step here
 
 
 def test_no_online_batch_holds_a_recorded_row_and_every_offline_batch_only_such():
-    _, seen, _ = trained(small(), steps=7)
-    online = np.concatenate([rows for step, _, rows in seen if step >= OFFLINE])
-    assert len(online) == 8 * 4 * 2 * LENGTH
+    """The same watch in both stages: the rows of an offline batch are numbered from -1 down, those of an online batch from 0 up."""
+    watched = Watched()
+    made = small(update__update=watched)
+    held = made.schedule.stages["offline"].changes.replace(update=watched)
+    trained(made.but(schedule__stages__offline__changes=held))
+    offline, online = (np.concatenate([rows for step, _, rows in watched.seen if (step < FIRST) is first]) for first in (True, False))
+    assert (len(offline), len(online)) == (8 * 2 * FIRST, 8 * 4 * 2 * LENGTH)
+    assert offline.max() < 0
     assert online.min() >= 0
-    # the update of the offline steps is another part, so only online batches are seen here; with the rows kept, recorded ones appear
-    _, kept, _ = trained(small(selection__keep_offline=True), steps=7)
-    assert np.concatenate([rows for step, _, rows in kept if step >= OFFLINE]).min() < 0
+
+
+def test_without_the_hand_over_the_critics_would_be_fresh():
+    players = wsrl.schedule.stages["online"].players
+    assert dict(players) == {name: f"offline.{name}" for name in ("critic", "target", "temperature")}
+    _, after = trained(small(online=1, schedule__stages__online__players=players.replace(critic=None)))
+    assert same(after[FIRST][0], after[FIRST - 1][0], ["policy", "target", "temperature"])
+    assert not same(after[FIRST][0], after[FIRST - 1][0], ["critic"])
 
 
 def test_the_two_stages():
-    schedule = OfflineFirst(offline=3, weight=2.0)
-    before, events = schedule.at(Moment(2, 10), wsrl)
-    assert events == ()
-    assert set(changes(wsrl, before)) == {"rollout", "update", "players.critic.objective.conservative"}
-    assert before.players["critic"].objective["conservative"].weight == 2.0
-    assert schedule.at(Moment(3, 10), wsrl) == (wsrl, tuple(ResetOptimizer(n) for n in LEARNING))
-    assert schedule.at(Moment(4, 10), wsrl) == (wsrl, ())
-    assert OfflineFirst(offline=0).at(Moment(0, 10), wsrl) == (wsrl, ())
+    legs = course(wsrl, toy_control(), lambda name: toy_control())
+    assert [(leg.name, leg.steps, leg.start) for leg in legs] == [("offline", 200, None), ("online", 300, "offline")]
+    offline, online = (leg.recipe for leg in legs)
+    assert set(changes(online, offline)) - {"setting.steps"} == {"rollout", "selection.idle", "update", "players.critic.objective.conservative"}
+    assert set(OFFLINE) == {"rollout", "selection.idle", "update", "players.critic.objective.conservative"}
+    assert isinstance(offline.rollout, Recorded)
+    assert offline.players["critic"].objective["conservative"] == recipe("cql").players["critic"].objective["conservative"]
+    assert "conservative" not in online.players["critic"].objective
+
+
+def test_offline_it_is_cql_with_its_networks_and_heads():
+    offline = course(wsrl, toy_control(), lambda name: toy_control())[0].recipe
+    left = set(changes(recipe("cql"), offline)) - {"setting.steps"}
+    assert left == {
+        "players.policy.model.layer_norm",
+        "players.critic.model.heads",
+        "players.critic.model.layer_norm",
+        "players.critic.credit.subset",
+        "selection.per_row",  # no row is collected offline, so neither number counts
+        "selection.warmup",
+    }
+
+
+def test_the_offline_stage_can_be_cal_ql():
+    conservative = "players.critic.objective.conservative"
+    held = small().schedule.stages["offline"].changes
+    floor = {conservative: held[conservative].__class__(2.5, 4, floor="to_go")}
+    bounded = held.replace(**floor, rollout=Recorded(gamma=0.99))
+    run, _ = trained(small().but(schedule__stages__offline__changes=bounded))
+    rows = [row["critic/floored"] for row in run.metrics if "critic/floored" in row]
+    assert len(rows) == FIRST  # the offline steps alone
+    with pytest.raises(UserError, match="asks for to_go, and no other part of the recipe gives that; set --rollout Recorded"):
+        trained(small().but(schedule__stages__offline__changes=held.replace(**floor)))
+
+
+FILE = """
+from gradus.testing.methods.control import toy_control
+
+task = toy_control()
+"""
+
+
+@pytest.mark.parametrize("kept", [1, 2, 4, 6])
+def test_a_run_killed_within_a_stage_or_between_two_goes_on_to_the_same_bytes(tmp_path: Path, kept: int):
+    """Cut back to the checkpoint after 1 (within offline), 2 (between the stages), 4 (in the warm-up) or 6 steps (online)."""
+    (tmp_path / "t.py").write_text(FILE)
+    where = tmp_path / "run"
+    gradus.train(small(), task=f"{tmp_path}/t.py:task", run=where, setting__save_every=1, setting__keep=10)
+    whole = {p.relative_to(where): p.read_bytes() for p in (where / "metrics.jsonl", *sorted((where / "final").rglob("*.safetensors")))}
+    assert len(whole) > 1
+    for checkpoint in sorted((where / "checkpoints").iterdir()):
+        if int(checkpoint.name.removeprefix("step-")) > kept:
+            (checkpoint / "manifest.json").unlink()
+    gradus.resume(where)
+    assert all((where / path).read_bytes() == found for path, found in whole.items())
 
 
 def test_the_target_is_the_least_of_two_of_ten_heads():
@@ -108,17 +174,15 @@ def test_without_its_changes_it_is_sac():
     base = recipe("sac")
     assert wsrl.parent is base
     assert changes(base, wsrl).keys() == {
+        "players.policy.model.layer_norm",
         "players.critic.model.heads",
         "players.critic.model.layer_norm",
         "players.critic.credit.subset",
         "players.critic.credit.entropy",
         "players.critic.optimizer",
-        "players.temperature.objective.temperature.least",
         "optimizer.lr",
         "selection.per_row",
-        "selection.idle",
         "selection.warmup",
-        "selection.keep_offline",
         "update",
         "schedule",
         "requires",

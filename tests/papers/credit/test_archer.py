@@ -112,8 +112,38 @@ def test_fresh_utterances_begin_where_the_turns_of_replayed_episodes_begin():
 
 
 def test_only_the_critic_moves_in_the_warm_up_and_it_moves_first():
+    """16 rounds a step: the critic and its slow copy move in each, the policy in the last one of a step after the warm-up."""
     run = go(toy_run(archer.but(schedule__steps=2), steps=4))
-    assert {n: p.updates for n, p in run.players.items()} == {"policy": 2, "critic": 4, "target": 4}
+    assert {n: p.updates for n, p in run.players.items()} == {"policy": 2, "critic": 64, "target": 64}
+    assert (archer.selection.count, archer.update.every, archer.update.players) == (16, 16, ("policy",))
+
+
+def test_values_spread_over_many_turns_in_one_step():
+    """Only the last of three turns pays. One round moves Q of the last turn alone; in more rounds the slow copy carries it to the first.
+
+    The toy critic has a value per token, so the turns end in tokens 2, 3, 4, and begin after tokens 1, 2, 3.
+    """
+    moved = {}
+    for count in (1, 16):
+        made = archer.but(selection__count=count, update__every=count, rollout__batch=4)
+        run = toy_run(made, steps=1, learning_rate=0.05)
+        before = run.players["target"].policy.network.state_dict()["heads.v1"].clone()
+        go(run)
+        moved[count] = float((run.players["target"].policy.network.state_dict()["heads.v1"] - before).abs().max())
+    assert moved[16] > 3 * moved[1] > 0
+
+
+def test_the_policy_moves_on_fresh_utterances_of_its_own_weights():
+    """It moves once a step, in the last round, so every a' was drawn by the weights that it moves."""
+    seen = []
+    run = toy_run(archer.but(schedule__steps=0, selection__count=4, update__every=4), steps=3)
+    def note(run, row, groups):
+        fresh = [t.contexts[0] for g in groups if g.key.startswith("fresh/") for t in g.trajectories]
+        seen.append((run.players["policy"].updates, {int(v) for c in fresh for v in c.versions}))
+
+    run.on_step = note
+    go(run)
+    assert seen == [(1, {0}), (2, {1}), (3, {2})]
 
 
 def test_the_slow_copy_moves_by_a_tenth():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from gradus.papers.objectives.q_sharp import RewardLikelihood, likelihood_losses, q_sharp
+from gradus.papers.objectives.q_sharp import RewardLikelihood, likelihood_losses, q_sharp, switch_of
 from gradus.rollouts.token_rules import GuidedByQ
 from gradus.testing.methods import steps_of, toy_batch, toy_group, toy_run, train_toy
 from gradus.training.launch import go
@@ -107,18 +108,33 @@ def test_the_policy_never_moves_and_the_value_does():
     assert not torch.equal(before["value"]["heads.q"], after["value"]["heads.q"])
 
 
-def test_only_tokens_after_the_switch_are_actions_and_every_h_occurs():
+def test_the_cut_is_uniform_in_the_length_of_the_guided_answer():
+    """Of 5 tokens 0 to 4 are kept, each in a fifth of the draws (2,000 of them: 400 with deviation 18)."""
+    request = SimpleNamespace(player="policy", problem=SimpleNamespace(id="p"), tags=(), sample=0)
+    world = SimpleNamespace(key=Key(3))
+    found = []
+    for i in range(2000):
+        request.sample = i
+        found.append(switch_of(request, 5, world))
+    assert np.abs(np.bincount(found, minlength=5) - 400).max() < 80
+    assert len(np.bincount(found)) == 5
+    assert [switch_of(request, n, world) for n in (0, 1)] == [0, 0]
+
+
+def test_only_tokens_after_the_switch_are_actions_and_every_answer_teaches():
     groups = [g for _, groups in steps_of(q_sharp.but(setting__max_tokens=4), steps=6, prompts=6) for g in groups]
     lengths = set()
     for t in (t for g in groups for t in g.trajectories):
         (context,) = t.contexts
-        begun = len(context.prefix) - 1 if t.trained else None
-        if t.trained:
-            lengths.add(begun)
-            assert context.parent[0].actions == begun  # the roll-in is a prefix, not an action
-            assert context.actions <= 4 - begun
-    assert lengths == {0, 1, 2, 3}
-    assert any(not t.trained for g in groups for t in g.trajectories)  # it ended before the switch
+        guided, at = context.parent
+        h = at - (len(guided.sequence) - guided.actions)
+        lengths.add((h, guided.actions))
+        assert t.trained
+        assert 0 <= h < guided.actions  # the end of the guided answer is never kept
+        assert context.prefix[-h or len(context.prefix) :].tolist() == guided.tokens[:h].tolist()  # the roll-in is a prefix, not an action
+        assert 1 <= context.actions <= 4 - h
+    assert {h for h, length in lengths if length == 4} == {0, 1, 2, 3}
+    assert min(length for _, length in lengths) < 4  # short answers are cut within their length
 
 
 def test_the_roll_in_is_guided_and_the_rest_is_not():

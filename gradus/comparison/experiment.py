@@ -1,0 +1,132 @@
+"""What a comparison holds equal, and its arms: the recipes that it compares, and the runs that it needs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradus.recipe.overrides import override_all
+from gradus.training.budget import Budget
+from gradus.training.plan import Plan, plan
+from gradus.types import UserError
+from gradus.types.ranges import check_ranges
+
+Fields = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A recipe (a key, or file.py:name) with fields of its own, and the name that it is shown under."""
+
+    name: str
+    recipe: str
+    fields: Fields = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The arms, and the terms that are equal for all: task, model, profile, fields, seeds, budget, and the examination at the end."""
+
+    arms: tuple[Arm, ...]
+    task: str | None = None
+    task_options: Fields = ()
+    model: str | None = None
+    profile: str | None = None
+    fields: Fields = ()  # of every recipe
+    seeds: tuple[int, ...] = (0, 1, 2)
+    budget: Budget = Budget("steps", 20)
+    measure: str = "accuracy"
+    problems: int = 200  # held-out problems of the examination
+    samples: int = 4  # answers to each
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_ranges(self, problems="[1, inf)", samples="[1, inf)")
+        if not self.arms:
+            raise UserError("a comparison needs at least one recipe; gradus papers lists them")
+        for what, values in (("arm", [arm.name for arm in self.arms]), ("seed", list(map(str, self.seeds)))):
+            if (twice := next((v for v in values if values.count(v) > 1), None)) is not None:
+                raise UserError(f"the {what} {twice} is given twice; give each {what} once")
+        if not self.seeds:
+            raise UserError("a comparison needs at least one seed; give --seeds 3, or the seeds with commas between them")
+
+    def plan(self, arm: Arm, seed: int) -> Plan:
+        """The plan of a run of one arm. Raises UserError, with the arm's name, if a recipe lacks a field."""
+        how: dict[str, Any] = {"model": self.model, "profile": self.profile, "seed": seed, "device": self.device, "budget": self.budget}
+        made = plan(arm.recipe, self.task, task_options=dict(self.task_options), **how)
+        try:
+            return replace(made, recipe=override_all(made.recipe, [*self.fields, *arm.fields]))
+        except UserError as error:
+            raise UserError(f"{arm.name}: {error}") from None
+
+    def stored(self) -> dict[str, Any]:
+        """The experiment as plain values."""
+        budget = [self.budget.unit, self.budget.amount, self.budget.points]
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        pairs = {name: [list(pair) for pair in getattr(self, name)] for name in ("task_options", "fields")}
+        arms = [{"name": a.name, "recipe": a.recipe, "fields": [list(pair) for pair in a.fields]} for a in self.arms]
+        return {"arms": arms, **plain, **pairs, "seeds": list(self.seeds), "budget": budget}
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Experiment:
+        """The inverse of `stored`."""
+        arms = tuple(Arm(a["name"], a["recipe"], _pairs(a["fields"])) for a in stored["arms"])
+        known: dict[str, Any] = {name: stored[name] for name in _PLAIN}
+        known |= {name: _pairs(stored[name]) for name in ("task_options", "fields")}
+        return cls(arms, **known, seeds=tuple(stored["seeds"]), budget=Budget(*stored["budget"]))
+
+
+_PLAIN = ("task", "model", "profile", "measure", "problems", "samples", "device")
+
+
+def _pairs(rows: Sequence[Sequence[str]]) -> Fields:
+    return tuple((str(name), str(value)) for name, value in rows)
+
+
+def arm_of(text: str) -> Arm:
+    """The arm of a word of the command line: a recipe, or in quotes a recipe with fields, or NAME=RECIPE with either.
+
+    >>> arm_of("grpo --learning_rate 3e-4")
+    Arm(name='grpo learning_rate=3e-4', recipe='grpo', fields=(('learning_rate', '3e-4'),))
+    >>> arm_of("wide=grpo --objective.policy.trust.high 0.3").name
+    'wide'
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"the arm {text} cannot be read: {error}; write 'RECIPE --FIELD VALUE'") from None
+    if not words:
+        raise UserError("an arm is empty; give a recipe's key, or 'RECIPE --FIELD VALUE' in quotes")
+    named = re.fullmatch(r"([\w.+-]+)=(.+)", words[0])
+    recipe, fields, left = (named[2] if named else words[0]), [], iter(words[1:])
+    for word in left:
+        name, equals, value = word.partition("=")
+        value = value if equals else next(left, "--")
+        if not name.startswith("--") or value.startswith("--"):
+            raise UserError(f"the arm '{text}' has {word} where a field belongs; write 'RECIPE --FIELD VALUE'")
+        fields.append((name.removeprefix("--"), value))
+    shown = " ".join([recipe.rpartition(":")[2], *(f"{name}={value}" for name, value in fields)])
+    return Arm(named[1] if named else shown, recipe, tuple(fields))
+
+
+def seeds_of(text: str) -> tuple[int, ...]:
+    """The seeds of a text: a number of seeds, counted from 0, or the seeds with commas between them.
+
+    >>> seeds_of("3"), seeds_of("4,9")
+    ((0, 1, 2), (4, 9))
+    """
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 0 or ("," not in text and numbers[0] < 1):
+        raise UserError(f'--seeds is "{text}"; write how many, such as 3, or the seeds with commas between them, such as 4,9')
+    return tuple(numbers) if "," in text else tuple(range(numbers[0]))
+
+
+def folder_name(arm: Arm, seed: int) -> str:
+    """The name of the folder of a run: the arm's name in letters that any file system takes, and its seed."""
+    return f"{re.sub(r'[^A-Za-z0-9.+=-]+', '_', arm.name).strip('_')[:80]}-seed{seed}"

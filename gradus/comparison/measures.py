@@ -1,0 +1,71 @@
+"""What a comparison can measure of a run: numbers for each held-out problem, the area under the curve, and any metric of the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradus.study.passk import pass_at_k
+from gradus.types import UserError, unknown
+
+PER_PROBLEM = ("accuracy", "pass@K", "reward", "length")
+READINGS = ("first", "last", "mean", "max", "min", "gain", "drop")
+LOW = ("length", "tokens", "steps", "seconds", "memory")
+"""Measures of which less is better."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure by its name: accuracy, pass@16, reward, length (with one value per problem), auc, best, or METRIC:READING of the run's metrics."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        metric, colon, reading = self.name.rpartition(":")
+        if colon:
+            if reading not in READINGS or not metric:
+                raise unknown("reading", reading, READINGS, f"Of the measure {self.name}")
+        elif self.name not in ("accuracy", "reward", "length", "auc", "best") and not re.fullmatch(r"pass@[1-9]\d*", self.name):
+            known = ["accuracy", "pass@16", "reward", "length", "auc", "best", "entropy:last"]
+            raise unknown("measure", self.name, known, "A metric of the run is METRIC:READING, as in entropy:last")
+
+    @property
+    def sign(self) -> int:
+        """1 if more is better, -1 if less is."""
+        return -1 if self.name.partition(":")[0] in LOW or self.name.endswith(":drop") else 1
+
+    @property
+    def samples(self) -> int:
+        """The answers to each problem that it needs."""
+        return int(self.name.partition("@")[2]) if self.name.startswith("pass@") else 1
+
+    def of(self, result: Mapping[str, Any], which: str = "final") -> np.ndarray:
+        """The values of a run: float64 [problems], or [1]. Raises UserError for a metric that the run does not have."""
+        exam = result[which]
+        if self.name in ("reward", "length"):
+            return np.array([np.nan if v is None else v for v in exam[self.name]], dtype=np.float64)
+        if self.name == "accuracy":
+            return np.array(exam["right"], dtype=np.float64) / exam["samples"]
+        if self.name.startswith("pass@"):
+            return np.array([pass_at_k(exam["samples"], right, self.samples) for right in exam["right"]])
+        if self.name == "best":
+            return np.array(result["best"]["right"], dtype=np.float64) / result["best"]["samples"]
+        if self.name == "auc":
+            return np.array([result["area"]])
+        metric, _, reading = self.name.rpartition(":")
+        if not result["metrics"].get(metric):
+            raise unknown("metric", metric, result["metrics"], f"Of the measure {self.name}")
+        return np.array([result["metrics"][metric][reading]])
+
+
+def values(measure: Measure, results: Sequence[Mapping[str, Any]], which: str = "final") -> np.ndarray:
+    """The values of several runs of one arm, float64 [seeds, problems]. A problem whose answers all failed has the mean of the others."""
+    rows = np.stack([measure.of(result, which) for result in results])
+    lacking = np.isnan(rows)
+    if lacking.all():
+        raise UserError(f"no answer has a {measure.name}; choose another measure")
+    return np.where(lacking, np.nanmean(rows), rows)

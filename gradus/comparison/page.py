@@ -1,0 +1,170 @@
+"""The page of a comparison: one HTML file without other files, with the sentence, the curves, the tables and what each recipe changes."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from gradus.comparison.experiment import Experiment
+from gradus.lab.atomic_files import write
+from gradus.lab.curves import Series, chart
+from gradus.lab.live import duration, number
+from gradus.lab.page_text import clean, table
+from gradus.lab.report import tree
+from gradus.recipe.differences import differences
+from gradus.types import UserError
+
+NAME = "report.html"
+_PAGE = Path(__file__).with_name("page.html")
+_STYLE = Path(__file__).parent.parent / "lab" / "report.html"
+_GRID = 21  # places of a mean curve
+
+
+def write_page(folder: Path, document: Mapping[str, Any]) -> Path:
+    """Writes report.html of a comparison (`Comparison.document`) into its folder. Returns its path."""
+    experiment = Experiment.read(document["experiment"])
+    found = re.search(r"<style>\n(.*?)</style>", _STYLE.read_text(encoding="utf-8"), re.S)
+    assert found is not None
+    page = Template(_PAGE.read_text(encoding="utf-8")).substitute(
+        title=_escaped(title_of(experiment)),
+        style=found[1],
+        about=_escaped(about(experiment)),
+        says=_escaped(document["says"]),
+        notes="".join(f'<p class="note">{_escaped(note)}</p>' for note in document["notes"]),
+        curves=chart(_score(experiment), series(document), axis=experiment.budget.unit, unite=False) + _finals(document),
+        arms=rows(*arm_rows(document)),
+        pairs=rows(*pair_rows(document)) if document["pairs"] else "<p>No pair has a finished run of one seed.</p>",
+        tokens=rows(*token_rows(document)),
+        first=_escaped(experiment.arms[0].name),
+        changes="".join(f"<details><summary>{_escaped(name)}</summary><pre>{_escaped(told)}</pre></details>" for name, told in changed(experiment)),
+        terms=table(tree(document["experiment"])),
+    )
+    write(folder / NAME, page.encode("utf-8", "replace"), synced=False)
+    return folder / NAME
+
+
+def _escaped(text: str) -> str:
+    return html.escape(clean(text))
+
+
+def title_of(experiment: Experiment) -> str:
+    """The arms, at most four of them by name."""
+    names = [arm.name for arm in experiment.arms]
+    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+
+
+def about(experiment: Experiment) -> str:
+    """The terms in one line."""
+    seeds = len(experiment.seeds)
+    model = Path(experiment.model).name if experiment.model else "built-in model"
+    examined = f"{experiment.problems} held-out problems, {experiment.samples} answers each"
+    return f"{experiment.task or 'default task'} · {model} · {experiment.budget} · {seeds} seed{'s' * (seeds != 1)} · {examined}"
+
+
+def _score(experiment: Experiment) -> str:
+    return "Held-out accuracy" if experiment.measure != "reward" else "Held-out score"
+
+
+def series(document: Mapping[str, Any]) -> list[Series]:
+    """The mean curve of every arm over its seeds, with the band from the lowest to the highest seed."""
+    amount = document["experiment"]["budget"][1]
+    found = []
+    for name, runs in document["runs"].items():
+        curves = [run["curve"] for run in runs.values() if run is not None and run.get("curve")]
+        if not curves:
+            continue
+        end = min(amount, max(curve[-1][0] for curve in curves)) or amount
+        grid = np.linspace(0, end, _GRID)
+        lines = np.stack([np.interp(grid, [p[0] for p in curve], [p[1] for p in curve]) for curve in curves])
+        places = list(map(float, grid))
+        points = tuple(zip(places, map(float, lines.mean(0))))
+        band = tuple(zip(places, map(float, lines.min(0)), map(float, lines.max(0)))) if len(lines) > 1 else ()
+        found.append(Series(name, points, spans=band, band=bool(band)))
+    return found
+
+
+def _finals(document: Mapping[str, Any]) -> str:
+    """Final score of each arm with its interval, as dots."""
+    arms = [arm for arm in document["arms"] if arm["seeds"]]
+    dots = [
+        Series(arm["name"], ((place, arm["final"]["mean"]),), dots=True, spans=((place, arm["final"]["low"], arm["final"]["high"]),))
+        for place, arm in enumerate(arms, start=1)
+    ]
+    return chart(f"Final {document['measure']}", dots, axis="recipe", unite=False)
+
+
+Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
+
+
+def arm_rows(document: Mapping[str, Any]) -> Rows:
+    """Titles and cells of the table of arms, as text."""
+    titles = ("recipe", f"final {document['measure']}", "", "±", "best", "area", "length", "entropy", "steps", "tokens", "time", "memory")
+    cells = []
+    for arm in document["arms"]:
+        if not arm["seeds"]:
+            cells.append((arm["name"], "failed", *[""] * (len(titles) - 2)))
+            continue
+        times = list(document["times"].get(arm["name"], {}).values())
+        final, best = arm["final"], arm["best"]
+        cells.append(
+            (
+                arm["name"],
+                number(final["mean"]),
+                f"[{number(final['low'])}, {number(final['high'])}]",
+                number(final["deviation"]),
+                f"{number(best['mean'])} [{number(best['low'])}, {number(best['high'])}]",
+                number(arm["area"]),
+                number(arm["length"]),
+                number(arm["entropy"]),
+                f"{arm['spent']['steps']:,.0f}",
+                f"{arm['spent']['tokens']:,.0f}",
+                duration(float(np.mean([t["steps"] for t in times]))) if times else "-",
+                f"{max(t['memory'] for t in times) / 2**30:.1f} GiB" if times else "-",
+            )
+        )
+    return titles, cells
+
+
+def pair_rows(document: Mapping[str, Any]) -> Rows:
+    """Titles and cells of the table of pairs, as text."""
+    titles = ("first", "second", "difference", "", "chance that the first is better", "p", "winner")
+    cells = []
+    for pair in document["pairs"]:
+        bounds = "no interval" if pair["low"] is None else f"[{pair['low']:+.3f}, {pair['high']:+.3f}]"
+        chance = "-" if pair["chance"] is None else f"{pair['chance']:.0%}"
+        p = "-" if pair["corrected"] is None else f"{pair['corrected']:.2g}"
+        cells.append((pair["a"], pair["b"], f"{pair['mean']:+.3f}", bounds, chance, p, pair["winner"] or "cannot be told"))
+    return titles, cells
+
+
+def token_rows(document: Mapping[str, Any]) -> Rows:
+    """Titles and cells of the tokens of each arm by purpose, as text."""
+    arms = [arm for arm in document["arms"] if arm["seeds"]]
+    purposes = sorted({purpose for arm in arms for purpose in arm["tokens"]})
+    return ("recipe", *purposes), [(arm["name"], *(f"{arm['tokens'].get(p, 0):,.0f}" for p in purposes)) for arm in arms]
+
+
+def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A table of text in HTML. A column whose cells all begin with a digit, a sign or a bracket is one of numbers."""
+    kinds = ["name", *("number" if all(re.match(r"[\d\-+\[]|$", row[i]) for row in cells) else "" for i in range(1, len(titles)))]
+    head = "".join(f'<th class="{kind}">{_escaped(title)}</th>' for kind, title in zip(kinds, titles, strict=True))
+    body = "".join("<tr>" + "".join(f'<td class="{kind}">{_escaped(text)}</td>' for kind, text in zip(kinds, row, strict=True)) + "</tr>" for row in cells)
+    return f'<table class="plain"><tr>{head}</tr>{body}</table>'
+
+
+def changed(experiment: Experiment) -> list[tuple[str, str]]:
+    """(arm, its changes against the first arm) of every further arm."""
+    first = experiment.plan(experiment.arms[0], experiment.seeds[0]).recipe
+    told = []
+    for arm in experiment.arms[1:]:
+        try:
+            told.append((arm.name, differences(first, experiment.plan(arm, experiment.seeds[0]).recipe)))
+        except UserError as error:
+            told.append((arm.name, str(error)))
+    return told

@@ -1,0 +1,94 @@
+"""The display of a running comparison: one bar per run on a terminal, one line per finished run elsewhere. And its result as text."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TextIO
+
+from gradus.comparison.compare import Comparison
+from gradus.comparison.experiment import folder_name
+from gradus.comparison.job import Job
+from gradus.comparison.page import arm_rows, pair_rows
+from gradus.lab.live import duration, number, printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class Display:
+    """Shows the lines of the workers. Use it as a context manager, and give it to `compare` as `shown`."""
+
+    def __init__(self, total: int, output: TextIO | None = None) -> None:
+        self.total, self.output = total, output or sys.stderr
+        self.began, self.finished = time.monotonic(), 0
+        self.parts: dict[str, float] = {}  # share of each run that is done
+        self.bars: dict[str, TaskID] = {}
+        self.progress: Progress | None = None
+
+    def __enter__(self) -> Display:
+        if self.output.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[score]}"), TimeElapsedColumn(), TimeRemainingColumn())
+            self.progress = Progress(*columns, console=Console(file=self.output))
+            self.bars[""] = self.progress.add_task("all runs", total=self.total, score="")
+            self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+
+    def __call__(self, made: Comparison, job: Job, line: Mapping[str, Any]) -> None:
+        name = folder_name(job.arm, job.seed)
+        if "message" in line:
+            return
+        if "done" in line:
+            self.parts[name] = min(line["done"] / max(line["total"], 1), 1.0)
+            self._bar(name, self.parts[name], line["score"])
+            return
+        self.parts[name], self.finished = 1.0, self.finished + 1
+        if self.progress is not None:
+            self.progress.update(self.bars[name], visible=False) if name in self.bars else None
+            self.progress.update(self.bars[""], completed=sum(self.parts.values()))
+        said = f"failed: {line['failed']}" if "failed" in line else f"{made.experiment.measure} of the run is stored"
+        self.say(f"{job.arm.name}, seed {job.seed}: {said} ({self.finished} of {self.total} runs, {self._left()})")
+
+    def say(self, text: str) -> None:
+        """Prints a sentence on a line of its own."""
+        if self.progress is not None:
+            self.progress.console.print(printable(text), markup=False, highlight=False)
+        else:
+            print(printable(text), file=self.output, flush=True)
+
+    def _bar(self, name: str, share: float, score: float | None) -> None:
+        if self.progress is None:
+            return
+        if name not in self.bars:
+            self.bars[name] = self.progress.add_task(name, total=1.0, score="")
+        self.progress.update(self.bars[name], completed=share, score=number(score))
+        self.progress.update(self.bars[""], completed=sum(self.parts.values()))
+
+    def _left(self) -> str:
+        done = sum(self.parts.values())
+        if self.finished >= self.total:
+            return f"done in {duration(time.monotonic() - self.began)}"
+        return f"about {duration((time.monotonic() - self.began) / done * (self.total - done))} left" if done else "just begun"
+
+
+def told(document: Mapping[str, Any]) -> str:
+    """The result of a comparison as text: the table of arms, the pairs, the notes and the sentence."""
+    parts = [_aligned(*arm_rows(document))]
+    if document["pairs"]:
+        parts.append(_aligned(*pair_rows(document)))
+    parts += [f"note: {note}" for note in document["notes"]]
+    return "\n\n".join([*parts, document["says"]])
+
+
+def _aligned(titles: Any, cells: Any) -> str:
+    rows = [tuple(titles), *cells]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(titles))]
+    return "\n".join("  ".join(text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows)

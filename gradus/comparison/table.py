@@ -1,0 +1,132 @@
+"""The figures of a comparison: one row per arm, one per pair, and the sentence that says who wins, or that it cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from gradus.comparison.experiment import Experiment
+from gradus.comparison.measures import Measure, values
+from gradus.comparison.statistics import area, difference, holm
+from gradus.study.passk import paired_bootstrap
+
+ALPHA = 0.05
+"""The chance of a wrong winner among all pairs of a comparison."""
+
+Results = Mapping[str, Mapping[int, Mapping[str, Any]]]
+
+
+def figures(experiment: Experiment, results: Results) -> dict[str, Any]:
+    """{"arms": [...], "pairs": [...], "says": sentence, "notes": [...]} from the results by arm and seed; a failed run is {"failed": reason}."""
+    found = {arm.name: _whole(experiment, results.get(arm.name, {})) for arm in experiment.arms}
+    measure = Measure(experiment.measure)
+    arms = [_arm(name, runs, measure, results.get(name, {})) for name, runs in found.items()]
+    shared = {(a, b): sorted(found[a].keys() & found[b].keys()) for a, b in combinations(found, 2)}
+    pairs = [_pair(a, b, found, seeds, measure) for (a, b), seeds in shared.items() if seeds]
+    for pair, p in zip(pairs, holm([pair["p"] for pair in pairs]), strict=True):
+        pair["corrected"] = p
+        better = pair["mean"] * measure.sign
+        pair["winner"] = None if p is None or p >= ALPHA or better == 0 else pair["a"] if better > 0 else pair["b"]
+    return {"measure": measure.name, "arms": arms, "pairs": pairs, "says": sentence(arms, pairs, measure), "notes": notes(experiment, results)}
+
+
+def _whole(experiment: Experiment, runs: Mapping[int, Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The finished runs of an arm by seed, with the area under their curves."""
+    amount = experiment.budget.amount
+    return {seed: {**run, "area": area(run["curve"], amount)} for seed, run in runs.items() if "failed" not in run}
+
+
+def _arm(name: str, runs: Mapping[int, Mapping[str, Any]], measure: Measure, all_: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    failed = {seed: run["failed"] for seed, run in all_.items() if "failed" in run}
+    if not runs:
+        return {"name": name, "seeds": [], "failed": failed}
+    order = [runs[seed] for seed in sorted(runs)]
+    accuracy = Measure("accuracy")
+    return {
+        "name": name,
+        "seeds": sorted(runs),
+        "final": _interval(values(measure, order)),
+        "best": _interval(values(accuracy if measure.name in ("auc", "best") or ":" in measure.name else measure, order, "best")),
+        "accuracy": float(values(accuracy, order).mean()),
+        "area": _mean([run["area"] for run in order]),
+        "length": float(values(Measure("length"), order).mean()),
+        "entropy": _mean([run["metrics"].get("entropy", {}).get("last") for run in order]),
+        "spent": {unit: _mean([run["spent"][unit] for run in order]) for unit in order[0]["spent"]},
+        "tokens": {p: _mean([run["tokens"].get(p, 0) for run in order]) for p in sorted({p for run in order for p in run["tokens"]})},
+        "failed": failed,
+    }
+
+
+def _interval(found: np.ndarray) -> dict[str, float | None]:
+    """The mean over seeds and problems, its bootstrap interval over both, and the deviation among seeds."""
+    interval = paired_bootstrap(found, np.zeros_like(found), draws=4000)
+    deviation = float(found.mean(1).std(ddof=1)) if len(found) > 1 else None
+    return {"mean": interval.mean, "low": interval.low, "high": interval.high, "deviation": deviation}
+
+
+def _mean(found: Sequence[float | None]) -> float | None:
+    known = [value for value in found if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _pair(a: str, b: str, found: Mapping[str, Mapping[int, Mapping[str, Any]]], seeds: Sequence[int], measure: Measure) -> dict[str, Any]:
+    """The difference of two arms on the seeds that both have finished."""
+    first, second = (values(measure, [found[name][seed] for seed in seeds]) for name in (a, b))
+    d = difference(first, second)
+    chance = None if d.chance is None else d.chance if measure.sign > 0 else 1 - d.chance
+    return {"a": a, "b": b, "seeds": list(seeds), "mean": d.mean, "low": d.low, "high": d.high, "chance": chance, "p": d.p}
+
+
+def sentence(arms: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any]], measure: Measure) -> str:
+    """Who wins, by how much and how sure; or that the arms cannot be told apart."""
+    done = [arm for arm in arms if arm["seeds"]]
+    if len(done) < 2:
+        return "There is nothing to compare: fewer than two recipes have a finished run."
+    if all(pair["p"] is None for pair in pairs):
+        return f"With one seed it cannot be told which recipe has the better {measure.name}; give --seeds 3 or more."
+    order = sorted(done, key=lambda arm: -measure.sign * arm["final"]["mean"])
+    top = order[0]["name"]
+    beaten = {name for pair in pairs if pair["winner"] == top for name in (pair["a"], pair["b"])} - {top}
+    others = [arm["name"] for arm in order[1:] if arm["name"] not in beaten]
+    if not beaten:
+        wins = [f"{pair['winner']} beats {pair['b'] if pair['winner'] == pair['a'] else pair['a']}" for pair in pairs if pair["winner"]]
+        more = f" But {', '.join(wins)}." if wins else ""
+        return f"It cannot be told which recipe has the better {measure.name}: no difference to {top}, the highest, is beyond chance.{more}".replace(
+            "the highest", "the highest" if measure.sign > 0 else "the lowest"
+        )
+    told = [_told(pair, top) for pair in pairs if pair["winner"] == top]
+    rest = f" It cannot be told from {_and(others)}." if others else ""
+    return f"{top} has the better {measure.name} than {'; than '.join(told)}.{rest}"
+
+
+def _told(pair: Mapping[str, Any], top: str) -> str:
+    sign = 1 if pair["a"] == top else -1
+    low, high = sorted((sign * pair["low"], sign * pair["high"]))
+    return f"{pair['b'] if sign > 0 else pair['a']} by {abs(pair['mean']):.3g} [{low:.3g}, {high:.3g}] (p = {pair['corrected']:.2g})"
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def notes(experiment: Experiment, results: Results) -> list[str]:
+    """Sentences about what is not equal or not whole."""
+    runs = {(name, seed): run for name, by_seed in results.items() for seed, run in by_seed.items()}
+    told = [f"{name}, seed {seed}, failed: {run['failed']}" for (name, seed), run in runs.items() if "failed" in run]
+    whole = {at: run for at, run in runs.items() if "failed" not in run}
+    for what, about in (("held_out", "held-out problems"), ("model", "model files")):
+        if len({run["start"][what] for run in whole.values()}) > 1:
+            told.append(f"the {about} are not the same in all runs")
+    by_seed: dict[int, set[str]] = {}
+    for (_, seed), run in whole.items():
+        by_seed.setdefault(seed, set()).add(run["start"]["problems"])
+    if any(len(found) > 1 for found in by_seed.values()):
+        told.append("the training problems are not the same in all runs of a seed")
+    if any(not run["final"]["fresh"] for run in whole.values()):
+        told.append("the task has too few held-out problems: those that chose the best weights are examined too, so the column best is too high")
+    if experiment.budget.unit == "seconds":
+        told.append("the budget is in seconds: another run of this comparison ends at other steps")
+    return told

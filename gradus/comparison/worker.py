@@ -1,0 +1,78 @@
+"""A process that carries out the runs of a comparison, one after another. It ends as soon as its parent does.
+
+Lines on standard input: {"experiment", "arm", "seed", "folder"}. Lines on standard output: {"total", "done", "score"} after each step,
+{"message"}, and {"result"} or {"failed"} at the end of a run. What user code prints goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from gradus.comparison.experiment import Experiment
+from gradus.types import UserError
+
+
+class Lines:
+    """The view of a run that writes its progress as lines of JSON."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out, self.total = out, 0
+        self.score: float | None = None
+
+    def send(self, **values: Any) -> None:
+        self.out.write(json.dumps(values) + "\n")
+        self.out.flush()
+
+    def start(self, total: int, first: int = 0, history: Sequence[Mapping[str, Any]] = ()) -> None:
+        self.total = total
+        self.send(total=total, done=first, score=self.score)
+
+    def step(self, metrics: Mapping[str, Any], timings: Mapping[str, float]) -> None:
+        self.send(total=self.total, done=int(metrics["step"]) + 1, score=self.score)
+
+    def evaluated(self, step: int, measured: Mapping[str, float | None], seconds: float) -> None:
+        self.score = measured.get("held_out/accuracy", measured.get("held_out/reward"))
+        self.send(total=self.total, done=step, score=self.score)
+
+    def message(self, text: str) -> None:
+        self.send(message=text)
+
+    def stop(self) -> None:
+        pass
+
+
+def main() -> None:
+    """Carries out the jobs of standard input until it is closed."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    jobs: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_read, args=(jobs,), daemon=True).start()
+    while True:
+        given = json.loads(jobs.get())
+        view = Lines(out)
+        try:
+            from gradus.comparison.job import Job, carry_out
+
+            experiment = Experiment.read(given["experiment"])
+            arm = next(a for a in experiment.arms if a.name == given["arm"])
+            view.send(result=carry_out(Job(experiment, arm, given["seed"], Path(given["folder"])), view))
+        except UserError as error:
+            view.send(failed=str(error))
+
+
+def _read(jobs: queue.Queue[str]) -> None:
+    """Hands on the lines of standard input; the process ends with them, so that no run outlives the comparison."""
+    for line in sys.stdin:
+        jobs.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""The budget of a run in tokens, rollouts or seconds instead of steps. The run ends at the first boundary at which it is spent.
+
+What a run has spent is read from its metrics, so a resumed run goes on from the same number. A budget of seconds is read from its timings: two
+runs with such a budget do not end at the same step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gradus.types import UserError
+from gradus.types.errors import nearest
+from gradus.types.ranges import check_ranges
+
+UNITS = ("steps", "tokens", "rollouts", "seconds")
+UNCOUNTED = ("evaluate", "agreement")  # purposes of tokens that measure the run; they are no part of a method
+REPEATABLE = ("steps", "tokens", "rollouts")
+"""Units that do not depend on the clock."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An amount of one unit, and the number of evaluations at equal shares of it.
+
+    steps: updates. tokens: all tokens that are sampled, scored and trained on, for every player, each time anew; those of evaluations and of the check
+    that rollout and update agree do not count.
+    rollouts: trajectories, trained on or not. seconds: of rollouts and updates, without evaluations.
+    """
+
+    unit: str
+    amount: float
+    points: int = 10
+
+    def __post_init__(self) -> None:
+        check_ranges(self, amount="(0, inf)", points="[1, inf)")
+        if self.unit not in UNITS:
+            raise UserError(f'the unit of a budget is "{self.unit}"; it must be one of {", ".join(UNITS)}{nearest(self.unit, UNITS)}')
+
+    def __str__(self) -> str:
+        return f"{self.unit}={self.amount:g}"
+
+    def share(self, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, float]) -> float:
+        """The share of the budget that is spent after the steps of `rows` (rows of the metrics); `seconds`: of each step."""
+        return spent(self.unit, rows, seconds) / self.amount
+
+    def due(self, before: float, now: float) -> bool:
+        """Whether an evaluation falls between two shares."""
+        return math.floor(now * self.points + 1e-9) > math.floor(before * self.points + 1e-9)
+
+    def steps(self, done: int, share: float, planned: int) -> int:
+        """The expected number of all steps: at the present pace; `planned` before the first step."""
+        return max(done + (share < 1), math.ceil(done / share)) if share > 0 else max(planned, 1)
+
+
+def budget_of(text: str, points: int = 10) -> Budget:
+    """The budget of a text. Raises UserError for any other text.
+
+    >>> budget_of("tokens=2e6")
+    Budget(unit='tokens', amount=2000000.0, points=10)
+    """
+    unit, equals, amount = text.partition("=")
+    try:
+        number = float(amount.replace("_", "").replace(",", ""))
+    except ValueError:
+        number = math.nan
+    if not equals or not math.isfinite(number) or number <= 0:
+        raise UserError(f'--budget is "{text}"; write a unit and a number above 0: {", ".join(f"{unit}=N" for unit in UNITS)}')
+    return Budget(unit.strip(), number, points)
+
+
+def spent(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, float]) -> float:
+    """The amount of a unit that the steps of `rows` have spent; rows of evaluations at an end count nothing.
+
+    Args: rows: the metrics, one row a step. seconds: of each step.
+    """
+    steps = [row for row in rows if "reward" in row]
+    match unit:
+        case "steps":
+            return len(steps)
+        case "tokens":
+            return sum(tokens(row) for row in steps)
+        case "rollouts":
+            return sum(row.get("rollouts") or 0 for row in steps)
+        case _:
+            return sum(seconds.get(int(row["step"]), 0.0) for row in steps)
+
+
+def tokens(row: Mapping[str, Any]) -> float:
+    """The tokens of a step, without those of measurements. `tokens/rollout/critic` is a part of `tokens/rollout`."""
+    return sum(value for name, value in row.items() if counted(name) and isinstance(value, (int, float)))
+
+
+def counted(name: str) -> bool:
+    """Whether a metric is the number of tokens of one purpose that a budget counts."""
+    return name.startswith("tokens/") and name.count("/") == 1 and name.removeprefix("tokens/") not in UNCOUNTED

@@ -1,0 +1,52 @@
+"""The parts of a result: readings of a metric, the curve, tokens by purpose, and the identity by which a finished run is reused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gradus.comparison.experiment import Arm, Experiment
+from gradus.comparison.job import Job, by_purpose, curve, identity, readings
+from gradus.training.budget import Budget
+
+ROWS = [
+    {"step": 0, "reward": 0.1, "held_out/accuracy": 0.2, "tokens/rollout": 10, "tokens/rollout/critic": 3, "tokens/evaluate": 5},
+    {"step": 1, "reward": 0.2, "tokens/rollout": 20},
+    {"step": 2, "held_out/accuracy": 0.5},
+]
+
+
+def test_readings_of_a_metric():
+    found = readings([1.0, 4.0, 2.0, 3.0])
+    assert found == {"first": 1.0, "last": 3.0, "mean": 2.5, "max": 4.0, "min": 1.0, "gain": 2.0, "drop": 2.0}
+    assert readings([]) == {}
+
+
+def test_scores_stand_at_what_was_spent_before_them():
+    assert curve("tokens", ROWS, {}, False) == [[0, 0.2], [30, 0.5]]
+    assert curve("steps", ROWS, {}, False) == [[0, 0.2], [2, 0.5]]
+
+
+def test_tokens_of_each_purpose_are_summed():
+    assert by_purpose(ROWS) == {"evaluate": 5, "rollout": 30}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(Experiment((Arm("grpo", "grpo"),), budget=Budget("steps", 2)), Arm("grpo", "grpo"), 0, tmp_path / "run")
+
+
+def test_the_identity_is_what_decides_the_result(job: Job, tmp_path: Path):
+    same = replace(job, arm=Arm("another name", "grpo"), folder=tmp_path / "elsewhere")
+    assert identity(same) == identity(job)
+    others = [
+        replace(job, seed=1),
+        replace(job, arm=Arm("grpo", "grpo", (("group", "2"),))),
+        replace(job, arm=Arm("grpo", "rloo")),
+        replace(job, experiment=replace(job.experiment, problems=7)),
+        replace(job, experiment=replace(job.experiment, budget=Budget("tokens", 2))),
+        replace(job, experiment=replace(job.experiment, task="countdown")),
+    ]
+    assert len({identity(one) for one in (job, *others)}) == 1 + len(others)

@@ -1,0 +1,84 @@
+"""Differences of arms against numbers worked out by hand, and the share of false winners."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gradus.comparison.statistics import area, difference, holm
+
+
+def test_both_sources_of_chance_are_in_the_width():
+    # d = [[1, 0], [0, 0]]: mean 1/4; means of seeds 1/2 and 0, variance 1/8; of problems 1/2 and 0, variance 1/8; se^2 = 1/16 + 1/16
+    found = difference(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.0, 0.0], [0.0, 1.0]]))
+    error = math.sqrt(1 / 8)
+    half = 12.706204736 * error  # Student's t of one degree at 97.5 %: tan(0.475 pi)
+    assert found.mean == pytest.approx(0.25)
+    assert found.low == pytest.approx(0.25 - half)
+    assert found.high == pytest.approx(0.25 + half)
+    chance = 0.5 + math.atan(0.25 / error) / math.pi  # t of one degree is Cauchy's
+    assert found.chance == pytest.approx(chance)
+    assert found.p == pytest.approx(2 * (1 - chance))
+
+
+def test_numbers_of_runs_have_no_share_of_problems():
+    found = difference(np.array([[2.0], [4.0]]), np.array([[1.0], [1.0]]))  # differences 1 and 3: se^2 = 2 / 2
+    assert found.low == pytest.approx(2 - 12.706204736)
+
+
+def test_the_arms_may_be_exchanged():
+    a, b = np.arange(12.0).reshape(3, 4) % 5, np.arange(12.0).reshape(3, 4) % 3
+    one, other = difference(a, b), difference(b, a)
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
+    assert one.chance == pytest.approx(1 - other.chance)
+    assert one.p == pytest.approx(other.p)
+
+
+def test_a_single_seed_has_no_interval():
+    found = difference(np.ones((1, 5)), np.zeros((1, 5)))
+    assert (found.mean, found.low, found.chance, found.p) == (1.0, None, None, None)
+
+
+def test_equal_runs_have_no_winner():
+    same = difference(np.ones((3, 5)), np.ones((3, 5)))
+    assert (same.chance, same.p) == (0.5, 1.0)
+
+
+def test_shapes_that_cannot_be_paired_are_refused():
+    with pytest.raises(ValueError, match="one shape"):
+        difference(np.ones((2, 3)), np.ones((3, 3)))
+
+
+@pytest.mark.parametrize(("seeds", "problems"), [(3, 200), (5, 50)])
+def test_arms_that_do_not_differ_seldom_have_a_winner(seeds, problems):
+    """Runs of one recipe: each has a luck of its own, each problem a chance of its own, and each answer is right by that chance."""
+    draw = np.random.default_rng(0)
+    won = 0
+    for _ in range(400):
+        chances = draw.beta(2, 2, problems)
+        runs = [np.clip(chances + draw.normal(0, 0.03, (seeds, 1)), 0, 1) for _ in range(2)]
+        a, b = ((draw.random((seeds, problems)) < run).astype(float) for run in runs)
+        found = difference(a, b)
+        won += found.p is not None and found.p < 0.05
+    assert won <= 20  # of 400: 5 %
+
+
+def test_a_real_difference_is_found():
+    draw = np.random.default_rng(1)
+    found = difference((draw.random((3, 200)) < 0.7).astype(float), (draw.random((3, 200)) < 0.5).astype(float))
+    assert found.p < 0.05
+
+
+def test_holm_by_hand():
+    # sorted: 0.01 * 3, 0.03 * 2, 0.04 * 1, each at least the one before
+    assert holm([0.04, None, 0.01, 0.03]) == pytest.approx([0.06, None, 0.03, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_the_area_is_a_mean_height():
+    assert area([[0, 0.0], [10, 1.0]], 10) == pytest.approx(0.5)
+    assert area([[0, 0.0], [10, 1.0]], 20) == pytest.approx(0.75)  # 5 of the first half, 10 of the second
+    assert area([[0, 0.4]], 0.0) == 0.4
+    assert area([], 10) is None
