@@ -158,7 +158,7 @@ TRIED: Mapping[str, list[Any]] = {
     "trust": TRUSTS,
     "link": LINKS,
     "ratio": RATIOS,
-    "average": AVERAGES,
+    "average": [*AVERAGES, BatchSum()],
     "weight": WEIGHTS,
     "score": SCORES,
     "likeness": LIKENESSES,
