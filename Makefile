@@ -27,13 +27,14 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-PYTEST := OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+# Bytecode is kept, because the tests start some hundred processes.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
 WORKERS ?= auto
 
 test: lint  ## lint, types, tests: most in parallel, then those that watch the clock or other processes
 	@sh scripts/debian-packages.sh
 	$(PYTEST) -m "not alone" -n $(WORKERS) --maxprocesses 8 --dist loadfile
-	$(PYTEST) -m alone
+	$(PYTEST) -m alone $$(grep -rl --include='test_*.py' 'mark\.alone' tests | sort)
 
 nightly: test  ## all of test, then the long ones: kills of every kind, hostile texts, learning, resumed runs of every recipe
 	$(PYTEST) --nightly
@@ -53,7 +54,7 @@ index: $(VENV)/.installed  ## renew the index of recipes that `gradus papers` re
 	$(BIN)/python -m gradus.recipe.index
 	$(BIN)/python -m scripts.reference_pages
 
-kills: $(VENV)/.installed  ## kill runs of ten kinds of recipe twenty times in all, resume them, and compare every byte
+kills: $(VENV)/.installed  ## kill runs of every kind of recipe twenty times in all, resume them, and compare every byte
 	$(BIN)/python -m benchmarks.kills --kills 20
 
 hostile: $(VENV)/.installed  ## fuzz every judge with a million hostile texts: half an hour

@@ -11,6 +11,7 @@ Every process leads its own process group and runs on one thread.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
 import os
 import select
@@ -24,8 +25,11 @@ from typing import Any, Self
 
 IMPORTED = (
     "gradus.cli.main", "gradus.api", "gradus.cli.completion", "gradus.lab.live", "gradus.lab.report", "gradus.players.build", "gradus.policies.lm",
-    "gradus.policies.flow", "gradus.study.held_out", "pyarrow.parquet", "safetensors.torch", "torch.optim",
+    "gradus.policies.engine", "gradus.policies.flow", "gradus.study.held_out", "gradus.systems.leader", "gradus.testing.tasks",
+    "gradus.updates.minibatches", "jinja2.sandbox", "pyarrow.compute", "pyarrow.parquet", "safetensors.torch", "tokenizers", "torch.optim",
+    "torch._dynamo",  # the first optimiser of a process imports it, for longer than a run of a few steps takes
 )  # fmt: skip
+OPTIONAL = ("pandas",)  # pyarrow imports it with its first array, where it is installed
 
 
 class Process:
@@ -89,7 +93,7 @@ class Forked:
 
 
 def _serve(prepare: str) -> None:
-    for name in IMPORTED:
+    for name in (*IMPORTED, *filter(importlib.util.find_spec, OPTIONAL)):
         importlib.import_module(name)
     if prepare:
         _function(prepare)()

@@ -3,9 +3,10 @@
     python -m benchmarks.kills --kills 200
 
 Recipes of every kind take turns: answers judged as they come, answers in flight, data sets that are made and read again, a source with
-refills, a critic, many turns, a reward model that is trained too, lagged weights, learned text, averaged weights, and, if isolation
-works, programs. All deterministic files must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint with
-weights, optimisers and the state of the parts. No rollout may be missing or stored twice.
+refills, a critic, many turns, a reward model that is trained too, lagged weights, learned text, averaged weights, stages, a masked language
+model, a model that reads pictures, a controller with a replay, two seats, branches of episodes, and, if isolation works, programs. All
+deterministic files must be equal byte for byte: metrics, every stored rollout, and the whole last checkpoint with weights, optimisers and
+the state of the parts. No rollout may be missing or stored twice.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Kind:
     what: str
     recipe: str
     task: str = "arithmetic"
+    more: tuple[str, ...] = ()  # options of its own
 
 
 KINDS: Mapping[str, Kind] = {
@@ -50,13 +52,19 @@ KINDS: Mapping[str, Kind] = {
         Kind("learned text", "training_free_grpo"),
         Kind("averaged weights", "awm", "flow_2d"),
         Kind("stages", "sft:10,grpo:14"),
+        Kind("sub-agents aside, in rounds", "webthinker", "research"),
+        Kind("unmasking", "coupled_grpo", "sudoku4"),
+        Kind("pictures", "papo", "shapes"),
+        Kind("a controller, replayed turns", "sac", "pendulum", ("--selection.warmup", "20", "--selection.batch", "32", "--rollout.length", "8")),
+        Kind("seats", "at_grpo", "sokoban", ("--task.team", "true", "--rollout.play.max_turns", "4")),
+        Kind("branches", "arpo", "frozen_lake"),
         *((Kind("programs that are run", "rloo", "code"),) if missing() is None else ()),
     )
 }
 
 
 def train(run: Path, kind: Kind, steps: int, size: Sequence[str]) -> list[str]:
-    return ["train", kind.recipe, "--task", kind.task, "--steps", str(steps), "--run", str(run), *size]
+    return ["train", kind.recipe, "--task", kind.task, "--steps", str(steps), "--run", str(run), *size, *kind.more]
 
 
 def fingerprint(run: Path) -> dict[str, str]:

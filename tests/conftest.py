@@ -3,9 +3,12 @@
 import os
 import signal
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from benchmarks.forked import Forked
 
 # A background job of a shell, and nohup, leave these signals ignored. The tests need a process that hears them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -29,3 +32,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items if (item.get_closest_marker("nightly") is not None) == nightly]
     config.hook.pytest_deselected(items=[item for item in items if (item.get_closest_marker("nightly") is not None) != nightly])
     items[:] = chosen
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Forked]:
+    """Processes that train are forked from it; all imports are done in it, so each can be killed at little cost."""
+    with Forked() as made:
+        yield made

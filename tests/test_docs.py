@@ -40,6 +40,7 @@ SHORT = {
     "eval": "--problems 2 --max_tokens 4",
     "chat": "--max-tokens 4",
     "contract": "--problems 3 --texts 60",
+    "compare": "--seeds 1 --budget steps=1 --problems 2 --samples 1 --prompts 2 --group 2 --max_tokens 24 --study.problems 1",
     "screen": "--problems 8 --samples 2 --keep 0..1",
 }
 STAGED = "--steps 6 --prompts 2 --group 8 --max_tokens 48 --study.problems 2 --eval_every 1 --save_every 2"  # a page of runs with stages
@@ -84,6 +85,7 @@ def test_what_is_told_works(page: str, tmp_path: Path, monkeypatch: pytest.Monke
     if page == "docs/how/code.md" and (reason := missing()) is not None:
         pytest.skip(reason)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     prepare(page, tmp_path)
     for block in blocks(page):
         if block.mark == "file":

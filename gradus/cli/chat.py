@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from gradus.cli.episodes import ending, expected, judges, played, rollout_of, shown, verdict, writer
+from gradus.cli.pictures import Album, given
 from gradus.lab.live import printable
 from gradus.rollouts.auto import Auto
 from gradus.types import Context, Ended, Key, Message, Problem, Request, Sampling, UserError, unknown
+from gradus.types.media import Media
 from gradus.types.parts import Rollout, Task
 
 FIRST_PIECE = 8  # tokens
@@ -22,6 +24,7 @@ CUT = " (cut)\n"
 HELP = {
     "/reset": "forget the conversation",
     "/system TEXT": "set the system message (none without TEXT) and forget the conversation",
+    "/image PATH": "show a picture with the next message, to a model that reads pictures",
     "/temperature X": "0 is greedy",
     "/problem N": "ask held-out problem N (from 0) of the task named with --task, or let the model play its episode",
     "/help": "this list",
@@ -40,9 +43,14 @@ class Talk:
     task: Task | None = None
     seed: Key = Key(0)  # the key of the seed, from which an episode draws as an evaluation does
     rollout: Rollout = Auto()  # how an episode is played
+    pictures: tuple[Media, ...] = ()  # for the next message
+    album: Album = field(default_factory=Album)  # where the pictures of problems lie
 
-    def said(self, role: str, content: str) -> Talk:
-        return replace(self, messages=(*self.messages, {"role": role, "content": content}))
+    def said(self, role: str, text: str) -> Talk:
+        """With one more message; the pictures that wait stand before its text."""
+        waiting = tuple({"type": "image", "media": media} for media in self.pictures)
+        content = (*waiting, {"type": "text", "text": text}) if waiting else text
+        return replace(self, messages=(*self.messages, {"role": role, "content": content}), pictures=())
 
     @property
     def prompt(self) -> tuple[Message, ...]:
@@ -185,9 +193,11 @@ def command(model: Any, talk: Talk, words: str, out: TextIO, *, streamed: bool =
         print("\n".join(f"  {form:<16} {what}" for form, what in HELP.items()), file=out)
         return talk
     if name == "/reset":
-        return replace(talk, messages=())
+        return replace(talk, messages=(), pictures=())
     if name == "/system":
-        return replace(talk, messages=(), system=value or None)
+        return replace(talk, messages=(), pictures=(), system=value or None)
+    if name == "/image":
+        return replace(talk, pictures=(*talk.pictures, given(value, model.reads)))
     if name == "/temperature":
         return replace(talk, sampling=replace(talk.sampling, temperature=number(value, float, name)))
     if name == "/problem":
@@ -238,13 +248,14 @@ def ask_problem(model: Any, talk: Talk, number: int, out: TextIO, *, streamed: b
     if task is None:
         raise UserError("no task was named, so there are no problems; start with: gradus chat MODEL --task T")
     problem, episode = problem_of(task, number), task.environment is not None
-    say(f"problem {number}: {problem.question}")
+    seen = talk.album([{"content": [{"type": m.kind, "media": m} for m in problem.media]}])
+    say(f"problem {number}: {seen}{problem.question}")
     policy = Streamed(model, out, "> " if episode else "") if streamed else model
     request = Request(problem, tags=("held out",))
     rollout = talk.rollout if episode else Auto()
-    fresh = replace(talk, system=task.system, messages=())
+    fresh = replace(talk, system=task.system, messages=(), pictures=())
     try:
-        done = played(shown(task, say, echo=not streamed), policy, request, rollout, sampling=talk.sampling, seed=talk.seed)
+        done = played(shown(task, say, echo=not streamed, read=talk.album), policy, request, rollout, sampling=talk.sampling, seed=talk.seed)
     except KeyboardInterrupt:
         out.write(CUT)
         return fresh
@@ -301,8 +312,8 @@ def run(
     if made is not None and problem is not None:
         problem_of(made, problem)  # before the model is loaded
     sampling = replace(made.sampling, max_tokens=made.sampling.limit) if made is not None else Sampling(temperature=0.7, max_tokens=512)
-    given: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
-    sampling = replace(sampling, **{name: value for name, value in given.items() if value is not None})
+    asked: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
+    sampling = replace(sampling, **{name: value for name, value in asked.items() if value is not None})
     model = load(model_or_run, task=task, device=device, precision=precision)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     rollout = rollout_of(model_or_run, trust=trust) if made is not None and made.environment is not None else Auto()

@@ -21,11 +21,14 @@ from gradus.training.plan import plan_of
 from gradus.training.world import RunWorld
 from gradus.types import Ended, Failed, Key, NotApplicable, Outcome, Problem, Request, Sampling, Trajectory
 from gradus.types.parts import Closing, Environment, Rollout, Task, Turn, World
-from gradus.types.spaces import Action, Text, in_words
+from gradus.types.spaces import Action, Observation, Text, in_words
 
 T = TypeVar("T")
 Say = Callable[[str], None]
 """Writes a text and a line break."""
+
+Reading = Callable[[Observation], str]
+"""An observation as people read it."""
 
 ENDS = {
     Ended.ENVIRONMENT: "the episode is over",
@@ -42,6 +45,7 @@ class Shown:
     environment: Environment
     say: Say
     echo: bool = True  # whether actions are shown, too; False if the reader sees them already
+    read: Reading = plain
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name == "environment":
@@ -60,7 +64,7 @@ class ShownEpisode:
 
     def __init__(self, episode: Any, settings: Shown) -> None:
         self.__wrapped__, self.settings, self.first = episode, settings, episode.first
-        settings.say(told(episode.first))
+        settings.say(told(episode.first, settings.read))
 
     def step(self, action: Action) -> Any:
         if self.settings.echo:
@@ -76,15 +80,19 @@ class ShownEpisode:
 
     async def _shown(self, answer: Awaitable[Turn]) -> Turn:
         turn = await answer
-        if misfit(turn) is None:
-            self.settings.say(told(turn))
-        return turn
+        if misfit(turn) is not None:
+            return turn
+        if turn.errand is None:
+            self.settings.say(told(turn, self.settings.read))
+            return turn
+        self.settings.say(f"a sub-agent goes on, as {turn.errand.role}: {turn.errand.prompt}")
+        return replace(turn, errand=replace(turn.errand, episode=ShownEpisode(turn.errand.episode, self.settings)))
 
 
-def told(turn: Turn) -> str:
+def told(turn: Turn, read: Reading = plain) -> str:
     """A turn as lines of text: observation, an illegal action, a reward other than 0. Empty for none of these."""
     notes = [*([] if turn.valid else ["(not a legal action)"]), *([f"(reward {turn.reward:g})"] if turn.reward else [])]
-    return "\n".join(line for line in (plain(turn.observation), *notes) if line)
+    return "\n".join(line for line in (read(turn.observation), *notes) if line)
 
 
 def verdict(outcome: Outcome | None) -> str:
@@ -148,9 +156,9 @@ def judges(task: Task) -> bool:
     return task.environment is not None or task.verify is not None or task.judge is not None
 
 
-def shown(task: Task, say: Say, *, echo: bool) -> Task:
+def shown(task: Task, say: Say, *, echo: bool, read: Reading = plain) -> Task:
     """The task with its episodes shown; unchanged for a task without an environment."""
-    return task if task.environment is None else replace(task, environment=Shown(task.environment, say, echo))
+    return task if task.environment is None else replace(task, environment=Shown(task.environment, say, echo, read))
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

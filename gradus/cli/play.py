@@ -12,6 +12,7 @@ import numpy as np
 
 from gradus.cli.chat import typed
 from gradus.cli.episodes import Say, ending, expected, judges, played, shown, verdict, writer
+from gradus.cli.pictures import Album
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.turns import plain
@@ -29,7 +30,6 @@ from gradus.types import (
     told_context,
     unknown,
 )
-from gradus.types.media import readable
 from gradus.types.parts import Rollout, Source, Task
 from gradus.types.spaces import Action, Choice, Observation, Space, Text
 
@@ -64,7 +64,7 @@ class Person:
     context_length: ClassVar[int] = ENDLESS
 
     can: ClassVar[frozenset[str]] = frozenset({"text"})
-    reads: ClassVar[frozenset[str]] = frozenset({"text"})
+    reads: ClassVar[frozenset[str]] = frozenset({"text", "image"})
 
     def acts(self, space: Space) -> bool:
         return isinstance(space, (Text, Choice))
@@ -164,13 +164,13 @@ class Score:
         return "; ".join(["score: " + ", ".join(parts), *(f"{number} {name}" for name, number in names.items() if number)])
 
 
-def question(task: Task, problem: Problem) -> str:
-    """The prompt of a problem as text; the roles of its messages only if there are several."""
+def question(task: Task, problem: Problem, album: Album) -> str:
+    """The prompt of a problem as text, its pictures in files; the roles of its messages only if there are several."""
     if problem.text is not None:
         return problem.text
     system = [{"role": "system", "content": task.system}] if task.system else []
     messages = [*system, *problem.messages]
-    return "\n".join(f"{m['role']}: {readable(m)}" if len(messages) > 1 else readable(m) for m in messages)
+    return "\n".join(f"{m['role']}: {album.text(m)}" if len(messages) > 1 else album.text(m) for m in messages)
 
 
 def play(
@@ -182,14 +182,14 @@ def play(
     """
     if not judges(task):
         raise UserError(f"task {task.name} cannot tell right from wrong: it has no verifier, so there is nothing to play for")
-    score, person = Score(), Person(lines, say)
+    score, person, album = Score(), Person(lines, say), Album()
     rollout: Rollout = Auto() if task.environment is None else Episodes(max_turns=ENDLESS)
     sampling = Sampling(max_tokens=ENDLESS)
     for number, problem in numbered:
-        say(f"problem {number}: {question(task, problem)}")
+        say(f"problem {number}: {question(task, problem, album)}")
         person.hints = 0
         try:
-            done = played(shown(task, say, echo=echo), person, Request(problem), rollout, sampling=sampling, seed=seed)
+            done = played(shown(task, say, echo=echo, read=album), person, Request(problem), rollout, sampling=sampling, seed=seed)
         except (Left, KeyboardInterrupt) as left:
             command = left.command if isinstance(left, Left) else "/quit"
             if command == "/quit":

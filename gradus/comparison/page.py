@@ -82,7 +82,7 @@ def series(document: Mapping[str, Any]) -> list[Series]:
         end = min(amount, max(curve[-1][0] for curve in curves)) or amount
         grid = np.linspace(0, end, _GRID)
         lines = np.stack([np.interp(grid, [p[0] for p in curve], [p[1] for p in curve]) for curve in curves])
-        places = [round(float(x)) for x in grid]
+        places = list(map(float, grid))
         points = tuple(zip(places, map(float, lines.mean(0))))
         band = tuple(zip(places, map(float, lines.min(0)), map(float, lines.max(0)))) if len(lines) > 1 else ()
         found.append(Series(name, points, spans=band, band=bool(band)))
@@ -151,14 +151,10 @@ def token_rows(document: Mapping[str, Any]) -> Rows:
 
 
 def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """A table of text in HTML; cells that begin with a digit, a sign or a bracket are numbers."""
-    head = "".join(f'<th class="{"number" if i else ""}">{_escaped(title)}</th>' for i, title in enumerate(titles))
-
-    def cell(i: int, text: str) -> str:
-        kind = "name" if i == 0 else "number" if re.match(r"[\d\-+\[]", text) else ""
-        return f'<td class="{kind}">{_escaped(text)}</td>'
-
-    body = "".join("<tr>" + "".join(cell(i, text) for i, text in enumerate(row)) + "</tr>" for row in cells)
+    """A table of text in HTML. A column whose cells all begin with a digit, a sign or a bracket is one of numbers."""
+    kinds = ["name", *("number" if all(re.match(r"[\d\-+\[]|$", row[i]) for row in cells) else "" for i in range(1, len(titles)))]
+    head = "".join(f'<th class="{kind}">{_escaped(title)}</th>' for kind, title in zip(kinds, titles, strict=True))
+    body = "".join("<tr>" + "".join(f'<td class="{kind}">{_escaped(text)}</td>' for kind, text in zip(kinds, row, strict=True)) + "</tr>" for row in cells)
     return f'<table class="plain"><tr>{head}</tr>{body}</table>'
 
 

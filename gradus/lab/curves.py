@@ -23,9 +23,9 @@ class Series:
     """
 
     name: str
-    points: tuple[tuple[int, float], ...]
+    points: tuple[tuple[float, float], ...]
     dots: bool = False
-    spans: tuple[tuple[int, float, float], ...] = ()
+    spans: tuple[tuple[float, float, float], ...] = ()
     band: bool = False
 
 
@@ -44,7 +44,7 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
     return [float(f"{i * apart:.12g}") for i in range(first, last + 1)]
 
 
-def smooth(points: Sequence[tuple[int, float]], window: int) -> list[tuple[int, float]]:
+def smooth(points: Sequence[tuple[float, float]], window: int) -> list[tuple[float, float]]:
     """The running mean of every point and the `window - 1` points before it; of fewer at the start."""
     result, total = [], 0.0
     for i, (step, value) in enumerate(points):
@@ -59,7 +59,7 @@ def united(series: Sequence[Series]) -> list[Series]:
     >>> [one.name for one in united([Series("reward", ((0, 1.0),)), Series("verified", ((0, 1.0),)), Series("style", ((0, 0.5),))])]
     ['reward = verified', 'style']
     """
-    names: dict[tuple[tuple[int, float], ...], list[Series]] = {}
+    names: dict[tuple[tuple[float, float], ...], list[Series]] = {}
     for one in series:
         if one.points:
             names.setdefault(one.points, []).append(one)
@@ -75,7 +75,7 @@ def _cut(name: str, most: int = 60) -> str:
     return name if len(name) <= most else f"{name[:most]}…"
 
 
-def thinned(points: Sequence[tuple[int, float]], most: int = MOST_POINTS) -> list[tuple[int, float]]:
+def thinned(points: Sequence[tuple[float, float]], most: int = MOST_POINTS) -> list[tuple[float, float]]:
     """At most `most` points: the first and the last, and the lowest and the highest of each of equal stretches between them."""
     if len(points) <= most:
         return list(points)
@@ -141,8 +141,8 @@ def _figure(title: str, label: str, inside: str, legend: str, axis: str) -> str:
 class _Frame:
     """The map from (step, value) to the coordinates of the picture."""
 
-    first: int
-    last: int
+    first: float
+    last: float
     low: float
     high: float
 
@@ -206,7 +206,7 @@ def _line(series: Series, colour: int, frame: _Frame) -> str:
     return f'{faint}{spans}<path class="line" {style} d="{_path(thinned(drawn), frame)}"/>{marks}'
 
 
-def _path(points: Sequence[tuple[int, float]], frame: _Frame) -> str:
+def _path(points: Sequence[tuple[float, float]], frame: _Frame) -> str:
     return "M" + "L".join(f"{frame.x(step):.1f},{frame.y(value):.1f}" for step, value in points)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from gradus.rollouts.environment_calls import closed, gate, started, stepped
 from gradus.rollouts.ids import group_name, trajectory_name
-from gradus.rollouts.sub_agents import SubAgents, finding, handed, sent
+from gradus.rollouts.sub_agents import SubAgents, finding, handed, returned, sent
 from gradus.rollouts.turns import acted, begun, instruction, opening, recalled
 from gradus.types import Context, Ended, Failed, FailureKind, Frozen, Group, Request, Trajectory, UserError, prompt_context
 from gradus.types.parts import Environment, Episode, Turn, World
@@ -173,7 +173,7 @@ class Episodes:
             played = replace(played, contexts=(self.prompt_of(played, role),))
         name = trajectory_name(seat.world.step, seat.request, seat.index)
         seat.world.also([handed(errand, trajectory(role, played), name, turn, group_name(seat.request))])
-        return played.failure or replace(answer, observation=finding(errand, played.turns[-1].observation, played.ended))
+        return played.failure or returned(answer, finding(errand, played.turns[-1].observation, played.ended))
 
     def prompt_of(self, played: Played, seat: Seat) -> Context:
         """The context for sampling the next action."""

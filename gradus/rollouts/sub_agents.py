@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from gradus.rollouts.turns import plain
 from gradus.types import Ended, Frozen, Group, Request, Trajectory
-from gradus.types.parts import Errand
+from gradus.types.parts import Errand, Turn
 from gradus.types.ranges import check_ranges
 from gradus.types.spaces import Observation
 
@@ -47,6 +48,11 @@ def handed(errand: Errand, trajectory: Trajectory, parent: str, turn: int, group
     """The sub-agent's trajectory as a group aside. Groups of one role and problem have one key, so the world joins them."""
     links = Frozen({**trajectory.links, "episode": parent, "parent": parent, "role": errand.role, "turn": turn})
     return Group(f"{group}/errand/{errand.role}", (trajectory.but(links=links),))
+
+
+def returned(turn: Turn, found: Observation) -> Turn:
+    """The turn with the finding as its observation. It is a part of the state in which the next action is taken."""
+    return replace(turn, observation=found, state=None if turn.state is None else f"{turn.state}\n{plain(found)}")
 
 
 def finding(errand: Errand, last: Observation, ended: Ended) -> Observation:

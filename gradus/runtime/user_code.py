@@ -65,21 +65,21 @@ def load_object(spec: str, kind: str) -> Any:
 
 
 def load_module(path: Path) -> ModuleType:
-    """The module of a Python file; it can import files of its folder. Raises UserError with the line that failed."""
+    """The module of a Python file as it stands; it can import files of its folder. Raises UserError with the line that failed."""
     path = path.resolve()
     name = f"_user_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
-    assert spec.loader is not None
+    assert isinstance(spec.loader, importlib.machinery.SourceFileLoader)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module during the import
     refuse_shadowed(path)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last, so that the user's files shadow nothing
     try:
-        spec.loader.exec_module(module)
+        exec(spec.loader.source_to_code(path.read_bytes(), str(path)), vars(module))  # no bytecode: it may be of an earlier text
     except SyntaxError as error:
         del sys.modules[name]
         raise UserError(f"{error.filename or path}, line {error.lineno or 1}: {error.msg}; fix the file and start again") from error

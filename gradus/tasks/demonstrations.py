@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from gradus.types import Frozen
 from gradus.types.parts import Turn
 
 
@@ -33,13 +32,13 @@ def demonstrated(episode: Playable, actions: Sequence[str]) -> list[tuple[str, s
 
 def rehearsed(
     episode: Playable, actions: Sequence[str], helpers: Sequence[Sequence[str]]
-) -> tuple[list[tuple[str, str]], list[Mapping[str, Any]]]:
+) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
     """As `demonstrated`, for an episode with sub-agents: `helpers` has the actions of every errand, in order.
 
     Returns: (observation, action) of the main agent's turns, with findings as observations, and per errand a mapping of its `role`, `turn`,
     `prompt` and `demonstration`. Raises ValueError if an errand does not end, or if the episode earns no reward at its end.
     """
-    pairs, errands, turn, left = [], list[Mapping[str, Any]](), episode.first, iter(helpers)
+    pairs, errands, turn, left = [], list[dict[str, Any]](), episode.first, iter(helpers)
     for number, action in enumerate(actions):
         pairs.append((str(turn.observation), action))
         turn = episode.play(action)
@@ -52,7 +51,7 @@ def rehearsed(
             seen = inner.play(words)
         if not seen.terminated:
             raise ValueError(f"the errand of {action} does not end")
-        errands.append(Frozen(role=turn.errand.role, turn=number, prompt=turn.errand.prompt, demonstration=theirs))
+        errands.append({"role": turn.errand.role, "turn": number, "prompt": turn.errand.prompt, "demonstration": theirs})
         turn = replace(turn, observation=seen.observation)
     if not turn.terminated or turn.reward <= 0:
         raise ValueError(f"the demonstration earns nothing: {actions}")

@@ -72,6 +72,23 @@ CONTRACTS: list[Row] = [
     ),
     ("train grpo --task sokoban --task.team true --run run", 'the environment asks "checker" to act|set --rollout Seats'),
 
+    # sub-agents and ranked pairs
+    ("train webthinker --task countdown --run run", 'which is for tasks with an environment, but task "countdown" has no environment'),
+    (
+        "train p.py:mine --task research --run run",
+        'unknown player "reader"|rollout.errands.players of SubAgents names it; add it to players',
+        {"p.py": f"{HEAD}mine = load_recipe('webthinker').but(schedule=grpo.schedule, rollout__errands__players=Frozen(explorer='reader'))\n"},
+    ),
+    (
+        STAGED,
+        "selection compares trajectories by Fewer(turns), but task problems has no environment|take a task of many turns, or leave the criterion out",
+        {"p.py": f"{HEAD}from gradus.selection.pairs import Fewer, RankedPairs\nmine = grpo.but(selection=RankedPairs(by=(Fewer(),)))\n"},
+    ),
+    ("train webthinker --task research --rollout.errands.max_turns 0 --run run", "SubAgents.max_turns is 0; it must be 1 or more"),
+    ("train webthinker --task research --task.direct 2 --run run", "research: direct is 2|write a number from 0 to 1"),
+    ("{train} --selection RankedPairs --selection.by ()", "RankedPairs: `by` is empty|give one criterion or more"),
+    ("{train} --selection RankedPairs --selection.most 0", "RankedPairs.most is 0; it must be 1 or more"),
+
     *STAGES,
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but this task names none|a mixture"),
     (
@@ -112,11 +129,6 @@ CONTRACTS: list[Row] = [
     ("train sac --task pendulum --players.policy.model.kind cnn --run run", "a cnn reads one array [height, width, channels]|take kind mlp"),
     ("train sac --task pendulum --players.policy.model.heads 3 --run run", "heads is 3, but only outputs q is an ensemble"),
     ("train sac --task pendulum --update Delayed --update.after twin --run run", "twin"),
-    ("train sac --task pendulum --model {home}/model --run run", "is not of this form for the task's world; leave --model out"),
-    (
-        "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
-        "Conservative, which asks for to_go, and no other part of the recipe gives that; set --rollout Recorded --rollout.gamma 0.99",
-    ),
     # examples before a question
     ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
     ("train prompt_pg --task tables --task.problems 12 --run run", "20 candidates, but task tables has 12 training problems; set --environment.candidates 12"),
@@ -137,6 +149,11 @@ CONTRACTS: list[Row] = [
         "train ppo --task cartpole --players.policy.model \"Fresh(kind='pointer',hidden=(8,))\" --rollout Lanes --credit GAE "
         "--players.reference none --run run",
         "a pointer reads query [d], candidates [2, d] and, if there is one, barred [2], but the environment shows state [4]; name them so",
+    ),
+    ("train sac --task pendulum --model {home}/model --run run", "is not of this form for the task's world; leave --model out"),
+    (
+        "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
+        "Conservative, which asks for to_go, and no other part of the recipe gives that; set --rollout Recorded --rollout.gamma 0.99",
     ),
     # masked models
     ("train grpo --task sudoku4 --run run", 'objective.kl reads LogProbs of player "reference", whose policy has no logprobs; it offers only denoised'),

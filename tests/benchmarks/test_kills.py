@@ -8,7 +8,6 @@ import shutil
 
 import pytest
 
-from benchmarks.forked import Forked
 from benchmarks.kills import KINDS, fingerprint, miscounted, strike
 from gradus.api import resume
 from gradus.api import train as train_run
@@ -27,12 +26,6 @@ SMALL = {
 
 
 FEW = ("--prompts", "2", "--group", "4", "--save_every", "2", "--eval_every", "3", "--study.problems", "2", "--learning_rate", "1e-3")
-
-
-@pytest.fixture(scope="module")
-def forked():
-    with Forked() as made:
-        yield made
 
 
 @pytest.mark.parametrize("recipe", ["pipeline_rl", "gigpo"])

@@ -17,7 +17,9 @@ from gradus.policies.engine import Sampled
 from gradus.policies.jobs import sampled_context
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.maths.arithmetic import arithmetic
+from gradus.tasks.pictures.shapes import shapes
 from gradus.types import Context, Ended, Key, Sampling, UserError, prompt_context
+from gradus.types.png import png
 
 DRAWN = Sampling(temperature=1.0, max_tokens=20)
 
@@ -108,6 +110,31 @@ def test_commands() -> None:
     assert "temperature is -1" in out[1]
     assert 'unknown command "/rest" (did you mean /reset' in out[2]
     assert out[3].startswith("no task was named")
+
+
+def test_a_picture_stands_before_the_next_message(tmp_path: Path) -> None:
+    (task, model), path = (shapes(1), load(None, task="shapes")), tmp_path / "seen.png"
+    problem = problem_of(task, 0)
+    path.write_bytes(png(problem.media[0].array))
+    talk = Talk(Sampling(temperature=0, max_tokens=8))
+    ended, out = talked(model, f"/image {path}", problem.question, talk=talk)
+    assert ended.messages[0]["content"] == tuple(problem.messages[0]["content"])
+    assert ended.pictures == ()
+    assert out == [next(answer(model, problem.messages, talk.sampling, Key(0)))]
+    other = talked(model, f"/image {path}", "/reset", problem.question, talk=talk)[0]
+    assert other.messages[0]["content"] == problem.question  # forgotten with the conversation
+    assert talked(Echo(), f"/image {path}")[1] == [
+        "/image: this model reads text; start with a model that reads pictures, as in gradus chat --task shapes"
+    ]
+
+
+def test_a_problem_with_a_picture_names_its_file() -> None:
+    task, model = shapes(1), load(None, task="shapes")
+    problem = problem_of(task, 2)
+    ended, out = talked(model, "/problem 2", talk=Talk(Sampling(temperature=0, max_tokens=8), task=task))
+    path = out[0].removeprefix(f"problem 2: [image 48x48 {problem.media[0].digest[:8]}: ").removesuffix(f"]{problem.question}")
+    assert Path(path).read_bytes() == png(problem.media[0].array)
+    assert ended.messages[0] == problem.messages[0]
 
 
 def test_a_problem_is_put_and_judged() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +15,14 @@ import pytest
 from gradus.cli.episodes import writer
 from gradus.cli.main import main
 from gradus.cli.play import HELP, Score, hints_of, play, problems_of, solution_of
+from gradus.tasks.data.pictures import decoded
 from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.maths.arithmetic import arithmetic
+from gradus.tasks.pictures.shapes import shapes
 from gradus.tasks.puzzles.countdown import countdown
+from gradus.tasks.text.research import research
 from gradus.tasks.text.search_qa import search_qa
-from gradus.types import Frozen, Key, Problem, UserError
+from gradus.types import Frozen, Key, Media, Problem, UserError
 from gradus.types.parts import Task, Turn
 
 
@@ -48,6 +52,24 @@ def test_answers_are_judged() -> None:
         "score: 1 of 2 right, mean reward 0.5",
     ]
     assert (score.right, score.rewards) == (1, [1.0, 0.0])
+
+
+def test_a_person_sees_the_picture_of_a_problem() -> None:
+    """Its file is named before the question, and is there while the answer is typed."""
+    task = shapes()
+    (problem,) = first_problems(task, 1)
+    seen: list[Media] = []
+    out = io.StringIO()
+
+    def lines() -> Iterator[str]:
+        path = out.getvalue().partition(": /")[2].partition("]")[0]
+        seen.append(decoded(Path(f"/{path}").read_bytes()))
+        yield f"{problem.answer}\n"
+
+    score = play(task, problems_of(task, held_out=False, first=0, most=1, seed=0), lines(), writer(out))
+    assert seen == list(problem.media)
+    assert out.getvalue().splitlines()[0].endswith(f".png]{problem.question}")
+    assert (score.right, score.rewards) == (1, [1.0])
 
 
 def test_an_episode_is_played_to_its_end() -> None:
@@ -182,6 +204,18 @@ def test_a_task_shows_its_system_message_and_its_own_environment() -> None:
     out = typed(task, "/quit")[1]
     assert out[0] == "problem 0: system: Be brief."
     assert out[1].startswith("user: ")
+
+
+def test_the_errands_of_an_episode_are_shown_and_played_too() -> None:
+    task = research(1, people=40)
+    (problem,) = task.source.draw([0], 1, Key(0).fold("problems"))
+    (errand,) = problem.meta["errands"]
+    lines = [problem.meta["demonstration"][0][1], *(words for _, words in errand["demonstration"]), f"answer: {problem.answer}"]
+    score, out = typed(task, *lines, most=1)
+    assert score.right == 1
+    shown = "\n".join(out)
+    assert f"a sub-agent goes on, as explorer: {errand['prompt']}\n{errand['demonstration'][0][0]}\n" in shown
+    assert errand["demonstration"][1][0] in shown  # the page
 
 
 def test_ctrl_c_leaves() -> None:

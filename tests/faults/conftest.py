@@ -1,23 +1,14 @@
-"""What runs start from: a small model with problems and a reward; processes that train, each killed at little cost."""
+"""What runs start from: a small model with problems and a reward."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks.forked import Forked
 from tests.small_model import save_small_model
-
-
-@pytest.fixture(scope="session")
-def forked() -> Iterator[Forked]:
-    """What processes are forked from: it has imported everything."""
-    with Forked() as made:
-        yield made
 
 
 @pytest.fixture(scope="session")

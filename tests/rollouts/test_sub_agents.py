@@ -228,7 +228,7 @@ def _constant():
 
 def test_helpers_may_be_another_player() -> None:
     asked = []
-    world, policy = scripted_world(OFFICE, words())
+    world, _ = scripted_world(OFFICE, words())
     other, _ = scripted_world(OFFICE, lambda ask: asked.append(ask.request.player) or words()(ask))
     world.players["aide"] = other.players["policy"]
 

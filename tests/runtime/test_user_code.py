@@ -1,4 +1,8 @@
+import importlib.util
 import inspect
+import os
+import py_compile
+import sys
 
 import pytest
 
@@ -83,6 +87,17 @@ def test_a_failed_import_is_tried_anew_after_it_was_mended(tmp_path):
         load_object(f"{path}:f", "task")
     write(tmp_path, "f = 1\n# longer, so that no cached byte code fits\n")
     assert load_object(f"{path}:f", "task") == 1
+
+
+def test_a_file_runs_as_it_stands_though_bytecode_of_an_equally_long_and_old_text_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    path = write(tmp_path, "value = 1\n")
+    py_compile.compile(path)
+    written = os.stat(path)
+    write(tmp_path, "value = 2\n")
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    assert importlib.util.spec_from_file_location("stale", path).loader.get_code("stale").co_consts[0] == 1  # an import takes the old text
+    assert load_object(f"{path}:value", "part") == 2
 
 
 def test_raised_names_the_innermost_line_of_the_file():

@@ -36,7 +36,7 @@ def shapes(level: int = 3, kinds: str = "count,colour,shape,place", bias: float 
         verify,
         level=level,
         levels=(min(LEVELS), max(LEVELS)),
-        max_tokens=8 if "list" not in names else 7 * most + 1,
+        max_tokens=7 * most + 5,
         chance=sum(chances[name] for name in names) / len(names),
         about="questions about a picture of coloured shapes: count, colour, shape, place, relation, list",
         provides=("images",),
@@ -47,61 +47,88 @@ def draft(rng: Random, level: int, kinds: Sequence[str], bias: float = 0.0) -> D
     """One picture with a question. The content is the scene, so that a held-out picture is never seen in training."""
     items = scene(rng, *LEVELS[level])
     kind = rng.choice(kinds)
-    question, answer = asked(rng, kind, level, items, bias)
+    question, answer, looked = asked(rng, kind, level, items, bias)
     content = " ".join(f"{item.entry} {item.moved[0]} {item.moved[1]}" for item in items)
     picture = Media("image", drawn(items))
-    caption = " , ".join(item.entry for item in items)
-    return Draft(question, answer, answer, content, Frozen(category=kind, caption=caption), media=(picture,))
+    solution = answer if kind == "list" else f"see {_entered(looked)} = {answer}"
+    return Draft(question, answer, solution, content, Frozen(category=kind, caption=_entered(items)), media=(picture,))
 
 
-def asked(rng: Random, kind: str, level: int, items: Sequence[Item], bias: float = 0.0) -> tuple[str, str]:
-    """Question and answer of a kind about a scene."""
+Asked = tuple[str, str, Sequence[Item]]
+"""Question, answer, and the items that one must see to answer it."""
+
+
+def asked(rng: Random, kind: str, level: int, items: Sequence[Item], bias: float = 0.0) -> Asked:
+    """A question of a kind about a scene."""
     item = rng.choice(items)
     if kind == "count":
         return _count(rng, level, items, bias)
     if kind == "colour":
-        return f"what colour is in {item.place} ?", item.colour
+        return f"what colour is in {item.place} ?", item.colour, (item,)
     if kind == "shape":
-        return f"what shape is in {item.place} ?", item.shape
+        return f"what shape is in {item.place} ?", item.shape, (item,)
     if kind == "place":
-        single = [i for i in items if sum(j.name == i.name for j in items) == 1]
+        single = _single(items)
         if not single:
-            return f"what colour is in {item.place} ?", item.colour
+            return f"what colour is in {item.place} ?", item.colour, (item,)
         item = rng.choice(single)
-        return f"where is the {item.name} ?", item.place
+        return f"where is the {item.name} ?", item.place, (item,)
     if kind == "relation":
-        return _relation(rng, items, bias)
-    return "list all shapes", " , ".join(i.entry for i in items)
+        return _relation(rng, level, items, bias)
+    return "list all shapes", _entered(items), items
 
 
-def _count(rng: Random, level: int, items: Sequence[Item], bias: float) -> tuple[str, str]:
+def _count(rng: Random, level: int, items: Sequence[Item], bias: float) -> Asked:
     """Of a colour, a shape, or both. Every number has the same chance as far as the scene has it; 0 included."""
     of_shape, of_colour = LEVELS[level][2:4]
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[tuple[str, str]]] = {}
     for colour in ("", *list(COLOURS)[:of_colour]):
         for shape in ("shape", *SHAPES[:of_shape]):
             if colour or shape != "shape":
-                number = sum((not colour or i.colour == colour) and shape in ("shape", i.shape) for i in items)
-                found.setdefault(number, []).append(f"{colour} {_plural(shape)}".strip())
+                found.setdefault(len(_matching(items, colour, shape)), []).append((colour, shape))
     usual = bias and rng.random() < bias and 1 in found
     number = 1 if usual else rng.choice(sorted(found))
-    return f"how many {rng.choice(found[number])} ?", str(number)
+    colour, shape = rng.choice(found[number])
+    return f"how many {f'{colour} {_plural(shape)}'.strip()} ?", str(number), _matching(items, colour, shape)
 
 
-def _relation(rng: Random, items: Sequence[Item], bias: float) -> tuple[str, str]:
-    """Whether one item is above, below, left or right of another; "yes" and "no" with the same chance."""
-    if len(items) < 2:
-        return f"is there a {items[0].name} ?", "yes"
-    first, second = rng.sample(list(items), 2)
+def _matching(items: Sequence[Item], colour: str, shape: str) -> list[Item]:
+    """The items of a colour ("" for any) and a shape ("shape" for any)."""
+    return [i for i in items if colour in ("", i.colour) and shape in ("shape", i.shape)]
+
+
+def _relation(rng: Random, level: int, items: Sequence[Item], bias: float) -> Asked:
+    """Whether one item is above, below, left or right of another, both called by their names; "yes" and "no" with the same chance.
+
+    A scene without two items that have names of their own: whether there is one of some name.
+    """
+    wanted = True if bias and rng.random() < bias else rng.random() < 0.5
+    answer, single = "yes" if wanted else "no", _single(items)
+    if len(single) < 2:
+        of_shape, of_colour = LEVELS[level][2:4]
+        there = sorted({i.name for i in items})
+        others = [f"{c} {s}" for c in list(COLOURS)[:of_colour] for s in SHAPES[:of_shape] if f"{c} {s}" not in there]
+        name = rng.choice(there if wanted else others)
+        return f"is there a {name} ?", answer, [i for i in items if i.name == name]
+    first, second = rng.sample(single, 2)
     ways = {
         "left of": first.column < second.column,
         "right of": first.column > second.column,
         "above": first.row < second.row,
         "below": first.row > second.row,
     }
-    wanted = True if bias and rng.random() < bias else rng.random() < 0.5
     way = rng.choice([name for name, holds in ways.items() if holds == wanted])
-    return f"is the shape in {first.place} {way} the shape in {second.place} ?", "yes" if wanted else "no"
+    return f"is the {first.name} {way} the {second.name} ?", answer, (first, second)
+
+
+def _single(items: Sequence[Item]) -> list[Item]:
+    """The items whose colour and shape no other has."""
+    return [i for i in items if sum(j.name == i.name for j in items) == 1]
+
+
+def _entered(items: Sequence[Item]) -> str:
+    """The items as in a list of all; "none" without any."""
+    return " , ".join(item.entry for item in items) or "none"
 
 
 def _plural(shape: str) -> str:

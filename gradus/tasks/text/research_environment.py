@@ -62,13 +62,18 @@ class Desk:
         self.answer, self.facts, self.settings = answer, tuple(facts), settings
         library(settings.seed, settings.people)  # reports a missing package before the first turn
         self.memory: frozenset[str] = frozenset()  # titles of all fetched pages
+        self.findings: frozenset[str] = frozenset()
         self.report: tuple[tuple[str, str], ...] = ()  # (topic, text) of every section
         self.turns = 0
-        self.first = Turn("")  # the question stands in the problem, which stays in the context
+        self.first = Turn("", state=self._state())  # the question stands in the problem, which stays in the context
 
     def fork(self, key: Key) -> Desk:
         """A copy in the same state; nothing here is random."""
         return copy.copy(self)
+
+    def _state(self) -> str:
+        """What the main agent was told, and the report."""
+        return "\n".join([*sorted(self.findings), *(f"{topic}\x00{text}" for topic, text in self.report)])
 
     async def step(self, action: str) -> Turn:
         return self.play(action)
@@ -85,12 +90,12 @@ class Desk:
         verb, rest = said(action, self.verbs)
         if verb == "answer":
             right = normal(rest) == normal(str(self.answer))
-            return Turn("right" if right else "wrong", RIGHT_REWARD if right else 0.0, terminated=True)
+            return Turn("right" if right else "wrong", RIGHT_REWARD if right else 0.0, terminated=True, state=self._state())
         if verb == "done":
             share = covered("\n".join(text for _, text in self.report), self.facts)
-            return Turn(f"{share:.0%} of what was asked", share, terminated=True)
+            return Turn(f"{share:.0%} of what was asked", share, terminated=True, state=self._state())
         told, errand = {"search": self._search, "write": self._write, "check": self._check, "edit": self._edit}.get(verb, self._lost)(rest)
-        return Turn(told, truncated=cut, valid=bool(verb), errand=errand)
+        return Turn(told, truncated=cut, state=self._state(), valid=bool(verb), errand=errand)
 
     def _lost(self, rest: str) -> tuple[str, None]:
         return "write " + ", or ".join(f"{verb}: ..." for verb in self.verbs), None
@@ -135,6 +140,7 @@ class Browsing:
         self.turns += 1
         verb, rest = said(action, ("search", "open", "found"))
         if verb == "found":
+            self.desk.findings |= {rest}
             asked = normal(str(self.desk.answer)) if self.desk.answer is not None else ""
             return Turn(rest, RIGHT_REWARD if asked and asked in normal(rest) else 0.0, terminated=True)
         told = "write search: words, open: page, or found: name"

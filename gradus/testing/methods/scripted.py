@@ -132,8 +132,12 @@ def turn_of(ask: Ask) -> int:
 
 
 def follow_demonstration(ask: Ask) -> str:
-    """The action of the problem's demonstration at this turn."""
-    return str(ask.request.problem.meta["demonstration"][turn_of(ask)][1])
+    """The action of the problem's demonstration at this turn, or of the demonstration of a sub-agent's errand."""
+    meta, tags = ask.request.problem.meta, ask.request.tags
+    if "errand" in tags:
+        at = tags.index("errand")
+        meta = next(errand for errand in meta["errands"] if (errand["role"], errand["turn"]) == tags[at + 1 : at + 3])
+    return str(meta["demonstration"][turn_of(ask)][1])
 
 
 def scripted_context(text: str, logprobs: Sequence[float] = ()) -> Context:

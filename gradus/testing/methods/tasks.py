@@ -15,7 +15,7 @@ from gradus.tasks.flow.flow_2d import flow_2d
 from gradus.testing.methods.control import toy_control
 from gradus.types import Frozen, Key, Media, Message, Outcome, Problem, Sampling
 from gradus.types.frozen import value_fields
-from gradus.types.parts import Task, Turn, World
+from gradus.types.parts import Errand, Task, Turn, World
 
 HINTS = Frozen(knowledge=tuple("abcd"), planning=tuple("efga"), solution=tuple("bcde"))
 WAY = (("a", "b"), ("b", "b"), ("c", "b"))  # observation and action of every turn, to the end of the corridor
@@ -105,6 +105,36 @@ class Walk:
 
 
 @dataclass(frozen=True)
+class Guided:
+    """The corridor with a guide: an action that begins with "h" asks it. Its one action is its finding, worth 1 if it begins with "b"."""
+
+    forks: ClassVar[bool] = True
+
+    def start(self, problem: Problem, key: Key, world: World) -> GuidedWalk:
+        return GuidedWalk()
+
+
+class GuidedWalk(Walk):
+    """One episode in the corridor with a guide."""
+
+    async def step(self, action: str) -> Turn:
+        turn = await super().step(action)
+        if not action.startswith("h") or turn.terminated:
+            return turn
+        return replace(turn, errand=Errand("guide", "g", Advice(), "e"))
+
+
+class Advice:
+    """One action of the guide."""
+
+    def __init__(self) -> None:
+        self.first = Turn("f")
+
+    async def step(self, action: str) -> Turn:
+        return Turn(action, float(action.startswith("b")), terminated=True)
+
+
+@dataclass(frozen=True)
 class Relay:
     """The corridor walked by two seats in turn. A legal move earns its seat 0.1, another one costs as much. Episodes can be copied."""
 
@@ -151,6 +181,10 @@ TOY_EPISODES = replace(
     provides=frozenset({"hints", "solution", "demonstration"}),
 )
 """Episodes of up to six turns."""
+
+
+TOY_ERRANDS = replace(TOY_EPISODES, environment=Guided())
+"""Episodes that may send a sub-agent."""
 
 
 TOY_SEATS = replace(TOY_EPISODES, environment=Relay())

@@ -14,10 +14,11 @@ from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.generation.coupled_grpo import coupled_grpo
 from gradus.policies import registry
+from gradus.policies.unmasking import scores
 from gradus.recipe.core import changes
 from gradus.study.unmasking_order import global_at
 from gradus.tasks.puzzles.sudoku4 import sudoku4
-from gradus.testing.methods import masked_ask, steps_of, toy_batch, toy_masked, train_toy, weights_after
+from gradus.testing.methods import check_learns, masked_ask, steps_of, toy_batch, toy_masked, train_toy, weights_after
 from gradus.training.world import Ask
 from gradus.types import Group, Key, Problem, Request, Sampling, Trajectory
 from gradus.types.masks import Coupled, Denoised, OneStep, Unmask
@@ -35,12 +36,18 @@ class Independent:
         return hidden, factors
 
 
-def built_in_answer(index=1):
-    task, model = sudoku4(), registry.load(None, "masked", "sudoku4", registry.Loading(torch.float32))
-    problem = task.held_out.draw([index], 3, Key(0))[0]
+def built_in_model():
+    return registry.load(None, "masked", "sudoku4", registry.Loading(torch.float32))
+
+
+def asked(model, problem, sample=0):
     prompt = model.opening(problem.messages)
-    ask = Ask(prompt, len(prompt.sequence), Sampling(max_tokens=16), Key(1).fold(problem.id), 0, Request(problem))
-    return model, model.act([ask])
+    return Ask(prompt, len(prompt.sequence), Sampling(max_tokens=16), Key(1).fold(problem.id, *[sample] * bool(sample)), 0, Request(problem))
+
+
+def built_in_answer(index=1):
+    model = built_in_model()
+    return model, model.act([asked(model, sudoku4().held_out.draw([index], 3, Key(0))[0])])
 
 
 def sums(model, contexts, masks, repeats=200):
@@ -168,3 +175,34 @@ def test_its_update_is_two_epochs_of_one_batch():
     run = train_toy(coupled_grpo, steps=1)
     assert run.players["policy"].updates == 2
     assert replace(coupled_grpo.update, epochs=1) != coupled_grpo.update
+
+
+def path(model, context):
+    """The exact log-probability of an answer: each token given what was filled in before it."""
+    order, at = torch.from_numpy(context.streams["order"].astype(np.int64)), len(context.prefix)
+    rows = torch.from_numpy(context.sequence.astype(np.int64)).repeat(len(order), 1)
+    rows[:, at:] = torch.where(order[None] >= torch.arange(len(order))[:, None], model.config.mask, rows[:, at:])
+    places, steps = torch.argsort(order), torch.arange(len(order))
+    logprobs = scores(model.network, model.network.hidden(rows)[:, at:], model.config.mask).log_softmax(-1)
+    return logprobs[steps, places, torch.from_numpy(context.tokens.astype(np.int64))[places]].sum()
+
+
+def test_the_estimate_points_where_the_exact_policy_gradient_does():
+    # built-in model, 3 boards, 12 answers each, reward: the share of right cells; exact: the log-probability of the order in which they were written
+    model, want = built_in_model(), Denoised(Coupled())
+    rewards, contexts = [], []
+    for problem in sudoku4().held_out.draw(range(3), 3, Key(0)):
+        mine = model.act([asked(model, problem, i) for i in range(12)])
+        contexts += mine
+        rewards.append([np.mean([a == b for a, b in zip(model.said(c, len(c.prefix)), problem.answer, strict=True)]) for c in mine])
+    advantages = np.concatenate([leave_one_out(np.array(r)) for r in rewards])
+    batch = toy_batch(Group("g", tuple(Trajectory(f"t{i}", Problem("p", "toy"), (c,), reward=0.0) for i, c in enumerate(contexts))), advantages=advantages)
+    loss, _ = DenoisedPolicy(Coupled(), trust=Clip(0.5, 0.5)).loss(model.evaluate(contexts, (want,), Key(2)), batch)
+    exact = sum(a * path(model, c) for a, c in zip(advantages.tolist(), contexts, strict=True))
+    weights = list(model.network.parameters())
+    ours, theirs = (torch.cat([g.flatten().double() for g in torch.autograd.grad(x, weights)]) for x in (-loss, exact))
+    assert torch.nn.functional.cosine_similarity(ours, theirs, dim=0) > 0.5
+
+
+def test_it_learns_the_toy_task():
+    check_learns(coupled_grpo, steps=20, prompts=4, learning_rate=0.05)

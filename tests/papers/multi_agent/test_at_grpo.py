@@ -43,18 +43,19 @@ class Relay:
 
 @dataclass(frozen=True)
 class Stage:
+    play: type[Relay] = Relay
     seats: tuple[str, ...] = ("A", "B")
     forks: bool = True
 
     def start(self, problem, key, world):
-        return Relay()
+        return self.play()
 
 
 TASK = replace(TOY_EPISODES, environment=Stage())
 
 
-def tree(speak, count=4, rollout=TurnCandidates()):
-    world, policy = scripted_world(TASK, speak, reward=EnvironmentReturn())
+def tree(speak, count=4, rollout=TurnCandidates(), task=TASK):
+    world, policy = scripted_world(task, speak, reward=EnvironmentReturn())
     problem = TASK.source.draw([0], None, world.seed)[0]
     return asyncio.run(rollout.run([Request(problem, count=count)], world)), policy
 
@@ -73,6 +74,25 @@ def test_candidates_groups_and_played_messages() -> None:
     shown = policy.text(groups[-1].trajectories[0].contexts[0].prefix)
     assert "c c c c c" in shown
     assert "b" not in shown.replace("begin", "")
+
+
+class Local(Relay):
+    """As `Relay`, and "d" earns agent A alone 3."""
+
+    def fork(self, key: Key) -> Local:
+        return Local(self.words)
+
+    async def step(self, action: str) -> Turn:
+        seat = "AB"[len(self.words) % 2]
+        return replace(await super().step(action), rewards=Frozen(A=3.0) if "d" in action and seat == "A" else Frozen())
+
+
+def test_the_reward_is_that_of_the_team_and_that_of_the_seat_alone() -> None:
+    said = cycle(["b", "c", "d", "b"])
+    groups, policy = tree(lambda ask: next(said), task=replace(TASK, environment=Stage(Local)))
+    assert [g.rewards.tolist() for g in groups[:2]] == [[0, 1, 3, 0], [0, 1, 0, 0]]
+    shown = policy.text(groups[-1].trajectories[0].contexts[0].prefix)
+    assert "d c d c d" in shown  # A plays what it earns alone, B what the team earns
 
 
 def test_the_first_of_the_best_is_played() -> None:

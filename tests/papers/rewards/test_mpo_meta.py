@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 from gradus.papers.bases.ppo import ppo
-from gradus.papers.rewards.mpo_meta import RUBRIC, Gold, MetaReview, ScriptedReview, listed, mpo_meta, points_of, read_criteria
-from gradus.rewards.combine import Sum
+from gradus.papers.rewards.mpo_meta import RUBRIC, MetaReview, ScriptedReview, listed, mpo_meta, points_of, read_criteria
 from gradus.rewards.judge import Criterion, ScriptedPoints, read_points
 from gradus.rewards.rubric import Rubric, judgement, merged
-from gradus.rewards.standardised import Standardised
 from gradus.tasks.text.stories import RULES, stories
 from gradus.testing.methods import TOY, check_resumes, toy_trajectory, train_toy, weights_after
 from gradus.types import Failed, Frozen, Key, Problem, UserError
@@ -34,7 +32,7 @@ def written(text: str, points: float, problem: Problem = FOX) -> Any:
 
 
 def with_rubric(rubric: Rubric) -> Any:
-    return mpo_meta.but(reward=Standardised(Sum(Frozen(rubric=rubric, gold=Gold()), weights=Frozen(gold=0.0))))
+    return mpo_meta.but(reward__reward__parts__rubric=rubric)
 
 
 # -- what the paper's method gives, by hand

@@ -62,6 +62,14 @@ def test_the_choice_begins_with_the_first_and_then_takes_new_directions():
     assert (DiverseOf().ridge, DiverseOf().dim) == (1.0, 512)
 
 
+def test_a_pool_is_centred_before_the_choice():
+    """(10, 0), (11, 0), (10, 0.9) with ridge 1. Minus their mean, (31/3, 0.3), the second scores 0.5199 after the first and the third 0.4672; as they
+    stand it would be 121 / 101 against 100 / 101 + 0.81. Of the two picked the better answer is kept."""
+    pool = toy_group(0, 1, 2).trajectories
+    features = {t.id: np.array(row) for t, row in zip(pool, ([10.0, 0.0], [11.0, 0.0], [10.0, 0.9]), strict=True)}
+    assert DiverseOf(count=2)._pick(pool, features) is pool[1]
+
+
 def test_the_projection_is_sparse_and_keeps_lengths():
     matrix = sparse_projection(400, 2000, Key(3))
     assert (matrix != 0).mean() == pytest.approx(1 / 20, abs=2e-3)

@@ -22,8 +22,9 @@ def test_contract():
 
     check_task(task, right=right, effort=Effort(problems=40), only=["reference answers"], strict=True)
     check_task(task, right=right, wrong=lambda p: HOSTILE, effort=Effort(problems=3, texts=100, seed=1), strict=True)
-    for p in task.source.draw(range(100), 5, Key(3)):
-        assert len(p.answer.split()) < task.sampling.max_tokens or p.meta["category"] == "list"
+    for level in LEVELS:
+        at = shapes(level, kinds="all")
+        assert all(len(p.meta["solution"].split()) < at.sampling.max_tokens for p in at.source.draw(range(300), None, Key(3)))
 
 
 def seen(picture):
@@ -57,9 +58,14 @@ def answer_of(question, items):
         (found,) = [i for i in items if i.name == " ".join(words[3:5])]
         return f"row {found.row} column {found.column}"
     if question.startswith("is the "):
-        (r1, c1), (r2, c2) = places
-        holds = {"left": c1 < c2, "right": c1 > c2, "above": r1 < r2, "below": r1 > r2}
-        return "yes" if holds[words[8]] else "no"
+        (first,), (second,) = ([i for i in items if i.name == name] for name in (" ".join(words[2:4]), " ".join(words[-3:-1])))
+        holds = {
+            "left": first.column < second.column,
+            "right": first.column > second.column,
+            "above": first.row < second.row,
+            "below": first.row > second.row,
+        }
+        return "yes" if holds[words[4]] else "no"
     if question.startswith("is there"):
         return "yes" if any(i.name == " ".join(words[3:5]) for i in items) else "no"
     return " , ".join(f"{i.colour} {i.shape} row {i.row} column {i.column}" for i in items)
@@ -73,9 +79,43 @@ def test_answers_are_what_the_picture_shows(level):
         items = seen(p.media[0].array)
         assert LEVELS[level][0] <= len(items) <= LEVELS[level][1]
         assert p.answer == answer_of(p.question, items)
-        assert task.verify(p, p.answer) == 1.0
+        assert task.verify(p, p.answer) == task.verify(p, p.meta["solution"]) == 1.0
         kinds.add(p.meta["category"])
     assert kinds == set(KINDS)
+
+
+def test_a_worked_answer_names_what_it_looks_at():
+    """The items that decide, as in a list, then the answer."""
+    found = {}
+    for p in shapes(2, kinds="all").source.draw(range(200), None, Key(0)):
+        items, words = [i.entry for i in seen(p.media[0].array)], p.question.split()
+        looked = p.meta["solution"].removeprefix("see ").partition(" = ")[0].split(" , ")
+        assert set(looked) <= {*items, "none"}
+        if words[0] == "how":
+            assert (0 if looked == ["none"] else len(looked)) == int(p.answer)
+        elif p.meta["category"] == "list":
+            assert looked == items
+        elif p.meta["category"] == "relation" and words[1] == "the":
+            assert [" ".join(entry.split()[:2]) for entry in looked] == [" ".join(words[2:4]), " ".join(words[-3:-1])]
+        else:
+            assert len(looked) == 1
+            assert looked[0] in items or p.answer == "no"
+        found[p.meta["category"]] = p.meta["solution"]
+    assert found["shape"] == "see yellow triangle row 4 column 4 = triangle"
+    assert set(found) == set(KINDS)
+
+
+def test_a_relation_cannot_be_told_without_the_picture():
+    """The question names the shapes, not their places: over many pictures each question has both answers, and half of all are yes."""
+    answers = {}
+    problems = shapes(2, kinds="relation").source.draw(range(3000), None, Key(1))
+    for p in problems:
+        assert "row" not in p.question
+        answers.setdefault(p.question, []).append(p.answer)
+    assert sum(p.answer == "yes" for p in problems) / len(problems) == pytest.approx(0.5, abs=0.04)
+    often = [found for found in answers.values() if len(found) >= 12]
+    assert len(often) > 3
+    assert all(set(found) == {"yes", "no"} for found in often)
 
 
 def test_verdicts_by_hand():
