@@ -203,7 +203,7 @@ class Context:
             rewards=(*self.rewards, *((at + actions, name, value) for at, name, value in piece.rewards)),
             streams=Frozen(streams),
             ended=piece.ended if piece.actions else self.ended,
-            seen=(*self.seen, *(seen.moved(tokens) for seen in piece.seen)),
+            seen=joined(self.seen, [seen.moved(tokens) for seen in piece.seen]),
         )
 
     @cached_property
@@ -265,6 +265,23 @@ def columns(seen: Sequence[Seen]) -> tuple[Seen, ...]:
     for one in seen:
         found.setdefault(_sort(one), []).append(one)
     return tuple(pieces[0] if len(pieces) == 1 else _merged(pieces) for pieces in found.values())
+
+
+def joined(seen: Sequence[Seen], more: Sequence[Seen]) -> tuple[Seen, ...]:
+    """What is seen and then more of it. `columns` of it are those of (*seen, *more).
+
+    An entry that is at least as long as the one before it of its name and shape is merged with it. So a thousand observations, which come
+    one by one, stand in ten entries of each name, and each was copied ten times.
+    """
+    found = list(seen)
+    for one in more:
+        place, kind = len(found), _sort(one)
+        while (at := next((i for i in reversed(range(place)) if _sort(found[i]) == kind), None)) is not None:
+            if len(found[at].rows) > len(one.rows):
+                break
+            one, place = _merged([found.pop(at), one]), at
+        found.insert(place, one)
+    return tuple(found)
 
 
 def _merged(pieces: Sequence[Seen]) -> Seen:

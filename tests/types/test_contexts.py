@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradus.types import Context, Ended, Frozen, Seen, prompt_context
-from gradus.types.contexts import identity
+from gradus.types import Context, Ended, Frozen, Seen, contexts, prompt_context
+from gradus.types.contexts import columns, identity, joined
 from gradus.types.media import Media
 
 
@@ -209,3 +209,43 @@ def test_moving_shares_the_pixels_and_keeps_the_digests() -> None:
     assert moved.at.tolist() == [4, 6]
     assert moved.__dict__["digests"] is digests
     assert seen.first(1).digests == digests[:1]
+
+
+def thing(name: str, colours: list[int], at: int) -> Seen:
+    """Rows of one token each, from token `at` on."""
+    rows = np.array(colours, np.float32)[:, None] if name != "image" else np.array(colours, np.uint8)[:, None, None, None].repeat(3, 3)
+    places = np.arange(at, at + len(colours), dtype=np.int32)
+    return Seen(name, "image" if name == "image" else "array", rows, places, np.ones(len(colours), np.int32))
+
+
+def plainly(seen: tuple[Seen, ...]) -> list[tuple[object, ...]]:
+    return [(s.name, s.kind, s.rows.tobytes(), s.at.tolist(), s.length.tolist(), s.digests) for s in columns(seen)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["state", "goal", "image"]), st.lists(st.integers(0, 255), min_size=1, max_size=4)), max_size=30))
+def test_what_is_seen_piece_by_piece_is_what_is_seen_at_once(shown: list[tuple[str, list[int]]]) -> None:
+    pieces = [thing(name, colours, 10 * i) for i, (name, colours) in enumerate(shown)]
+    found: tuple[Seen, ...] = ()
+    for one in pieces:
+        found = joined(found, [one])
+    assert plainly(found) == plainly(tuple(pieces))  # also the order of the names
+
+
+def test_a_thousand_turns_stand_in_few_entries_and_each_was_copied_ten_times_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied, inner = [0], contexts._merged
+
+    def merged(pieces: list[Seen]) -> Seen:
+        copied[0] += sum(len(p.rows) for p in pieces)
+        return inner(pieces)
+
+    monkeypatch.setattr(contexts, "_merged", merged)
+    context, most = prompt_context([]), 0
+    for turn in range(1000):
+        context = context.then(prompt_context([0], (thing("state", [turn % 256], 0), thing("goal", [7], 0))))
+        most = max(most, len(context.seen))
+    assert most == 2 * 9  # 511 = 256 + 128 + ... + 1, of each name
+    assert copied[0] <= 2 * 1000 * 10  # twice as often with the length; one entry that grows by one row a turn: 2 * 500,000
+    state, goal = context.shown
+    assert (state.name, goal.name) == ("state", "goal")
+    assert state.rows[:, 0].tolist() == [turn % 256 for turn in range(1000)]
+    assert state.at.tolist() == goal.at.tolist() == list(range(1000))
