@@ -52,6 +52,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("learned text", "training_free_grpo"),
         Kind("averaged weights", "awm", "flow_2d"),
         Kind("stages", "sft:10,grpo:14"),
+        Kind("sub-agents aside, in rounds", "webthinker", "research"),
         Kind("unmasking", "coupled_grpo", "sudoku4"),
         Kind("pictures", "papo", "shapes"),
         Kind("a controller, replayed turns", "sac", "pendulum", ("--selection.warmup", "20", "--selection.batch", "32", "--rollout.length", "8")),

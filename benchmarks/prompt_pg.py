@@ -31,14 +31,14 @@ from gradus.training.world import RunWorld
 from gradus.types import Key, Request
 
 CLAIM = Path(__file__).parent / "claims" / "prompt_pg.json"
-TRAINING, HELD_OUT = 160, 200
+TRAINING, HELD_OUT = 160, 150
 
 
 def trained(worker: Path, seed: int, steps: int) -> Any:
     """A run of `steps` steps, without evaluations on the way."""
     base = recipe("prompt_pg")
     made = base.but(study=None, setting__save_every=0, players__worker=replace(base.players["worker"], model=str(worker)))
-    return gradus.train(made, tables(problems=TRAINING), steps=steps, seed=seed)
+    return gradus.train(made, tables(problems=TRAINING, largest=tables_worker.LARGEST), steps=steps, seed=seed)
 
 
 def held_out(run: Any, seed: int, temperature: float) -> dict[str, float]:
@@ -58,13 +58,14 @@ def held_out(run: Any, seed: int, temperature: float) -> dict[str, float]:
 
 
 def both(worker: Path, seed: int, steps: int) -> dict[str, Any]:
-    """The figures of one seed: draws at random, the trained selector's likeliest examples, and its draws."""
+    """The figures of one seed: of uniform draws, of the trained selector's likeliest examples, and of the draws in training."""
     run = trained(worker, seed, steps)
-    found = {"likeliest": held_out(run, seed, 0.0), "drawn": held_out(run, seed, 1.0)}
+    likeliest = held_out(run, seed, 0.0)
     with torch.no_grad():
         for weight in run.players["policy"].policy.network.parameters():
             weight.zero_()
-    return {"seed": seed, "random": held_out(run, seed, 1.0), **found, "training": [round(row["accuracy"], 3) for row in run.metrics[::10]]}
+    training = [round(float(np.mean([row["accuracy"] for row in run.metrics[i : i + 8]])), 3) for i in range(0, len(run.metrics), 8)]
+    return {"seed": seed, "random": held_out(run, seed, 1.0), "likeliest": likeliest, "training, by epoch": training}
 
 
 def summary(figures: Sequence[dict[str, Any]], better_by: float) -> dict[str, Any]:

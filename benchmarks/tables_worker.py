@@ -1,6 +1,6 @@
 """Makes a small language model that does as the worked examples before a question do: python -m benchmarks.tables_worker --to FOLDER.
 
-The built-in model is fine-tuned (recipe `sft`) on questions of the task `tables`, each after two worked examples of random kinds. The target
+The built-in model is fine-tuned (recipe `sft`) on questions of the task `tables` with numbers up to 9, each after two worked examples. The target
 is the right solution if one of the examples asks the same kind of question. If none does, the target is the procedure of the example nearest
 to the question, carried out on the question's table, which is a wrong answer. So the model answers well only after a fitting example. It is made
 for measurements of `prompt_pg`; it never sees a held-out question.
@@ -22,7 +22,8 @@ from gradus.environments.examples import prompt
 from gradus.tasks.maths.tables import KINDS, procedure, tables
 from gradus.types import Key, Problem
 
-STEPS, ROWS, RATE = 300, 32, 2e-3
+STEPS, ROWS, RATE = 300, 32, 3e-3
+LARGEST = 9  # of the numbers in a table: tokens of one character, which the small model reads and adds soon
 
 
 def target(shots: tuple[Problem, ...], problem: Problem) -> str:
@@ -34,7 +35,7 @@ def target(shots: tuple[Problem, ...], problem: Problem) -> str:
 def dialogues(count: int, seed: int) -> list[dict[str, str]]:
     """Rows with `prompt` and `completion`. Half of them have an example of the question's kind, at either place."""
     rng, key = random.Random(seed), Key(seed).fold("worker")
-    by_kind = {kind: tables(kinds=kind).source.draw(range(count), None, key.fold(kind)) for kind in KINDS}
+    by_kind = {kind: tables(kinds=kind, largest=LARGEST).source.draw(range(count), None, key.fold(kind)) for kind in KINDS}
     rows = []
     for index in range(count):
         kind = rng.choice(KINDS)

@@ -258,7 +258,7 @@ def save(network: Sighted, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=450)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--to", type=Path, default=Path(__file__).parents[1] / "gradus/policies/tiny/sighted", help="folder to write")

@@ -35,6 +35,7 @@ from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRa
 from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.bases.kto import Prospect
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
@@ -94,6 +95,7 @@ POLICIES = [
     *(PolicyGradient(ratio, trust, average=average) for ratio in RATIOS for trust in TRUSTS for average in AVERAGES),
     *(PolicyGradient(ratio, Clip(), weight, average, coefficient=0.7) for ratio in RATIOS for weight in WEIGHTS for average in AVERAGES[:2]),
     PolicyGradient(source="expert", ratio=Probability(), trust=Shaped(), average=Joint()),
+    PolicyGradient(average=BatchSum()),
 ]
 TERMS = [
     *(KL(0.3, estimator, average=average) for estimator in ESTIMATORS for average in AVERAGES),
@@ -156,7 +158,7 @@ TRIED: Mapping[str, list[Any]] = {
     "trust": TRUSTS,
     "link": LINKS,
     "ratio": RATIOS,
-    "average": AVERAGES,
+    "average": [*AVERAGES, BatchSum()],
     "weight": WEIGHTS,
     "score": SCORES,
     "likeness": LIKENESSES,

@@ -80,9 +80,13 @@ class ShownEpisode:
 
     async def _shown(self, answer: Awaitable[Turn]) -> Turn:
         turn = await answer
-        if misfit(turn) is None:
+        if misfit(turn) is not None:
+            return turn
+        if turn.errand is None:
             self.settings.say(told(turn, self.settings.read))
-        return turn
+            return turn
+        self.settings.say(f"a sub-agent goes on, as {turn.errand.role}: {turn.errand.prompt}")
+        return replace(turn, errand=replace(turn.errand, episode=ShownEpisode(turn.errand.episode, self.settings)))
 
 
 def told(turn: Turn, read: Reading = plain) -> str:

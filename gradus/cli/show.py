@@ -90,6 +90,7 @@ def _stages(recipe: Any) -> list[str]:
     """A line per stage: the recipe, the end, the start, and what it reads and leaves; below it the changes of its recipe."""
     from gradus.recipe import registry
     from gradus.recipe.differences import differences
+    from gradus.recipe.tree import lines, node
     from gradus.schedules.stages import Merge
     from gradus.types.moments import Steps
 
@@ -109,7 +110,9 @@ def _stages(recipe: Any) -> list[str]:
         rows.append(f"  {name:<16} {'; '.join(told)}")
         known = stage.recipe is not None and own.key in registry.recipe_modules() and registry.recipe(own.key) != own
         rows += [f"  {line}" for line in differences(registry.recipe(own.key), own).split("\n")] if known else []
-        rows += [f"    {path:<38} {value}" for path, value in stage.changes.items()]
+        for path, value in stage.changes.items():
+            new = node(path, value, short=True)
+            rows += [f"    {path:<38} {new.text or 'entries'}", *lines(new.below, "      + ", column=42)]
     return rows + ([f"  the whole list {recipe.schedule.repeat} times"] if recipe.schedule.repeat > 1 else [])
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from gradus.selection.filters import learned
 from gradus.types import Frozen, Group, Key, Trajectory, UserError
+from gradus.types.parts import Task
 from gradus.types.ranges import check_ranges
 
 
@@ -73,6 +74,14 @@ class Fewer:
     """Fewer of a number in `links` wins: `turns` of an episode (one more than its tool calls), `errands` of its sub-agents, `invalid` actions."""
 
     of: str = "turns"
+
+    def check_task(self, task: Task) -> None:
+        """Raises UserError for a task whose answers have no turns."""
+        if task.environment is None:
+            raise UserError(
+                f"selection compares trajectories by Fewer({self.of}), but task {task.name} has no environment, so there are no turns to count; "
+                "take a task of many turns, or leave the criterion out"
+            )
 
     def level(self, trajectory: Trajectory) -> float:
         number = trajectory.links.get(self.of, 0)

@@ -72,6 +72,23 @@ CONTRACTS: list[Row] = [
     ),
     ("train grpo --task sokoban --task.team true --run run", 'the environment asks "checker" to act|set --rollout Seats'),
 
+    # sub-agents and ranked pairs
+    ("train webthinker --task countdown --run run", 'which is for tasks with an environment, but task "countdown" has no environment'),
+    (
+        "train p.py:mine --task research --run run",
+        'unknown player "reader"|rollout.errands.players of SubAgents names it; add it to players',
+        {"p.py": f"{HEAD}mine = load_recipe('webthinker').but(schedule=grpo.schedule, rollout__errands__players=Frozen(explorer='reader'))\n"},
+    ),
+    (
+        STAGED,
+        "selection compares trajectories by Fewer(turns), but task problems has no environment|take a task of many turns, or leave the criterion out",
+        {"p.py": f"{HEAD}from gradus.selection.pairs import Fewer, RankedPairs\nmine = grpo.but(selection=RankedPairs(by=(Fewer(),)))\n"},
+    ),
+    ("train webthinker --task research --rollout.errands.max_turns 0 --run run", "SubAgents.max_turns is 0; it must be 1 or more"),
+    ("train webthinker --task research --task.direct 2 --run run", "research: direct is 2|write a number from 0 to 1"),
+    ("{train} --selection RankedPairs --selection.by ()", "RankedPairs: `by` is empty|give one criterion or more"),
+    ("{train} --selection RankedPairs --selection.most 0", "RankedPairs.most is 0; it must be 1 or more"),
+
     *STAGES,
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but this task names none|a mixture"),
     (

@@ -20,6 +20,7 @@ from gradus.tasks.games.frozen_lake import frozen_lake
 from gradus.tasks.maths.arithmetic import arithmetic
 from gradus.tasks.pictures.shapes import shapes
 from gradus.tasks.puzzles.countdown import countdown
+from gradus.tasks.text.research import research
 from gradus.tasks.text.search_qa import search_qa
 from gradus.types import Frozen, Key, Media, Problem, UserError
 from gradus.types.parts import Task, Turn
@@ -203,6 +204,18 @@ def test_a_task_shows_its_system_message_and_its_own_environment() -> None:
     out = typed(task, "/quit")[1]
     assert out[0] == "problem 0: system: Be brief."
     assert out[1].startswith("user: ")
+
+
+def test_the_errands_of_an_episode_are_shown_and_played_too() -> None:
+    task = research(1, people=40)
+    (problem,) = task.source.draw([0], 1, Key(0).fold("problems"))
+    (errand,) = problem.meta["errands"]
+    lines = [problem.meta["demonstration"][0][1], *(words for _, words in errand["demonstration"]), f"answer: {problem.answer}"]
+    score, out = typed(task, *lines, most=1)
+    assert score.right == 1
+    shown = "\n".join(out)
+    assert f"a sub-agent goes on, as explorer: {errand['prompt']}\n{errand['demonstration'][0][0]}\n" in shown
+    assert errand["demonstration"][1][0] in shown  # the page
 
 
 def test_ctrl_c_leaves() -> None:

@@ -148,7 +148,7 @@ def test_a_credit_rule_gives_what_it_gives_without_the_answers_that_failed(rule:
     assert rule.assign(without_failures([groups[2]]), seen) == []  # nothing is left of the step
 
 
-WITHIN = {"GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled"}
+WITHIN = {"GroupRelative", "LeaveOneOut", "ProbeBaseline", "AnchorStates", "Clipped", "KLPenalty", "Scaled", "Uncut"}
 """Rules that compare an answer with the others of its group; BatchRelative does so by its baseline. The rest compare with more, or with nothing."""
 
 

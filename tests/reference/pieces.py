@@ -18,6 +18,7 @@ from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRa
 from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import TruncatedImportance
 from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from tests.reference.given import Row
@@ -77,6 +78,10 @@ def joint(part: Any, rows: list[Row], source: str, row: Row) -> float:
     return coefficient(part.average, as_one, source, replace(row, source=source))
 
 
+def batch_sum(part: Any, rows: list[Row], source: str, row: Row) -> float:
+    return 1.0
+
+
 AVERAGES: Mapping[type, Callable[..., float]] = {
     TokenMean: token_mean,
     SequenceMean: sequence_mean,
@@ -85,6 +90,7 @@ AVERAGES: Mapping[type, Callable[..., float]] = {
     GroupMean: group_mean,
     ConstantLength: constant_length,
     Joint: joint,
+    BatchSum: batch_sum,
 }
 
 

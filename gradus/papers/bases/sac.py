@@ -11,8 +11,10 @@ A truncated episode is not done: its last state has a next one. Two heads, two h
 
 References: Haarnoja et al., Soft Actor-Critic, arXiv:1801.01290 (v1), and Soft Actor-Critic Algorithms and Applications, arXiv:1812.05905
 (this form: two heads, no value network, learned temperature), algorithm 1 and table 1.
-Ours: all gradients of a round are taken at its first weights (the paper moves the critic first); in a step of `length` turns the rounds come
-after the turns, not between them; the first 1,000 steps act by the fresh policy (the release acts uniformly); gradients are not clipped.
+The authors' later code (softlearning) lets the policy maximise the mean of the two heads; its densities are of actions scaled to [-1, 1].
+Ours: densities are of actions in the world's units, and log deviations lie in [-5, 2], both as in CleanRL; all gradients of a round are taken
+at its first weights (the paper moves the critic first); in a step of `length` turns the rounds come after the turns, not between them; the
+first 1,000 turns act by the fresh policy (the release acts uniformly); gradients are not clipped.
 """
 
 from gradus.credit.bellman import SoftBellman

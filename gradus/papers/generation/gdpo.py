@@ -4,7 +4,7 @@ At level t each token of the answer y is hidden with probability t:
 
     L(y) = integral over t in (0, 1) of E[ (1/t) sum over hidden i of log pi(y_i | y_t) ] dt
 
-Most of the variance of an estimate with random t comes from t. So t takes the nodes of Gauss-Legendre quadrature on (0, 1), here three,
+In the paper most of the variance of an estimate with random t comes from t. So t takes the nodes of Gauss-Legendre quadrature on (0, 1), here three,
 0.11270, 0.5, 0.88730 with weights 5/18, 8/18, 5/18, and only masks are drawn, one per node:
 
     L^(y) = sum_n w_n (1/t_n) sum over hidden i of log pi(y_i | y_t_n)

@@ -14,15 +14,16 @@ r_team is the reward of the episode for the move, r_local what the environment g
 lead). With `rollout.players` empty one policy plays all roles; `at_grpo_roles` gives a role a policy of its own. A request of K samples costs
 K messages per agent and turn.
 
-Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062: tree sampling, agent- and
-turn-wise groups, the mix of team and local reward with alpha = 1, both ways to share weights. The clip, no KL and mini-batches of 16 messages
-as in the released sokoban script (pettingllms-ai/PettingLLMs): 32 episodes of two agents, four turns and K = 4 bring 1,024 messages, of
-which it keeps the half of the groups with the larger mean reward, so 32 updates a batch. Not all of its configurations have that filter; here is none.
-The released code has the sample's deviation plus 1e-6, a mean over the tokens of a mini-batch, and holds the loss at ratio 3 where A < 0; here they
-are GRPO's. Its agents answer before any message of the turn is played, and it copies the best state before it scores the second agent, whose K
-rewards are then equal; here each agent is scored on its own copies, and its best message is played before the next agent answers. An agent may
-skip a turn there; here every agent answers. Ours: the embedded team is a planner, whose proposal is scored as if it were played, and a checker,
-who decides; a message without a legal move costs 0.1 (2 there). At test time every agent answers once (rollout Seats).
+Reference: Zhao et al., Stronger Together: On-Policy Reinforcement Learning for Collaborative LLMs, arXiv:2510.11062 (its fourth version is called
+Stronger-MAS: Multi-Agent Reinforcement Learning for Collaborative LLMs): tree sampling, agent- and turn-wise groups, the mix of team and local
+reward with alpha = 1, both ways to share weights. The clip, no KL and mini-batches of 16 messages as in the released sokoban script
+(pettingllms-ai/PettingLLMs): 32 episodes of two agents, four turns and K = 4 bring 1,024 messages, of which it keeps the half of the groups with
+the larger mean reward, so 32 updates a batch. Not all of its configurations have that filter; here is none. The released code has the sample's
+deviation plus 1e-6, a mean over the tokens of a mini-batch, and holds the loss at ratio 3 where A < 0; here they are GRPO's. Its agents answer
+before any message of the turn is played, and it copies the best state before it scores the second agent, whose K rewards are then equal; here each
+agent is scored on its own copies, and its best message is played before the next agent answers. An agent may skip a turn there; here every agent
+answers. Ours: the embedded team is a planner, whose proposal is scored as if it were played, and a checker, who decides; a message without a legal
+move costs 0.1 (2 there). At test time every agent answers once (rollout Seats).
 """
 
 from __future__ import annotations

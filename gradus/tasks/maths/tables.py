@@ -21,19 +21,21 @@ LETTERS = "abcdef"
 _ASKED = {"value": "{thing} of {name}?", "total": "{thing} in all?", "mean": "mean of {thing}?", "most": "most {thing}? {options}"}
 
 
-def tables(level: int = 1, kinds: str = "all", problems: int | None = None) -> Task:
+def tables(level: int = 1, kinds: str = "all", problems: int | None = None, largest: int = 59) -> Task:
     """A table of `level` + 2 rows (level 1 to 4) and a question about it.
 
     `kinds`: "all" or a list such as "value,mean". value, total: a whole number. mean: a number with at most one decimal. most: one of the
-    given options, by its letter or its text. `problems`: size of the training set; None: without end.
-    Raises: UserError for an unknown kind, and for fewer than one problem.
+    given options, by its letter or its text. `problems`: size of the training set; None: without end. `largest`: of the numbers in a table,
+    which begin at 2. Raises: UserError for an unknown kind, for fewer than one problem, and for `largest` below 9.
     """
     if problems is not None and problems < 1:
         raise UserError(f"task tables: problems is {problems}; give 1 or more, or none for a set without end")
+    if largest < 9:
+        raise UserError(f"task tables: largest is {largest}, which leaves too few numbers for a table; give 9 or more")
     known = chosen("tables", kinds, KINDS)
     task = generated_task(
         "tables",
-        partial(_tables, kinds=known),
+        partial(_tables, kinds=known, largest=largest),
         verify,
         level=level,
         levels=(1, 4),
@@ -67,12 +69,12 @@ def normalised(said: str, options: Sequence[str]) -> str | Fraction:
     return Fraction(plain) if re.fullmatch(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", plain) else text
 
 
-def _tables(rng: random.Random, level: int, kinds: Sequence[str]) -> Draft:
+def _tables(rng: random.Random, level: int, kinds: Sequence[str], largest: int) -> Draft:
     kind, thing = rng.choice(list(kinds)), rng.choice(THINGS)
     names = rng.sample(NAMES, level + 2)
-    counts = rng.sample(range(2, 60), level + 2)
-    if kind == "mean":
-        counts = _with_short_mean(rng, counts)
+    counts = rng.sample(range(2, largest + 1), level + 2)
+    while kind == "mean" and 10 * sum(counts) % len(counts):  # a mean of at most one decimal
+        counts = rng.sample(range(2, largest + 1), level + 2)
     table = "\n".join([f"name|{thing}", *(f"{n}|{c}" for n, c in zip(names, counts, strict=True))])
     name = rng.choice(names)
     options = tuple(names) if kind == "most" else ()
@@ -82,13 +84,6 @@ def _tables(rng: random.Random, level: int, kinds: Sequence[str]) -> Draft:
     meta = Frozen(category=kind, table=table, options=options)
     content = f"{kind} {sorted(counts)}"
     return Draft(f"{table}\n{question}", answer, f"{steps}={answer}", content, meta)
-
-
-def _with_short_mean(rng: random.Random, counts: list[int]) -> list[int]:
-    """Counts whose mean has at most one decimal."""
-    while 10 * sum(counts) % len(counts):
-        counts = rng.sample(range(2, 60), len(counts))
-    return counts
 
 
 def procedure(kind: str, problem: Problem) -> str:

@@ -195,6 +195,20 @@ def test_cuts_of_the_batch_and_a_resumed_run_change_nothing() -> None:
         check_resumes(made, task=TOY_ERRANDS, group=8)
 
 
+def test_it_learns_to_be_right_and_then_to_be_thrifty() -> None:
+    """A corridor of three steps: first more episodes reach the end, then they reach it in fewer turns; at least 15 % fewer than at the start."""
+    seen = []
+
+    def watch(run, row, groups):
+        episodes = [t for g in groups if not g.aside for t in g.trajectories]
+        seen.append((row["reward"], np.mean([t.links["turns"] for t in episodes if t.right])))
+
+    train_toy(webthinker, task=TOY_ERRANDS, steps=40, group=8, prompts=8, watch=watch)
+    (reward, turns), (later, fewer) = np.mean(seen[:5], 0), np.mean(seen[-5:], 0)
+    assert later > reward + 0.5
+    assert fewer < 0.85 * turns
+
+
 def test_refusals() -> None:
     with pytest.raises(UserError, match='has no environment; take a task of many turns'):
         check_fit(webthinker, TOY)
