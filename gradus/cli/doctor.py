@@ -20,7 +20,7 @@ ENOUGH_DISK, ENOUGH_MEMORY = 5 * GB, 2 * GB  # bytes below which a run is likely
 
 FOR_DEVELOPERS = ("dev", "docs", "bench", "benchmarks")  # extras that a user does not need
 PURPOSE: Mapping[str, str] = {
-    "bm25s": "the search of the task search_qa",
+    "bm25s": "the search of the tasks search_qa and research",
     "datasets": "--task OWNER/NAME, and saved data sets",
     "peft": "checks that saved adapters load elsewhere",
     "pillow": "pictures of data files",

@@ -16,12 +16,12 @@ E's contexts are groups aside: stored and counted apart. They are not trained on
 by the explorer's reward.
 
 Reference: Li et al., WebThinker: Empowering Large Reasoning Models with Deep Research Capability, arXiv:2504.21776, sections 3.2 to 3.4. The
-training code is not released; the released inference code gives E the whole text of the found pages and an auxiliary model's guess of the
-intent of every search and click; another auxiliary model summarises opened pages, writes and edits the report, and the outline is the headings.
-M has at most 20 searches, E 10 searches and clicks, then it must answer; a repeated query is refused.
+training code is not released. The released inference code gives E the text around the snippets of the found pages; an auxiliary model guesses
+the intent of every search and click, summarises opened pages, and writes and edits the report, whose outline is its headings. M has at most 20
+searches, E 10 searches and clicks, then it must answer; a repeated query is answered by a note.
 Ours: E sees titles, no intent is written, E reads pages itself, and one player has all roles (`--rollout.errands.players`); E that reaches its limit
 reports its last page. Within a round each step samples from the newest weights, the paper samples the whole round from M_j. n = 4 and gamma = 1.5 are
-not in the released code. An aborted or illegal call counts as a call.
+not in the released code. An illegal action counts as a call.
 """
 
 from gradus.papers.bases.dpo import dpo

@@ -170,7 +170,7 @@ def test_pairs_of_the_explorer_are_learned_from_if_asked() -> None:
 
 
 def test_each_round_begins_with_a_new_reference() -> None:
-    """The ratio is 1 at the start of each round: the margin of its first pairs is 0, and the reference is the policy of that moment."""
+    """A round is a stage, and copies of the policy are made anew at the start of a stage, so the ratio is 1 there."""
     assert webthinker.players["reference"].model == Copy("policy")
     schedule = webthinker.schedule
     assert isinstance(schedule, Stages)
