@@ -68,19 +68,31 @@ def both(worker: Path, seed: int, steps: int) -> dict[str, Any]:
     return {"seed": seed, "random": held_out(run, seed, 1.0), "likeliest": likeliest, "training, by epoch": training}
 
 
-def summary(figures: Sequence[dict[str, Any]], better_by: float) -> dict[str, Any]:
-    """The fields of `measured`: the verdict is on right answers; `same_kind` and `spread` are the claim's other two numbers."""
+def summary(figures: Sequence[dict[str, Any]], better_by: float, same_kind: float, spread: float) -> dict[str, Any]:
+    """The fields of `measured`. The claim has three parts: right answers, the share `same_kind` at least, the ratio `spread` at most.
+
+    The verdict is that on right answers, but "not seen" for "seen" unless all three hold.
+    """
     right = {arm: [f[arm]["right"] for f in figures] for arm in ("likeliest", "random")}
     found = verdict([a - b for a, b in zip(right["likeliest"], right["random"], strict=True)], better_by)
     interval = None if found.low is None or found.high is None else [round(found.low, 4), round(found.high, 4)]
+    shares = {arm: round(float(np.mean([f[arm]["same_kind"] for f in figures])), 4) for arm in ("random", "likeliest")}
+    spreads = {arm: round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None for arm, values in right.items()}
+    wide, other = spreads["likeliest"], spreads["random"]
+    parts = {
+        "right": found.verdict,
+        "same_kind": "seen" if shares["likeliest"] >= same_kind else "not seen",
+        "spread": "seen" if wide is not None and other is not None and wide <= spread * other else "not seen",
+    }
     return {
-        "recipe": right["likeliest"],
-        "against": right["random"],
+        "recipe": [round(v, 4) for v in right["likeliest"]],
+        "against": [round(v, 4) for v in right["random"]],
         "difference": round(found.difference, 4),
         "interval": interval,
-        "verdict": found.verdict,
-        "same_kind": {arm: round(float(np.mean([f[arm]["same_kind"] for f in figures])), 4) for arm in ("random", "likeliest")},
-        "spread": {arm: round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None for arm, values in right.items()},
+        "verdict": "not seen" if found.verdict == "seen" and "not seen" in parts.values() else found.verdict,
+        "parts": parts,
+        "same_kind": shares,
+        "spread": spreads,
         "figures": list(figures),
     }
 
@@ -99,7 +111,7 @@ def main() -> None:
         began = time.process_time()
         figures.append(both(options.worker.resolve(), seed, claim["steps"]))
         print(json.dumps(figures[-1]), f"({time.process_time() - began:.0f} s of processor time)", file=sys.stderr, flush=True)
-    measured = summary(figures, claim["better_by"])
+    measured = summary(figures, claim["better_by"], *claim["also"].values())
     print(json.dumps(measured))
     if options.write:
         command = "python -m benchmarks.prompt_pg --worker FOLDER --write"

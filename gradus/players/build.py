@@ -159,7 +159,7 @@ def load_policy(model: str | Path | None, task: Task, recipe: Recipe, device: st
         raise UserError(f"setting.graphs captures CUDA graphs, but the device is {device}; leave it off, or name one with --device cuda")
     if model in (None, "tiny") and (note := beyond(task.name, task.level)) is not None:
         _tell(note)
-    return registry.load(model, task.policy, task.name, registry.Loading(dtype, device, setting.recompute, setting.graphs))
+    return registry.load(model, task.policy, task.name, registry.Loading(dtype, device, setting.recompute, setting.graphs), task.showing)
 
 
 @cache

@@ -33,6 +33,9 @@ class Loading:
         return [name for name in ("recompute", "graphs") if getattr(self, name)]
 
 
+TEXT = frozenset({"text"})
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of policy."""
@@ -42,7 +45,7 @@ class Kind:
     task: str  # the task of a recipe for this kind, if none is named
     load: Callable[[str, Loading], Any]  # the policy of a folder; raises UserError if the folder does not hold one
     model_types: frozenset[str] = frozenset()  # `model_type` of config.json; empty: any other
-    built_in: Callable[[str], Path] | None = None  # the folder of the built-in model for a task's name; None: no model is built in
+    built_in: Callable[[str, frozenset[str]], Path] | None = None  # the built-in model for a task's name and what it shows; None: none is built in
     alone: frozenset[str] = frozenset()  # abilities that policies of this kind alone may have
     sized: bool = False  # whether the rule for learning rates by the number of parameters holds
 
@@ -56,10 +59,10 @@ def _language_model(folder: str, how: Loading) -> Any:
     return replace(found, recompute=how.recompute, graphs=how.graphs)
 
 
-def _tiny_model(task: str) -> Path:
+def _tiny_model(task: str, shows: frozenset[str]) -> Path:
     from gradus.policies.tiny import folder_for
 
-    return folder_for(task)
+    return folder_for(task, shows)
 
 
 def _flow(folder: str, how: Loading) -> Any:
@@ -69,7 +72,7 @@ def _flow(folder: str, how: Loading) -> Any:
     return FlowModel.load(folder, dtype=how.dtype, device=how.device)
 
 
-def _tiny_flow(task: str) -> Path:
+def _tiny_flow(task: str, shows: frozenset[str]) -> Path:
     from gradus.policies.flow import BUILT_IN
 
     return BUILT_IN
@@ -89,7 +92,7 @@ def _masked(folder: str, how: Loading) -> Any:
     return Masked.load(folder, dtype=how.dtype, device=how.device)
 
 
-def _tiny_masked(task: str) -> Path:
+def _tiny_masked(task: str, shows: frozenset[str]) -> Path:
     from gradus.policies.tiny import folder
 
     return folder("masked")
@@ -163,8 +166,8 @@ def named(name: str) -> Kind:
     return KINDS[name]
 
 
-def folder_of(model: str | Path | None, name: str, task: str) -> str:
-    """The folder of a model; None and "tiny": the built-in model of kind `name` for a task.
+def folder_of(model: str | Path | None, name: str, task: str, shows: frozenset[str] = TEXT) -> str:
+    """The folder of a model; None and "tiny": the built-in model of kind `name` for a task, which shows things of these kinds.
 
     Raises UserError if no model of this kind is built in.
     """
@@ -175,10 +178,10 @@ def folder_of(model: str | Path | None, name: str, task: str) -> str:
         raise UserError(
             f"no model is built in for {named(name).about}, and no folder is named; name one with --model, or set --players.policy.model Fresh"
         )
-    return str(built_in(task))
+    return str(built_in(task, shows))
 
 
-def load(model: str | Path | None, name: str, task: str, how: Loading) -> Any:
-    """The policy of a model folder, by the folder's own kind; None and "tiny": the built-in model of kind `name` for a task."""
-    folder = folder_of(model, name, task)
+def load(model: str | Path | None, name: str, task: str, how: Loading, shows: frozenset[str] = TEXT) -> Any:
+    """The policy of a model folder, by the folder's own kind; None and "tiny": the built-in model of kind `name` for a task that shows this."""
+    folder = folder_of(model, name, task, shows)
     return of_folder(folder, name).load(folder, how)

@@ -116,7 +116,7 @@ def test_two_processes_that_train_together_end_together_and_go_on_to_the_same_by
 def test_a_run_whose_time_is_up_saves_and_says_so_with_its_own_code(forked: Forked, whole: Path, tmp_path: Path) -> None:
     run, log, mark = tmp_path / "run", tmp_path / "log", tmp_path / "mark"
     place = ["gradus.policies.lm:LanguageModel.act", "4", str(mark)]  # a step that would take ten minutes
-    process = forked.start([*place, *words(run), "--until", "6s"], log, "tests.faults.training:waiting_in")
+    process = forked.start([*place, *words(run), "--until", "3s"], log, "tests.faults.training:waiting_in")
     assert process.wait(300) == 3, log.read_text()
     saved = whole_up_to(run)
     little = "" if saved else "no step was finished in it, so give more: "

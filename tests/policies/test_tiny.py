@@ -107,6 +107,7 @@ def test_every_task_has_the_model_that_was_made_for_it() -> None:
     assert {task: folder_for(task).name for task in made} == made
     names = (None, "frozen_lake", "problems.jsonl", "zebra:3,sat:1", "arithmetic:1,zebra:1")
     assert [folder_for(name).name for name in names] == ["base", "base", "base", "puzzles", "base"]
+    assert [folder_for(name, frozenset({"text", "image"})).name for name in ("frozen_lake", "sudoku", None)] == ["sighted", "puzzles", "sighted"]
 
 
 def test_a_level_beyond_the_model_is_said_with_the_number(capfd: pytest.CaptureFixture[str]) -> None:

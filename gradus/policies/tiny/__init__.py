@@ -46,10 +46,13 @@ def folder(name: str = "base") -> Path:
     return here / name
 
 
-def folder_for(task: str | None) -> Path:
-    """The folder of the model made for a task; for a mixture that of its first task; `base` for any other task and for None."""
+def folder_for(task: str | None, shows: frozenset[str] = frozenset()) -> Path:
+    """The folder of the model made for a task; for a mixture that of its first task; for any other task and for None `base`.
+
+    `shows`: the kinds of things that the task shows. If there are pictures among them, `sighted` takes the place of `base`.
+    """
     first = (task or "").partition(",")[0].partition(":")[0]
-    return folder(next((model for model, tasks in MADE_FOR.items() if first in tasks), "base"))
+    return folder(next((model for model, tasks in MADE_FOR.items() if first in tasks), "sighted" if "image" in shows else "base"))
 
 
 def beyond(task: str, level: float | None) -> str | None:

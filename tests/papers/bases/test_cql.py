@@ -8,6 +8,8 @@ import pytest
 import torch
 
 import gradus
+from gradus.objectives.actor_critic import td_losses
+from gradus.recipe.core import changes
 from gradus.recipe.registry import recipe
 from gradus.testing.methods import weights_after
 from gradus.testing.methods.control import cut_down, toy_control
@@ -30,6 +32,26 @@ def test_at_weight_zero_it_is_sac_on_the_same_rows():
     without, zero, five = (weights_after(r, steps=2, rate=0.01) for r in (plain, cql.but(players__critic__objective__conservative__weight=0.0), cql))
     assert all(torch.equal(without[name], zero[name]) for name in without)
     assert any(not torch.allclose(without[name], five[name], atol=1e-6) for name in without if name.startswith("critic"))
+
+
+def test_its_numbers_are_half_of_the_released_loss():
+    """Q 2, y 5, gap 1.5: the release has (Q - y)^2 + 5 gap = 9 + 7.5 = 16.5 per head; here (Q - y)^2 / 2 + 2.5 gap = 4.5 + 3.75 = 8.25."""
+    made = recipe("cql")
+    critic = made.players["critic"]
+    term = critic.objective["conservative"]
+    assert td_losses(torch.tensor([[2.0]]), torch.tensor([5.0])).item() + term.weight * 1.5 == 8.25
+    assert (term.candidates, term.floor) == (4, None)
+    assert (critic.credit.entropy, critic.optimizer.lr, made.optimizer.lr) == (False, 3e-4, 1e-4)
+    assert changes(recipe("sac"), made).keys() == {
+        "rollout",
+        "selection.warmup",
+        "selection.idle",
+        "players.critic.objective.conservative",
+        "players.critic.credit.entropy",
+        "players.critic.optimizer",
+        "optimizer.lr",
+        "requires",
+    }
 
 
 def test_it_lowers_the_values_of_other_actions_against_those_of_the_data():

@@ -18,12 +18,12 @@ from gradus.objectives.aggregation import SequenceMean
 from gradus.objectives.terms import evaluate
 from gradus.papers.bases.grpo import grpo
 from gradus.papers.credit.gigpo import AnchorStates, by_state, gigpo
-from gradus.policies.tiny import folder
+from gradus.recipe.core import changes
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.episodes import Episodes
 from gradus.tasks.games.frozen_lake import frozen_lake
-from gradus.tasks.games.lake_environment import FrozenLake
+from gradus.tasks.games.lake_environment import FrozenLake, find, picture, planes
 from gradus.testing.methods import TOY, TOY_EPISODES, scripted_context, scripted_world, toy_group, train_toy, turn_of, weights_after
 from gradus.types import Frozen, Group, Problem, Request, Trajectory, UserError
 from gradus.types.batch import make_batch
@@ -230,34 +230,64 @@ def test_a_task_without_states_is_refused():
     assert gigpo.rollout == Episodes(history=2)
 
 
-@pytest.mark.parametrize(
-    ("show", "model", "reads"),
-    [("text", "base", {"text"}), ("image", "sighted", {"text", "image"}), ("array", None, {"array"})],
-    ids=["language model", "picture-reading model", "controller"],
-)
-def test_its_world_is_played_by_a_language_model_a_picture_reading_model_and_a_controller(show, model, reads):
-    """The recipe is the same but for the player's model; every state of an episode is one of the map, and the policy is updated."""
-    own = {} if model is not None else {"players__policy__model": Fresh(hidden=(8,))}
-    small = gigpo.but(study=None, setting__prompts=2, setting__group=3, setting__save_every=0, update__count=1, **own)
-    seen = []
-    run = train(
-        small,
-        frozen_lake(level=1, show=show),
-        model=None if model is None else str(folder(model)),
-        steps=1,
-        on_step=lambda run, row, groups: seen.extend(groups),
-    )
-    assert run.players["policy"].policy.reads >= reads
-    assert run.players["policy"].updates == 1
-    episodes = [t for g in seen for t in g.trajectories]
-    assert len(episodes) == 6
-    for t in episodes:
+MODELS = {"text": None, "image": None, "array": Fresh(hidden=(8,))}
+"""How the lake is shown -> the model of the policy; None: the built-in one."""
+
+
+@pytest.fixture(scope="module")
+def plays():
+    """A language model, a picture-reading model and a controller on the same maps: (run, groups of both steps) by how the lake is shown."""
+    found = {}
+    for show, model in MODELS.items():
+        own = {} if model is None else {"players__policy__model": model}
+        small = gigpo.but(study=None, setting__prompts=2, setting__group=3, setting__save_every=0, update__count=2, **own)
+        seen = []
+        run = train(small, frozen_lake(level=1, show=show), steps=2, on_step=lambda run, row, groups, seen=seen: seen.extend(groups))
+        found[show] = run, seen
+    return found
+
+
+def test_three_kinds_of_models_play_by_one_recipe(plays):
+    """Nothing of the recipe differs but the model of the policy."""
+    stored = [run.recipe for run, _ in plays.values()]
+    assert changes(stored[0], stored[1]) == {}
+    assert changes(stored[0], stored[2]) == {"players.policy.model": MODELS["array"]}
+    kinds = [type(run.players["policy"].policy).__name__ for run, _ in plays.values()]
+    assert kinds == ["LanguageModel", "LanguageModel", "Controller"]
+    assert [sorted(run.players["policy"].policy.reads) for run, _ in plays.values()] == [["text"], ["image", "text"], ["array"]]
+
+
+def test_they_are_shown_the_same_maps(plays):
+    maps = [[t.problem.meta["map"] for g in groups for t in g.trajectories] for _, groups in plays.values()]
+    starts = [[t.contexts[0].streams["state"][0] for g in groups for t in g.trajectories] for _, groups in plays.values()]
+    assert maps[0] == maps[1] == maps[2]
+    assert starts[0] == starts[1] == starts[2]  # equal states have equal names, however they are shown
+    assert len(maps[0]) == 12  # two steps of two problems, three episodes each
+
+
+@pytest.mark.parametrize("show", MODELS)
+def test_each_learns_from_both_comparisons(show, plays):
+    run, groups = plays[show]
+    assert run.players["policy"].updates == 2 * 2
+    for t in (t for g in groups for t in g.trajectories):
         assert t.failed is None
         assert t.links["turns"] == len(t.contexts)  # history 2: one context a turn
         assert all({"turn", "state", "valid"} <= c.streams.keys() for c in t.contexts)
-        assert all(len(c.shown) == (0 if show == "text" else 1) for c in t.contexts)
+        assert t.advantages is not None
         if show == "array":
             assert all(action in ("up", "down", "left", "right") for action in t.completion.split("\n"))
-            assert t.contexts[-1].seen[-1].rows.shape[1:] == (3, 3, 3)  # the last observation stands after the last action
-    first = {t.contexts[0].streams["state"][0] for t in seen[0].trajectories}
-    assert len(first) == 1  # one map, one start
+    within = [len(set(t.advantages.tolist())) for g in groups for t in g.trajectories]
+    assert max(within) > 1  # steps of one episode differ: the comparison of states acts
+
+
+def test_what_they_are_shown_is_the_state_in_text_in_pixels_or_in_planes(plays):
+    for show, (_, groups) in plays.items():
+        t = groups[0].trajectories[0]
+        grid = t.problem.meta["map"]
+        start = find(grid, "P")
+        seen = t.contexts[0].shown
+        if show == "text":
+            assert seen == ()
+        else:
+            due = picture(grid, start) if show == "image" else planes(grid, start)
+            assert np.array_equal(seen[0].rows[0], due)
