@@ -98,7 +98,7 @@ class Fewer:
 
 @dataclass(frozen=True)
 class Shorter:
-    """The shorter one wins if the longer has at least `times` as many actions. Tokens that the player did not write do not count."""
+    """The shorter one wins if the longer has more than `times` as many actions. Tokens that the player did not write do not count."""
 
     times: float = 1.5
 
@@ -109,7 +109,7 @@ class Shorter:
         return -float(trajectory.actions)
 
     def decides(self, better: Trajectory, other: Trajectory) -> bool | None:
-        return other.actions > better.actions and other.actions >= self.times * better.actions
+        return other.actions > self.times * better.actions
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ def test_two_wrong_ones_make_no_pair():
     assert pairs(episode("a", False, 2), episode("b", False, 9), by=(Fewer("turns"),)) == [("a", "b")]  # unless no criterion asks
 
 
-@pytest.mark.parametrize(("actions", "found"), [(149, []), (150, [("short", "long")]), (100, [])])
-def test_the_longer_one_loses_from_one_and_a_half_times_the_length_on(actions, found):
+@pytest.mark.parametrize(("actions", "found"), [(150, []), (151, [("short", "long")]), (100, [])])
+def test_the_longer_one_loses_above_one_and_a_half_times_the_length(actions, found):
     assert pairs(episode("long", True, 4, actions), episode("short", True, 4, 100), by=THRIFT) == found
 
 

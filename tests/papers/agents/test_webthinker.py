@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+import gradus
 from gradus.papers.agents.webthinker import webthinker
 from gradus.papers.bases.dpo import dpo
 from gradus.recipe.compatibility import check_fit
@@ -17,7 +18,7 @@ from gradus.rollouts.episodes import Episodes
 from gradus.rollouts.sub_agents import SubAgents
 from gradus.schedules.stages import Stages
 from gradus.selection.filters import BestAndWorst
-from gradus.selection.pairs import RankedPairs, Right
+from gradus.selection.pairs import RankedPairs, Right, Shorter
 from gradus.tasks.text.research import research
 from gradus.tasks.text.research_environment import page
 from gradus.tasks.text.search_environment import corpus
@@ -85,7 +86,8 @@ def test_pairs_prefer_right_then_fewer_calls_then_shorter() -> None:
         ("right-5", "wrong-1"),
     ]
     assert pairs(episode("a", True, 3, 100), episode("b", True, 3, 120)) == []  # 120 < 1.5 * 100
-    assert pairs(episode("a", True, 3, 100), episode("b", True, 3, 150)) == [("a", "b")]
+    assert pairs(episode("a", True, 3, 100), episode("b", True, 3, 150)) == []  # 1.5 times is not more than 1.5 times
+    assert pairs(episode("a", True, 3, 100), episode("b", True, 3, 151)) == [("a", "b")]
     assert pairs(episode("a", True, 5, 10), episode("b", True, 3, 1000)) == [("b", "a")]  # calls decide before length
     assert pairs(episode("a", False, 3, 10), episode("b", False, 1, 1000)) == []  # two wrong ones make no pair
 
@@ -170,12 +172,20 @@ def test_pairs_of_the_explorer_are_learned_from_if_asked() -> None:
 
 
 def test_each_round_begins_with_a_new_reference() -> None:
-    """A round is a stage, and copies of the policy are made anew at the start of a stage, so the ratio is 1 there."""
+    """A round is a stage, and copies of the policy are made anew at the start of a stage: the log-ratios are 0 in a round's first step, and only there."""
     assert webthinker.players["reference"].model == Copy("policy")
     schedule = webthinker.schedule
     assert isinstance(schedule, Stages)
     assert (schedule.repeat, [stage.until for stage in schedule.stages.values()]) == (2, [Steps(50)])
     assert webthinker.setting.group == 4
+    made = webthinker.but(
+        selection=RankedPairs(by=(Shorter(1.0),)),  # wrong episodes make pairs too: the model is not trained yet
+        rollout=Episodes(max_turns=2, errands=SubAgents(max_turns=1)),
+        setting=replace(webthinker.setting, prompts=2, warmup=0, learning_rate=1e-3, eval_every=0),
+    )
+    run = gradus.train(made, task="research", task_options={"people": "40"}, steps=4, study__problems=2)  # two rounds of two steps
+    margins = [row["margin"] for row in run.metrics if "margin" in row]
+    assert [abs(margin) > 1e-5 for margin in margins] == [False, True, False, True]
 
 
 def test_with_right_alone_it_is_dpo_of_one_right_and_one_wrong_answer() -> None:
