@@ -14,7 +14,8 @@ the pair
 
 over the tokens that M wrote: findings are no actions. The next round begins with the trained model as M_{j+1} and as its reference.
 E's contexts are groups aside: stored and counted apart. They are not trained on; `--rollout.errands.trained true` makes pairs of them too, by the
-explorer's reward (its finding holds the answer), among all errands of a problem, so the two of a pair may have different queries.
+explorer's reward (its finding holds the answer to the whole question) among all errands of a problem: the two of a pair may have different queries, and
+a sound finding on the way to the answer loses.
 
 Reference: Li et al., WebThinker: Empowering Large Reasoning Models with Deep Research Capability, arXiv:2504.21776, sections 3.3 to 3.5 and 4.3,
 appendices A and B.1. The paper draws n = 3 episodes, at temperature 0.7, of questions that the model does not answer right without search; the
