@@ -2,8 +2,8 @@
 
 The built-in model is fine-tuned (recipe `sft`) on questions of the task `tables` with numbers up to 9, each after two worked examples. The target
 is the right solution if one of the examples asks the same kind of question. If none does, the target is the procedure of the example nearest
-to the question, carried out on the question's table, which is a wrong answer. So the model answers well only after a fitting example. It is made
-for measurements of `prompt_pg`; it never sees a held-out question.
+to the question, carried out on the question's table, which is a wrong answer unless a value happens to be the mean. So the model answers well
+only after a fitting example. It is made for measurements of `prompt_pg`; it never sees a held-out question.
 """
 
 from __future__ import annotations

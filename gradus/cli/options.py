@@ -194,7 +194,7 @@ def compare_options(parser: ArgumentParser) -> None:
     add("--problems", type=int, default=200, metavar="N", help="held-out problems at the end of every run")
     add("--samples", type=int, metavar="N", help="answers to each of them; default: 4, or K for pass@K")
     add("--run", metavar="DIR", help="the folder of the comparison; the same command continues it; default: runs/compare-RECIPES-TASK")
-    add("--parallel", type=int, default=0, metavar="N", help="runs at a time; default: one for each core")
+    add("--parallel", type=int, default=0, metavar="N", help="runs at a time; default: one for each core, one on a GPU")
     add("--fresh", action="store_true", help="train every run anew, also those that another comparison has finished")
     add("--device", default="cpu", help="cpu, cuda, cuda:1")
     add("--json", action="store_true", help="as JSON")

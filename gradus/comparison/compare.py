@@ -79,7 +79,8 @@ def compare(
 ) -> Comparison:
     """Runs what is not finished, and writes compare.json and report.html into the folder. The same call continues an interrupted comparison.
 
-    Args: processes: runs at a time; 0: one for each core, and one alone for a budget of seconds. fresh: reuses no run of another comparison.
+    Args: processes: runs at a time; 0: one for each core, but one alone on another device than the processor and for a budget of seconds.
+    fresh: reuses no run of another comparison.
     Raises: UserError, before anything runs, if a recipe does not fit the task or the model.
     """
     made = opened(experiment, Path(folder))
@@ -111,8 +112,9 @@ def compare(
         if shown is not None:
             shown(made, job, line)
 
-    alone = experiment.budget.unit == "seconds"
-    carry_out_all(left, 1 if alone else processes or usable_cores(), heard, threads=usable_cores() if alone else 1)
+    timed, cores = experiment.budget.unit == "seconds", usable_cores()
+    at_once = 1 if timed else processes or (cores if experiment.device == "cpu" else 1)
+    carry_out_all(left, at_once, heard, threads=cores if timed else 1)
     finish(made)
     return made
 

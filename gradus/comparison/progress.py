@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from gradus.comparison.compare import Comparison
 from gradus.comparison.experiment import folder_name
 from gradus.comparison.job import Job
+from gradus.comparison.measures import Measure, values
 from gradus.comparison.page import arm_rows, pair_rows
 from gradus.lab.live import duration, number, printable
 
@@ -54,7 +55,7 @@ class Display:
         if self.progress is not None:
             self.progress.update(self.bars[name], visible=False) if name in self.bars else None
             self.progress.update(self.bars[""], completed=sum(self.parts.values()))
-        said = f"failed: {line['failed']}" if "failed" in line else f"{made.experiment.measure} of the run is stored"
+        said = f"failed: {line['failed']}" if "failed" in line else score(made.experiment.measure, line["result"])
         self.say(f"{job.arm.name}, seed {job.seed}: {said} ({self.finished} of {self.total} runs, {self._left()})")
 
     def say(self, text: str) -> None:
@@ -77,6 +78,12 @@ class Display:
         if self.finished >= self.total:
             return f"done in {duration(time.monotonic() - self.began)}"
         return f"about {duration((time.monotonic() - self.began) / done * (self.total - done))} left" if done else "just begun"
+
+
+def score(name: str, result: Mapping[str, Any]) -> str:
+    """The measure of a finished run; for the area under the curve, the accuracy at its end."""
+    shown = "accuracy" if name == "auc" else name
+    return f"{shown} {number(float(values(Measure(shown), [result]).mean()))}"
 
 
 def told(document: Mapping[str, Any]) -> str:

@@ -147,7 +147,7 @@ class Recurrent(nn.Module):
 class Pointer(nn.Module):
     """Scores of candidates: h(candidate) . h(query) with one linear layer h. [N, inputs] to [N, candidates]
 
-    Lu et al., arXiv:2209.14610, eq. 2.
+    Lu et al., arXiv:2209.14610.
     """
 
     def __init__(self, config: ControllerConfig, key: Key, dtype: torch.dtype) -> None:

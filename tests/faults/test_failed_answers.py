@@ -76,7 +76,7 @@ FILTERS = [v for package in (gradus.selection, gradus.papers) for part in parts(
 """Filters without a state: what a replay keeps has its own tests."""
 
 
-DIFFERING = {"Informative", "Mixed", "BestAndWorst", "Consecutive"}
+DIFFERING = {"Informative", "Mixed", "BestAndWorst", "Consecutive", "RankedPairs"}
 """Filters that keep a group only where its answers differ, so none of one answer."""
 
 

@@ -37,6 +37,9 @@ class Facts(dict):  # type: ignore[type-arg]
     def decide(self, call: str, reason: str) -> None:
         self[call] = reason
 
+    def count(self, purpose: str, player: str, tokens: int) -> None:
+        """Tokens are not decisions."""
+
 
 def made(sequences: int, length: int) -> Batch:
     rng, prompt = np.random.default_rng(0), prompt_context([5, 6, 7])

@@ -75,6 +75,14 @@ def test_a_draw_leaves_out_the_drawn_one_but_its_log_probability_is_under_the_fu
     assert again.item() == pytest.approx(made[0].logprobs[0])
 
 
+def test_draws_follow_the_probabilities_of_the_candidates_that_are_left():
+    # 0 and 2 are left, with e and 1: e / (e + 1) = 2.71828 / 3.71828 = 0.7311; without a barred one 0 has 0.5761
+    for barred, share in (([0, 1, 0], 0.7311), (None, 0.5761)):
+        policy, first = selector(barred)
+        tokens = [int(c.tokens[0]) for c in drawn(policy, first, count=400)]
+        assert tokens.count(0) / 400 == pytest.approx(share, abs=0.1)  # 4 deviations, sqrt(p (1 - p) / 400) <= 0.025, over 400 draws
+
+
 def test_at_test_time_the_likeliest_candidates_are_taken():
     for barred, best in (([0, 0, 0], 0), ([1, 0, 0], 1), ([1, 1, 0], 2)):
         policy, first = selector(barred)
@@ -163,4 +171,5 @@ def test_its_numbers_are_those_of_the_paper():
     assert (prompt_pg.setting.prompts, prompt_pg.setting.group, prompt_pg.optimizer.lr) == (20, 1, 1e-3)
     assert prompt_pg.players["policy"].model == Fresh(kind="pointer", hidden=(128,))
     assert prompt_pg.setting.steps == 30 * 160 // 20
+    assert (prompt_pg.optimizer.clip, prompt_pg.optimizer.weight_decay, prompt_pg.setting.warmup) == (None, 0.0, 0)  # plain Adam
     assert isinstance(prompt_pg.players, Frozen)

@@ -65,3 +65,8 @@ def test_the_numbers_of_a_table_have_a_largest_one() -> None:
         assert (min(found), max(found)) == (2, 9)
     with pytest.raises(UserError, match="largest is 8, which leaves too few numbers for a table; give 9 or more"):
         tables(largest=8)
+
+
+@pytest.mark.parametrize(("level", "kinds", "chance"), [(1, "all", 1 / 12), (1, "most", 1 / 3), (4, "value,most", 1 / 12), (2, "value,mean", 0.0)])
+def test_chance_is_that_of_an_option(level: int, kinds: str, chance: float) -> None:
+    assert tables(level, kinds).chance == pytest.approx(chance)  # the share of questions with options over their level + 2 options
