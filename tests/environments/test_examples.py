@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gradus.environments.examples import DrawnExamples, prompt, question_of
+from gradus.environments.examples import DrawnExamples, question_of
 from gradus.papers.agents.prompt_pg import prompt_pg
 from gradus.players.build import build_players
 from gradus.tasks.maths.tables import tables
@@ -71,7 +71,8 @@ def test_the_worker_is_asked_greedily_after_the_drawn_examples():
     (asked,) = world.asked
     assert (asked.player, asked.sampling.temperature, asked.trained) == ("worker", 0.0, False)
     drawn = [episode.examples[i] for i in (2, 0)]
-    assert asked.prompt[0]["content"] == prompt(drawn, problem)
+    nearest, furthest = (f"{question_of(e)}\n{e.meta['solution']}\n\n" for e in drawn)  # the first one drawn stands nearest to the question
+    assert asked.prompt[0]["content"] == furthest + nearest + question_of(problem)
     same = any(e.meta["category"] == problem.meta["category"] for e in drawn)
     assert world.notes == [("same_kind", float(same))]
 
