@@ -12,28 +12,13 @@ from pathlib import Path
 def run(options: argparse.Namespace) -> int:
     """Runs the comparison, or continues it, and prints its result."""
     from gradus.cli.parser import split_task
-    from gradus.comparison.compare import compare
-    from gradus.comparison.experiment import Experiment, arm_of, seeds_of
-    from gradus.comparison.measures import Measure
+    from gradus.comparison.compare import compare, experiment_of
     from gradus.comparison.page import NAME
     from gradus.comparison.progress import Display, told
-    from gradus.training.budget import budget_of
 
     fields, task_options = split_task(options.fields)
-    experiment = Experiment(
-        arms=tuple(arm_of(word) for word in options.recipes),
-        task=options.task,
-        task_options=tuple(task_options.items()),
-        model=options.model,
-        profile=options.profile,
-        fields=tuple(fields),
-        seeds=seeds_of(options.seeds),
-        budget=budget_of(options.budget),
-        measure=options.measure,
-        problems=options.problems,
-        samples=options.samples or max(4, Measure(options.measure).samples),
-        device=options.device,
-    )
+    terms = {name: getattr(options, name) for name in ("task", "model", "profile", "seeds", "budget", "measure", "problems", "samples", "device")}
+    experiment = experiment_of(options.recipes, task_options=task_options, fields=dict(fields), **terms)
     folder = Path(options.run or f"runs/compare-{_name(options)}")
     with Display(len(experiment.arms) * len(experiment.seeds)) as display:
         made = compare(experiment, folder, processes=options.parallel, fresh=options.fresh, shown=display)

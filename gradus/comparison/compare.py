@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradus.comparison.experiment import Experiment, arm_of, folder_name
+from gradus.comparison.experiment import Experiment, arm_of, folder_name, seeds_of
 from gradus.comparison.job import Job, checked, identity, without_clock
+from gradus.comparison.measures import Measure
 from gradus.comparison.pool import carry_out_all
 from gradus.comparison.table import figures
 from gradus.lab.atomic_files import encode, write
+from gradus.lab.provenance import versions
 from gradus.runtime.cores import usable_cores
 from gradus.training.budget import budget_of
 from gradus.types import UserError
@@ -83,13 +85,16 @@ def compare(
     fresh: reuses no run of another comparison.
     Raises: UserError, before anything runs, if a recipe does not fit the task or the model.
     """
+    timed, cores, known = experiment.budget.unit == "seconds", usable_cores(), versions()
+    if timed and processes > 1:
+        raise UserError(f"--parallel is {processes}, but runs with a budget of seconds go one at a time, or they would slow each other; leave it out")
     made = opened(experiment, Path(folder))
     left: list[Job] = []
     names: dict[tuple[str, int], str] = {}
     for job in made.jobs():
         own = made.folder / RESULTS / f"{folder_name(job.arm, job.seed)}.json"
-        names[job.arm.name, job.seed] = name = identity(job)
-        stored = _read(own, name) or (None if fresh or experiment.budget.unit == "seconds" else _read(store() / f"{name}.json", name))
+        names[job.arm.name, job.seed] = name = identity(job, known)
+        stored = _read(own, name) or (None if fresh or timed else _read(store() / f"{name}.json", name))
         if stored is None:
             left.append(job)
             continue
@@ -112,7 +117,6 @@ def compare(
         if shown is not None:
             shown(made, job, line)
 
-    timed, cores = experiment.budget.unit == "seconds", usable_cores()
     at_once = 1 if timed else processes or (cores if experiment.device == "cpu" else 1)
     carry_out_all(left, at_once, heard, threads=cores if timed else 1)
     finish(made)
@@ -137,42 +141,36 @@ def _read(path: Path, name: str) -> dict[str, Any] | None:
     return stored["result"] if isinstance(stored, dict) and stored.get("identity") == name else None
 
 
-def compare_recipes(
-    *recipes: str,
-    run: Path | str,
-    task: str | None = None,
-    model: str | None = None,
-    seeds: int | Sequence[int] = 3,
+def experiment_of(
+    recipes: Sequence[str],
+    *,
+    seeds: int | str | Sequence[int] = 3,
     budget: str = "steps=20",
     measure: str = "accuracy",
-    problems: int = 200,
     samples: int | None = None,
-    profile: str | None = None,
-    device: str = "cpu",
-    processes: int = 0,
-    fresh: bool = False,
     task_options: Mapping[str, str] | None = None,
     fields: Mapping[str, str] | None = None,
-    shown: Shown | None = None,
+    **terms: Any,
+) -> Experiment:
+    """The experiment of words as on the command line; `terms` are the other fields of `Experiment`. `samples` None: 4, or K of pass@K."""
+    return Experiment(
+        arms=tuple(arm_of(word) for word in recipes),
+        seeds=seeds_of(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds),
+        budget=budget_of(budget),
+        measure=measure,
+        samples=samples or max(4, Measure(measure).samples),
+        task_options=tuple((task_options or {}).items()),
+        fields=tuple((fields or {}).items()),
+        **terms,
+    )
+
+
+def compare_recipes(
+    *recipes: str, run: Path | str, processes: int = 0, fresh: bool = False, shown: Shown | None = None, **terms: Any
 ) -> dict[str, Any]:
     """Trains recipes on equal terms in the folder `run`, and returns the document of the comparison; see `gradus compare --help`.
 
-    Args: recipes: as on the command line; seeds: their number, or the seeds; fields: fields of every recipe, as text.
+    Args: recipes: as on the command line; processes, fresh, shown: as for `compare`; terms: task, model, seeds, budget, measure, problems,
+    samples, profile, device, task_options and fields (of every recipe, as text), as for `experiment_of`.
     """
-    from gradus.comparison.measures import Measure
-
-    experiment = Experiment(
-        arms=tuple(arm_of(word) for word in recipes),
-        task=task,
-        task_options=tuple((task_options or {}).items()),
-        model=model,
-        profile=profile,
-        fields=tuple((fields or {}).items()),
-        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
-        budget=budget_of(budget),
-        measure=measure,
-        problems=problems,
-        samples=samples or max(4, Measure(measure).samples),
-        device=device,
-    )
-    return compare(experiment, run, processes=processes, fresh=fresh, shown=shown).document()
+    return compare(experiment_of(recipes, **terms), run, processes=processes, fresh=fresh, shown=shown).document()

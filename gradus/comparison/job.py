@@ -8,7 +8,7 @@ import json
 import resource
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,14 @@ from gradus.comparison.experiment import Arm, Experiment
 from gradus.lab import checkpoints
 from gradus.lab.checkpoints import digest
 from gradus.lab.folder import is_run
-from gradus.lab.provenance import fingerprints, versions
+from gradus.lab.provenance import fingerprints
 from gradus.study.evaluate import solved, verdict_of
 from gradus.study.held_out import held_out_requests
-from gradus.training.budget import counted, spent
-from gradus.training.plan import Plan, task_of
+from gradus.training.budget import spent
+from gradus.training.plan import Plan
 from gradus.training.resume import seconds_of
 from gradus.training.run import Run
-from gradus.types import Key, Problem
+from gradus.types import Key, Problem, UserError
 from gradus.types.parts import Task
 
 
@@ -44,17 +44,15 @@ class Job:
         return self.experiment.plan(self.arm, self.seed)
 
 
-def identity(job: Job) -> str:
-    """A hash of all that decides the result of a run: its plan, examination, files, this package's source and the versions of others."""
+def identity(job: Job, versions: Mapping[str, str]) -> str:
+    """A hash of all that decides the result of a run: its plan, examination and files, and the versions of packages and of this source."""
     planned = job.plan
     stored = planned.stored()
     stored["recipe"] = {name: value for name, value in stored["recipe"].items() if name not in ("about", "family", "key", "base")}
-    model = Path(planned.model) if planned.model else None
-    files = sorted(p for p in model.rglob("*") if p.is_file()) if model is not None and model.is_dir() else []
     data = [Path(text) for text in (str(planned.task), *(value for _, value in planned.task_options)) if Path(text).is_file()]
     code = [Path(file) for file in (job.arm.recipe.rpartition(":")[0],) if file and Path(file).is_file()]
     examined = [job.experiment.problems, job.experiment.samples]
-    known = [stored, examined, fingerprints([*files, *data, *code]), versions()]
+    known = [stored, examined, fingerprints([*files_of(planned), *data, *code]), versions]
     return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
@@ -119,13 +117,18 @@ def start_of(planned: Plan, task: Task, problems: int) -> dict[str, str]:
     """Hashes of what all arms of a comparison share: the first training problems, the held-out problems, the files of the model."""
     training = task.source.draw(list(range(64)), task.level, Key(planned.seed).fold("start"))
     held_out = [request.problem for request in held_out_requests(task.held_out, problems, 1, task.level)]
-    model = Path(planned.model) if planned.model else None
-    files = sorted(p for p in model.rglob("*") if p.is_file()) if model is not None and model.is_dir() else []
+    files = files_of(planned)
     return {
         "problems": _hash(training),
         "held_out": _hash(held_out),
         "model": hashlib.sha256("".join(digest(p) for p in files).encode()).hexdigest()[:16] if files else "built in",
     }
+
+
+def files_of(planned: Plan) -> list[Path]:
+    """The files of the plan's model folder; none for the built-in model."""
+    model = Path(planned.model) if planned.model else None
+    return sorted(p for p in model.rglob("*") if p.is_file()) if model is not None and model.is_dir() else []
 
 
 def _hash(problems: Sequence[Problem]) -> str:
@@ -141,7 +144,7 @@ def curve(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, fl
 
 def by_purpose(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The tokens of the run by purpose; those of measurements, too, which no budget counts."""
-    names = sorted({name for row in rows for name in row if name.startswith("tokens/") and (counted(name) or name.count("/") == 1)})
+    names = sorted({name for row in rows for name in row if name.startswith("tokens/") and name.count("/") == 1})
     return {name.removeprefix("tokens/"): int(sum(row.get(name) or 0 for row in rows)) for name in names}
 
 
@@ -182,10 +185,8 @@ def without_clock(result: Mapping[str, Any]) -> dict[str, Any]:
 
 def checked(job: Job) -> Job:
     """The job, after a check that its recipe fits task and model. Raises UserError, with the arm's name, if it does not."""
-    from gradus.types import UserError
-
     try:
-        api.start(job.plan, task=task_of(replace(job.plan)))
+        api.start(job.plan)
     except UserError as error:
         raise UserError(f"{job.arm.name}: {error}") from None
     return job

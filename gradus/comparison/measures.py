@@ -12,7 +12,6 @@ import numpy as np
 from gradus.study.passk import pass_at_k
 from gradus.types import UserError, unknown
 
-PER_PROBLEM = ("accuracy", "pass@K", "reward", "length")
 READINGS = ("first", "last", "mean", "max", "min", "gain", "drop")
 LOW = ("length", "tokens", "steps", "seconds", "memory")
 """Measures of which less is better."""

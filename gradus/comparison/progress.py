@@ -53,7 +53,8 @@ class Display:
             return
         self.parts[name], self.finished = 1.0, self.finished + 1
         if self.progress is not None:
-            self.progress.update(self.bars[name], visible=False) if name in self.bars else None
+            if name in self.bars:
+                self.progress.update(self.bars[name], visible=False)
             self.progress.update(self.bars[""], completed=sum(self.parts.values()))
         said = f"failed: {line['failed']}" if "failed" in line else score(made.experiment.measure, line["result"])
         self.say(f"{job.arm.name}, seed {job.seed}: {said} ({self.finished} of {self.total} runs, {self._left()})")

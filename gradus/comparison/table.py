@@ -94,9 +94,8 @@ def sentence(arms: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any
     if not beaten:
         wins = [f"{pair['winner']} beats {pair['b'] if pair['winner'] == pair['a'] else pair['a']}" for pair in pairs if pair["winner"]]
         more = f" But {', '.join(wins)}." if wins else ""
-        return f"It cannot be told which recipe has the better {measure.name}: no difference to {top}, the highest, is beyond chance.{more}".replace(
-            "the highest", "the highest" if measure.sign > 0 else "the lowest"
-        )
+        place = "highest" if measure.sign > 0 else "lowest"
+        return f"It cannot be told which recipe has the better {measure.name}: no difference to {top}, the {place}, is beyond chance.{more}"
     told = [_told(pair, top) for pair in pairs if pair["winner"] == top]
     rest = f" It cannot be told from {_and(others)}." if others else ""
     return f"{top} has the better {measure.name} than {'; than '.join(told)}.{rest}"

@@ -59,7 +59,7 @@ def over(run: Run, done: int) -> bool:
 def evaluates(run: Run, done: int) -> bool:
     """Whether an evaluation is due after `done` steps."""
     if run.budget is not None:
-        return run.budget.due(run.budget.share(run.metrics[:-1], run.seconds), run.progress)
+        return run.budget.due(*(amount / run.budget.amount for amount in ([0.0, *run.spent()])[-2:]))
     every = run.recipe.setting.eval_every
     return bool(done and every and done % every == 0)
 

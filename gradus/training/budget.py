@@ -17,8 +17,6 @@ from gradus.types.ranges import check_ranges
 
 UNITS = ("steps", "tokens", "rollouts", "seconds")
 UNCOUNTED = ("evaluate", "agreement")  # purposes of tokens that measure the run; they are no part of a method
-REPEATABLE = ("steps", "tokens", "rollouts")
-"""Units that do not depend on the clock."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,6 @@ class Budget:
 
     def __str__(self) -> str:
         return f"{self.unit}={self.amount:g}"
-
-    def share(self, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, float]) -> float:
-        """The share of the budget that is spent after the steps of `rows` (rows of the metrics); `seconds`: of each step."""
-        return spent(self.unit, rows, seconds) / self.amount
 
     def due(self, before: float, now: float) -> bool:
         """Whether an evaluation falls between two shares."""
@@ -72,20 +66,23 @@ def budget_of(text: str, points: int = 10) -> Budget:
 
 
 def spent(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, float]) -> float:
-    """The amount of a unit that the steps of `rows` have spent; rows of evaluations at an end count nothing.
+    """The amount of a unit that the steps of `rows` have spent. Args: rows: of the metrics; seconds: of each step."""
+    return sum(spent_by(unit, row, seconds) for row in rows)
 
-    Args: rows: the metrics, one row a step. seconds: of each step.
-    """
-    steps = [row for row in rows if "reward" in row]
+
+def spent_by(unit: str, row: Mapping[str, Any], seconds: Mapping[int, float]) -> float:
+    """The amount of a unit that one row of the metrics has spent; 0 for the row of an evaluation at an end."""
+    if "reward" not in row:
+        return 0.0
     match unit:
         case "steps":
-            return len(steps)
+            return 1.0
         case "tokens":
-            return sum(tokens(row) for row in steps)
+            return tokens(row)
         case "rollouts":
-            return sum(row.get("rollouts") or 0 for row in steps)
+            return row.get("rollouts") or 0.0
         case _:
-            return sum(seconds.get(int(row["step"]), 0.0) for row in steps)
+            return seconds.get(int(row["step"]), 0.0)
 
 
 def tokens(row: Mapping[str, Any]) -> float:

@@ -18,7 +18,7 @@ from gradus.recipe.old_paths import class_today
 from gradus.runtime.user_code import asked
 from gradus.study.stuck import stuck
 from gradus.study.summary import summarise
-from gradus.training.budget import Budget
+from gradus.training.budget import Budget, spent_by
 from gradus.training.health import SOUND, splits, watch, watched
 from gradus.training.interrupts import Stop
 from gradus.training.memory import Memory
@@ -69,6 +69,7 @@ class Run:
     warned: bool = False  # whether the view has shown that the run learns nothing
     budget: Budget | None = None  # ends the run in place of the number of steps
     seconds: dict[int, float] = field(default_factory=dict)  # of each step
+    totals: list[float] = field(default_factory=lambda: [0.0])  # see `spent`
     stages: Any = None  # the stages and the run's place in them (`gradus.training.stages.Course`); None: a run without stages
 
     @property
@@ -91,8 +92,16 @@ class Run:
     def progress(self) -> float:
         """The share of the run, or of its stage, that is done: of its budget, else of its steps."""
         if self.budget is not None:
-            return self.budget.share(self.metrics, self.seconds)
+            return self.spent()[-1] / self.budget.amount
         return (self.step - self.began) / max(self.recipe.setting.steps, 1)
+
+    def spent(self) -> list[float]:
+        """The amount of the budget that is spent before each row of the metrics, and after the last one. Adds only what is new."""
+        assert self.budget is not None
+        del self.totals[len(self.metrics) + 1 :]  # after a return to a checkpoint
+        for row in self.metrics[len(self.totals) - 1 :]:
+            self.totals.append(self.totals[-1] + spent_by(self.budget.unit, row, self.seconds))
+        return self.totals
 
     @property
     def planned(self) -> Recipe:

@@ -77,6 +77,12 @@ def test_misfits_are_refused_before_anything_runs(tmp_path: Path):
     assert not (tmp_path / "new" / "runs").exists()
 
 
+def test_timed_runs_go_one_at_a_time(tmp_path: Path):
+    with pytest.raises(UserError, match="--parallel is 2"):
+        compare_recipes("grpo", "rloo", run=tmp_path / "timed", budget="seconds=5", processes=2)
+    assert not (tmp_path / "timed").exists()
+
+
 def test_another_comparison_keeps_its_folder(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / EXPERIMENT).write_text(json.dumps(Experiment(TWO, seeds=(9,)).stored()))

@@ -11,6 +11,7 @@ from gradus.comparison.experiment import Arm, Experiment
 from gradus.comparison.job import Job, by_purpose, curve, identity, readings
 from gradus.training.budget import Budget
 
+V = {"torch": "1"}
 ROWS = [
     {"step": 0, "reward": 0.1, "held_out/accuracy": 0.2, "tokens/rollout": 10, "tokens/rollout/critic": 3, "tokens/evaluate": 5},
     {"step": 1, "reward": 0.2, "tokens/rollout": 20},
@@ -40,7 +41,7 @@ def job(tmp_path: Path) -> Job:
 
 def test_the_identity_is_what_decides_the_result(job: Job, tmp_path: Path):
     same = replace(job, arm=Arm("another name", "grpo"), folder=tmp_path / "elsewhere")
-    assert identity(same) == identity(job)
+    assert identity(same, V) == identity(job, V)
     others = [
         replace(job, seed=1),
         replace(job, arm=Arm("grpo", "grpo", (("group", "2"),))),
@@ -49,4 +50,5 @@ def test_the_identity_is_what_decides_the_result(job: Job, tmp_path: Path):
         replace(job, experiment=replace(job.experiment, budget=Budget("tokens", 2))),
         replace(job, experiment=replace(job.experiment, task="countdown")),
     ]
-    assert len({identity(one) for one in (job, *others)}) == 1 + len(others)
+    assert identity(job, {"torch": "2"}) != identity(job, V)
+    assert len({identity(one, V) for one in (job, *others)}) == 1 + len(others)

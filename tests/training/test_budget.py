@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gradus.recipe.registry import recipe
 from gradus.training.budget import Budget, budget_of, spent
-from gradus.training.plan import plan
+from gradus.training.plan import load_task, plan
+from gradus.training.run import Run
 from gradus.types import UserError
 
 ROWS = [
@@ -23,12 +25,25 @@ def test_what_is_spent(unit, amount):
 
 def test_shares_evaluations_and_expected_steps():
     budget = Budget("rollouts", 24, points=4)
-    assert budget.share(ROWS, SECONDS) == 0.5
     assert [budget.due(a, b) for a, b in ((0.0, 0.2), (0.2, 0.25), (0.3, 0.6), (0.6, 0.7))] == [False, True, True, False]
     assert budget.steps(0, 0.0, 20) == 20
     assert budget.steps(2, 0.5, 20) == 4
     assert budget.steps(3, 0.9, 20) == 4  # 3.33 steps, rounded up
     assert budget.steps(3, 1.1, 20) == 3
+
+
+def test_a_run_counts_new_rows_alone_and_forgets_discarded_ones():
+    run = Run(recipe("grpo"), load_task("arithmetic"), {}, budget=Budget("rollouts", 24), seconds=SECONDS)
+    assert run.progress == 0
+    run.metrics = ROWS[:1]
+    assert (run.spent(), run.progress) == ([0, 8], 1 / 3)
+    run.metrics = ROWS
+    assert (run.spent(), run.progress) == ([0, 8, 12, 12], 0.5)
+    assert run.planned.setting.steps == run.budget.steps(0, 0.5, run.recipe.setting.steps)
+    run.metrics = ROWS[:1]  # after a return to a checkpoint
+    assert run.spent() == [0, 8]
+    run.metrics = [*ROWS[:1], {**ROWS[1], "rollouts": 16}]  # the step done again
+    assert run.progress == 1
 
 
 def test_budgets_from_words():
