@@ -46,6 +46,11 @@ class DrawnExamples:
     def acts(self) -> Choice:
         return Choice(tuple(str(i + 1) for i in range(self.candidates)))
 
+    @property
+    def least_turns(self) -> int:
+        """One for each draw."""
+        return self.shots
+
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task has no verifier that judges one answer, no solutions, or too few problems."""
         if task.verify is None or isinstance(task.verify, Together):

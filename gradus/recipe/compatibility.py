@@ -42,6 +42,7 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     check_parts(recipe)
     check_task(task)
     check_plays(recipe, task)
+    check_turns(recipe, task)
     for _, part in _parts(recipe, ""):
         if hasattr(part, "check_task"):  # a part that asks something of the task which the task's fields do not say
             part.check_task(task)
@@ -64,6 +65,17 @@ def check_fit(recipe: Recipe, task: Task, players: Mapping[str, Any] | None = No
     for _, part in _parts(recipe, "") if players is not None else ():
         if hasattr(part, "check_players"):  # a part that asks something of the players which their abilities do not say
             part.check_players(players)
+
+
+def check_turns(recipe: Recipe, task: Task) -> None:
+    """Raises UserError if the rollout cuts every episode before it can end: an environment may say `least_turns`."""
+    environment = recipe.environment if recipe.environment is not None else task.environment
+    least, most = getattr(environment, "least_turns", 1), getattr(recipe.rollout, "max_turns", None)
+    if most is not None and most < least:
+        raise UserError(
+            f"an episode of {type(environment).__name__} has at least {least} turns, but rollout.max_turns is {most}, so none would end; "
+            f"set --rollout.max_turns {least} or more"
+        )
 
 
 _ADDED = {"transitions": "add them with dataclasses.replace(task, transitions=load_transitions(FILE), provides=...), as docs/how/control.md shows,"}

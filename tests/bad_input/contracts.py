@@ -133,6 +133,10 @@ CONTRACTS: list[Row] = [
     ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
     ("train prompt_pg --task tables --task.problems 12 --run run", "20 candidates, but task tables has 12 training problems; set --environment.candidates 12"),
     ("train prompt_pg --task tables --environment.shots 20 --run run", "20 shots of 20 candidates leave no choice; set more candidates or fewer shots"),
+    (
+        "train prompt_pg --task tables --environment.candidates 40 --environment.shots 21 --run run",
+        "an episode of DrawnExamples has at least 21 turns, but rollout.max_turns is 20, so none would end; set --rollout.max_turns 21 or more",
+    ),
     ("train prompt_pg --task tables --environment.width 96 --run run", "a hidden state of player encoder has 160 numbers, not 96; set --environment.width 160"),
     (
         "train prompt_pg --task tables --environment.encoder policy --run run",

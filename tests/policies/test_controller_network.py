@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
 from gradus.policies.controller import Controller, config_for
-from gradus.types import Context, Key, Sampling, UserError
+from gradus.types import Key, Sampling, UserError
 from gradus.types.players import Fresh
 from gradus.types.signals import EntropyOf, LogProb
 from gradus.types.spaces import Box, Choice
+from tests.policies.test_controller import Ask
 
 SEVEN = Choice(tuple("abcdefg"))
-
-
-@dataclass(frozen=True)
-class Ask:
-    parent: Context
-    at: int
-    sampling: Sampling
-    key: Key
-    version: int = 3
-    request: object = None
 
 
 def shown(key: Key, barred: tuple[int, ...] = (1,)) -> dict[str, np.ndarray]:
