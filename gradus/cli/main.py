@@ -110,6 +110,7 @@ def run(words: list[str]) -> int:
         "leaks": leaks,
         "screen": screen,
         "compare": compare,
+        "claims": claims,
         "export": export,
         "chat": chat,
         "serve": serve,
@@ -286,6 +287,12 @@ def compare(options: argparse.Namespace) -> int:
     from gradus.cli.compare import run as comparing
 
     return comparing(options)
+
+
+def claims(options: argparse.Namespace) -> int:
+    from gradus.cli.claims import run as claiming
+
+    return claiming(options)
 
 
 def only_task_options(options: argparse.Namespace) -> dict[str, str]:
