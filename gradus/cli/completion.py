@@ -11,7 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
-RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes")}
+RECIPES = {
+    *((command, "recipe") for command in ("train", "check", "show", "cite", "explain")),
+    *(("diff", one) for one in ("a", "b")),
+    ("claims", "keys"),
+    ("compare", "recipes"),
+}
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
