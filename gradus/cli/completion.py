@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
-RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes")}
+RECIPES = {
+    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain")),
+    *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes")),
+}
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
@@ -73,6 +76,10 @@ def values(command: str, action: argparse.Action) -> list[str]:
         return list(registry.task_modules())
     if action.dest == "family":
         return [file.parent.name for file in registry.PAPERS.glob("*/*.py")]
+    if action.dest in ("ground", "calibrate"):
+        from gradus.comparison.ground import grounds
+
+        return grounds()
     if action.dest == "profile":
         from gradus.recipe.core import PROFILES
 

@@ -18,10 +18,11 @@ import numpy as np
 
 from gradus import api
 from gradus.comparison.claims import Known, as_json, keep, known
-from gradus.comparison.compare import Comparison, Shown, compare, experiment_of, store
+from gradus.comparison.compare import Comparison, Shown, compare, store
 from gradus.comparison.experiment import Experiment
 from gradus.comparison.measures import Measure, values
 from gradus.comparison.statistics import difference
+from gradus.comparison.terms import experiment_of
 from gradus.lab.atomic_files import remove
 from gradus.lab.provenance import source, versions
 from gradus.recipe.claim import Claim
