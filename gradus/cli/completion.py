@@ -12,10 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
 RECIPES = {
-    *((command, "recipe") for command in ("train", "check", "show", "cite", "explain")),
-    *(("diff", one) for one in ("a", "b")),
-    ("claims", "keys"),
-    ("compare", "recipes"),
+    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain")),
+    *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes")),
 }
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {

@@ -204,7 +204,7 @@ def compare_options(parser: ArgumentParser) -> None:
     add("--profile", metavar="P", help="scale of the runs: tiny, small, paper")
     add("--seeds", metavar="N", help="number of seeds, or the seeds with commas between them; default: 3")
     add("--budget", metavar="UNIT=N", help="the end of every run: tokens=2e6, rollouts=5000, seconds=600 or steps=200; default: the ground's, else steps=20")
-    add("--measure", metavar="M", help="accuracy, pass@K, reward, length, distinct, auc, best, accuracy@NAME, worst@COLUMN, or METRIC:READING, as in entropy:last")
+    add("--measure", metavar="M", help="accuracy, pass@K, reward, length, distinct, auc, best, accuracy@NAME, worst@COLUMN, tokens, seconds, METRIC:READING")
     add("--show", metavar="M", action="append", default=[], help="a further measure, as a column; may repeat")
     add("--also", metavar="TASK", action="append", default=[], help="a further task of the examination: TASK, or in quotes 'NAME=TASK --OPTION VALUE'; may repeat")
     add("--problems", type=int, metavar="N", help="held-out problems at the end of every run; default: 200")
