@@ -41,7 +41,7 @@ def difference(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Difference:
     from scipy import stats
 
     d = a - b
-    seeds, problems = d.shape
+    seeds = len(d)
     mean = float(d.mean())
     if seeds < 2:
         return Difference(mean, None, None, None, None)
