@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import hashlib
 import json
 import resource
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,7 @@ def carry_out(job: Job, view: Any) -> dict[str, Any]:
     {"start": hashes of what all arms share, "curve": [[spent, score]], "final", "best", "elsewhere" by task: see `marks`, "spent": by unit,
     "tokens": by purpose, "metrics": {name: {"first", "last", ...}}, "times": {...}}.
     """
+    forget_peak()
     began = time.perf_counter()
     run = api.resume(job.folder, view=view) if is_run(job.folder) else api.launch(job.plan, job.folder, view=view)
     trained = time.perf_counter()
@@ -179,8 +182,19 @@ def readings(values: Sequence[float]) -> dict[str, float]:
 
 
 def peak_memory() -> float:
-    """The largest resident memory of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    """The largest resident memory of this process since `forget_peak`, in bytes; since its start on systems without /proc."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024.0
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+def forget_peak() -> None:
+    """Begins a new peak, so that a run has not the peak of another one before it in the same process."""
+    gc.collect()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def without_clock(result: Mapping[str, Any]) -> dict[str, Any]:

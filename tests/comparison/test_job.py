@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gradus.comparison.experiment import Arm, Experiment
-from gradus.comparison.job import Job, by_purpose, curve, identity, readings
+from gradus.comparison.job import Job, by_purpose, curve, forget_peak, identity, peak_memory, readings
 from gradus.training.budget import Budget
+
+
+def test_a_run_has_a_peak_of_its_own():
+    held = np.ones(40_000_000)  # 320 MB
+    before = peak_memory()
+    del held
+    forget_peak()
+    assert peak_memory() < before - 2e8
+
 
 V = {"torch": "1"}
 ROWS = [
