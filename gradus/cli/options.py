@@ -200,7 +200,8 @@ def compare_options(parser: ArgumentParser) -> None:
     add("--ground", metavar="G", help="a proving ground (gradus grounds): its task, start model, fields, budget and measures")
     add("--task", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1; default: arithmetic")
     add("--model", metavar="M", help="a model's folder; default: the built-in tiny model")
-    add("--reward", metavar="R", help="file.py:function, or the folder of a reward model: judges every run in place of its own reward")
+    about = "a reward function, Verified, or a reward model's run: judges the training of every recipe in place of its own reward; may repeat"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
     add("--profile", metavar="P", help="scale of the runs: tiny, small, paper")
     add("--seeds", metavar="N", help="number of seeds, or the seeds with commas between them; default: 3")
     add("--budget", metavar="UNIT=N", help="the end of every run: tokens=2e6, rollouts=5000, seconds=600 or steps=200; default: the ground's, else steps=20")
