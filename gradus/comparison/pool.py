@@ -91,4 +91,4 @@ class _Worker(threading.Thread):
 
 
 def _told(job: Job) -> dict[str, Any]:
-    return {"experiment": job.experiment.stored(), "arm": job.arm.name, "seed": job.seed, "folder": str(job.folder)}
+    return {"experiment": job.experiment.stored(), "arm": job.arm.name, "seed": job.seed, "folder": str(job.folder), "pause": job.pause}
