@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -100,17 +101,15 @@ def runs_of(rungs: Sequence[Rung]) -> int:
     return sum(rung.arms * rung.seeds for rung in rungs)
 
 
-def affordable(
-    rungs: Sequence[Rung], left: float, *, arms: int | None = None, reached: float = 0.0, seeds: int = 0, extra: float = 0.0, at_once: int = 1
-) -> float:
-    """The length of a full run with which the rungs spend just what is left; below 0 if there is not enough for `extra` alone.
+def cost(rungs: Sequence[Rung], *, arms: int | None = None, reached: float = 0.0, seeds: int = 0, extra: float = 0.0) -> tuple[float, float]:
+    """(a, b): the rungs cost a R + b if a full run has the length R.
 
     A rung with A contestants and S seeds, s of which the rung before had at the length r', costs with the length r
 
-        A (s (r - r') + (S - s) r) + A S extra        r = share times the full length
+        A (s (r - r') + (S - s) r) + A S extra        r = share R
 
-    Args: left: of the budget; arms: contestants now (None: as planned); reached, seeds: r' and s of the rung before; extra: what every begin or
-    continuation costs beside training; at_once: runs at a time, for a budget of time.
+    Args: arms: contestants now (None: as planned); reached, seeds: r' and s of the rung before; extra: what every begin or continuation of a run
+    costs beside training.
     """
     slope, fixed, before = 0.0, 0.0, 0.0
     for number, rung in enumerate(rungs):
@@ -119,7 +118,19 @@ def affordable(
         slope += count * (old * (rung.share - before) + (rung.seeds - old) * rung.share)
         fixed += count * rung.seeds * extra - (count * old * reached if number == 0 else 0.0)
         before, seeds = rung.share, rung.seeds
-    return (left * at_once - fixed) / slope
+    return slope, fixed
+
+
+def affordable(rungs: Sequence[Rung], left: float, **how: Any) -> float:
+    """The length of a full run with which the rungs cost just what is left; below 0 if that is less than the cost beside training.
+
+    Args: how: as for `cost`.
+
+    >>> affordable(rungs_of(2, seeds=1), 100.0)
+    50.0
+    """
+    slope, fixed = cost(rungs, **how)
+    return (left - fixed) / slope
 
 
 def judged(number: int, keep: int, scores: Scores, sign: int = 1) -> Verdict:
@@ -141,8 +152,7 @@ def judged(number: int, keep: int, scores: Scores, sign: int = 1) -> Verdict:
             kept.append(name)
             continue
         reason = "below the leader beyond chance" if clear else "in the lower half, though not beyond chance" if keep > 1 else "second, though not beyond chance"
-        values = {"score": sign * means[name], "against": leader, "behind": gap.mean, "low": gap.low, "high": gap.high}
-        lost.append(Loss(name, number, reason, place, **values))
+        lost.append(Loss(name, number, reason, place, sign * means[name], leader, gap.mean, gap.low, gap.high))
     return Verdict(order, tuple(kept), tuple(lost), {name: sign * means[name] for name in order})
 
 
