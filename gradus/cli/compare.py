@@ -8,17 +8,21 @@ import re
 import sys
 from pathlib import Path
 
+TERMS = ("ground", "task", "model", "reward", "profile", "seeds", "budget", "measure", "problems", "samples", "device")
+
 
 def run(options: argparse.Namespace) -> int:
     """Runs the comparison, or continues it, and prints its result."""
     from gradus.cli.parser import split_task
-    from gradus.comparison.compare import compare, experiment_of
+    from gradus.comparison.compare import compare
     from gradus.comparison.page import NAME
     from gradus.comparison.progress import Display, told
+    from gradus.comparison.terms import experiment_of
 
     fields, task_options = split_task(options.fields)
-    terms = {name: getattr(options, name) for name in ("task", "model", "profile", "seeds", "budget", "measure", "problems", "samples", "device")}
-    experiment = experiment_of(options.recipes, task_options=task_options, fields=dict(fields), **terms)
+    terms = {name: getattr(options, name) for name in TERMS}
+    terms |= {"shows": options.show, "others": options.also, "task_options": task_options, "fields": dict(fields)}
+    experiment = experiment_of(options.recipes, said=lambda text: print(text, file=sys.stderr, flush=True), **terms)
     folder = Path(options.run or f"runs/compare-{_name(options)}")
     with Display(len(experiment.arms) * len(experiment.seeds)) as display:
         made = compare(experiment, folder, processes=options.parallel, fresh=options.fresh, shown=display)
@@ -31,5 +35,5 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _name(options: argparse.Namespace) -> str:
-    words = [*options.recipes, Path(options.task).stem if options.task else "default"]
+    words = [*options.recipes, options.ground or (Path(options.task).stem if options.task else "default")]
     return re.sub(r"[^\w.+-]+", "-", "-".join(words)).strip("-")[:80]

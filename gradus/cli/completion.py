@@ -73,6 +73,10 @@ def values(command: str, action: argparse.Action) -> list[str]:
         return list(registry.task_modules())
     if action.dest == "family":
         return [file.parent.name for file in registry.PAPERS.glob("*/*.py")]
+    if action.dest in ("ground", "calibrate"):
+        from gradus.comparison.ground import grounds
+
+        return grounds()
     if action.dest == "profile":
         from gradus.recipe.core import PROFILES
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gradus.comparison.experiment import Experiment, arm_of, folder_name, seeds_of
+from gradus.comparison.experiment import Experiment, folder_name
 from gradus.comparison.job import Job, checked, identity, without_clock
-from gradus.comparison.measures import Measure
 from gradus.comparison.pool import carry_out_all
 from gradus.comparison.table import figures
+from gradus.comparison.terms import experiment_of
 from gradus.lab.atomic_files import encode, write
 from gradus.lab.provenance import versions
 from gradus.runtime.cores import usable_cores
-from gradus.training.budget import budget_of
 from gradus.types import UserError
 
 EXPERIMENT, RESULT, RUNS, RESULTS = "experiment.json", "compare.json", "runs", "results"
@@ -141,36 +140,12 @@ def _read(path: Path, name: str) -> dict[str, Any] | None:
     return stored["result"] if isinstance(stored, dict) and stored.get("identity") == name else None
 
 
-def experiment_of(
-    recipes: Sequence[str],
-    *,
-    seeds: int | str | Sequence[int] = 3,
-    budget: str = "steps=20",
-    measure: str = "accuracy",
-    samples: int | None = None,
-    task_options: Mapping[str, str] | None = None,
-    fields: Mapping[str, str] | None = None,
-    **terms: Any,
-) -> Experiment:
-    """The experiment of words as on the command line; `terms` are the other fields of `Experiment`. `samples` None: 4, or K of pass@K."""
-    return Experiment(
-        arms=tuple(arm_of(word) for word in recipes),
-        seeds=seeds_of(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds),
-        budget=budget_of(budget),
-        measure=measure,
-        samples=samples or max(4, Measure(measure).samples),
-        task_options=tuple((task_options or {}).items()),
-        fields=tuple((fields or {}).items()),
-        **terms,
-    )
-
-
 def compare_recipes(
     *recipes: str, run: Path | str, processes: int = 0, fresh: bool = False, shown: Shown | None = None, **terms: Any
 ) -> dict[str, Any]:
     """Trains recipes on equal terms in the folder `run`, and returns the document of the comparison; see `gradus compare --help`.
 
-    Args: recipes: as on the command line; processes, fresh, shown: as for `compare`; terms: task, model, seeds, budget, measure, problems,
-    samples, profile, device, task_options and fields (of every recipe, as text), as for `experiment_of`.
+    Args: recipes: as on the command line; processes, fresh, shown: as for `compare`; terms: as for `experiment_of`: ground, task, model, seeds, budget,
+    measure, shows, others, problems, samples, profile, device, reward, task_options and fields (of every recipe, as text).
     """
     return compare(experiment_of(recipes, **terms), run, processes=processes, fresh=fresh, shown=shown).document()
