@@ -12,7 +12,7 @@ from gradus.tasks.generated import Draft, Generated
 from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
-INSTRUCTION = "Which door? Say up, down, left or right."
+INSTRUCTION = "Door n, e, s or w?"
 LEVELS = {1: (4, 0.22), 2: (6, 0.15), 3: (8, 0.10), 4: (12, 0.05), 5: (16, 0.03)}
 """Level -> rooms, and the chance of random doors: that of `rooms` right ones in the turns of the limit, each with chance 1/4."""
 
@@ -29,7 +29,7 @@ def corridor(level: int = 3, back: int = 0) -> Task:
         environment=settings,
         provides=frozenset({"demonstration", "solution", "difficulty"}),
         about="find the door of each room in a corridor; a turn is a door",
-        sampling=Sampling(max_tokens=8),
+        sampling=Sampling(max_tokens=3),
         level=level,
         chance=LEVELS[level][1] if level in LEVELS and not back else 0.0,
     )

@@ -6,14 +6,13 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from gradus.tasks.games.lake_environment import MOVES
-from gradus.tasks.games.sokoban_environment import move_of
 from gradus.types import Frozen, Key, Problem
 from gradus.types.parts import Turn, World
 from gradus.types.ranges import check_ranges
 from gradus.types.spaces import Choice
 
-KEYS = Frozen({key: tuple(MOVES)[i % len(MOVES)] for i, key in enumerate("bkfzmdqw")})
+DOORS = Choice(("n", "e", "s", "w"))
+KEYS = Frozen({key: DOORS.names[i % len(DOORS.names)] for i, key in enumerate("bkfzmdqt")})
 """Key -> the door that it fits. Two keys fit each door."""
 
 
@@ -23,7 +22,7 @@ class Corridor:
 
     limit: int = 20  # turns after which the episode is truncated
     back: int = 0  # rooms that a wrong door leads back; 0: the player stays where it is
-    acts: Choice = Choice(tuple(MOVES))
+    acts: Choice = DOORS
     forks: bool = True
 
     def __post_init__(self) -> None:
@@ -49,11 +48,13 @@ class Passage:
         return self.play(action)
 
     def play(self, action: Any) -> Turn:
-        """The answer to one action. Text whose last word is not a direction, or an unknown index, is a wrong door and not valid."""
-        door = move_of(action, self.settings.acts)
-        right = door == KEYS[self.keys[self.room]]
+        """The answer to one action. An action that names no door is a wrong door and not valid."""
+        door = self.settings.acts.index(action)
         self.turns += 1
-        self.room = self.room + 1 if right else max(0, self.room - self.settings.back)
+        if door is not None and self.settings.acts.names[door] == KEYS[self.keys[self.room]]:
+            self.room += 1
+        else:
+            self.room = max(0, self.room - self.settings.back)
         if self.room == len(self.keys):
             return Turn("out", 1.0, terminated=True, state="out")
         return self._turn(valid=door is not None)
@@ -61,4 +62,4 @@ class Passage:
     def _turn(self, *, valid: bool = True) -> Turn:
         """The key of the room. The state is the room: its number and its key."""
         truncated = self.turns >= self.settings.limit
-        return Turn(f"key {self.keys[self.room]}", truncated=truncated, state=f"{self.room} {self.keys[self.room]}", valid=valid)
+        return Turn(self.keys[self.room], truncated=truncated, state=f"{self.room} {self.keys[self.room]}", valid=valid)
