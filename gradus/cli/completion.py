@@ -11,7 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
-RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b")}
+RECIPES = {
+    *((command, "recipe") for command in ("train", "check", "show", "cite", "explain")),
+    *(("diff", one) for one in ("a", "b")),
+    ("claims", "keys"),
+    ("compare", "recipes"),
+}
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
@@ -57,8 +62,8 @@ def positional(parser: Parser, before: Sequence[str], options: dict[str, argpars
             skip = not skip and "=" not in word and (known is None or known.nargs != 0)
             continue
         given += 1
-    left = [action for action in parser._actions if not action.option_strings][given:]
-    return left[0] if left else None
+    actions = [action for action in parser._actions if not action.option_strings]
+    return actions[min(given, len(actions) - 1)] if actions and (given < len(actions) or actions[-1].nargs in ("*", "+")) else None
 
 
 def values(command: str, action: argparse.Action) -> list[str]:

@@ -183,6 +183,17 @@ def play_options(parser: ArgumentParser) -> None:
     parser.epilog = "--task.FIELD VALUE sets an option of the task. /help lists what you can type beside answers and actions."
 
 
+def claims_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("keys", metavar="KEY", nargs="*", help="recipes; KEY:2 is the second claim of a recipe; default: all that have a claim")
+    add("--family", metavar="F", help="only the recipes of one family")
+    add("--run", action="store_true", help="measure the claims, and store the results beside the recipes; the same command continues an interrupted one")
+    add("--fresh", action="store_true", help="with --run: train every run anew, also those that are finished already")
+    add("--parallel", type=int, default=0, metavar="N", help="with --run: runs at a time; default: one for each core")
+    add("--why", metavar="TEXT", help="the sentence that explains the result of a claim; kept as long as its verdict stays the same")
+    add("--json", action="store_true", help="as JSON, with the terms of each claim and its stored result")
+
+
 def compare_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("recipes", metavar="RECIPE", nargs="+", help="recipes: keys, file.py:name, or in quotes 'RECIPE --FIELD VALUE'; NAME=RECIPE gives a name")

@@ -52,6 +52,7 @@ COMMANDS = {
     "leaks": "find held-out problems of a task among its training problems",
     "compare": "train several recipes on equal terms, and say which is better and how sure that is",
     "grounds": "list the proving grounds, small worlds with one difficulty each, or calibrate one",
+    "claims": "list what papers claim of their methods with the figures measured here, or measure them",
     "screen": "measure the pass rate of a model on every problem of a task, and write the problems in a band of it to a file",
     "export": "write a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "chat with a model, or with the best model of a run; or let it answer the problems and play the episodes of a task",
@@ -139,6 +140,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     of_command.screen_options(made["screen"])
     of_command.compare_options(made["compare"])
     of_command.grounds_options(made["grounds"])
+    of_command.claims_options(made["claims"])
     of_command.export_options(made["export"])
     of_command.chat_options(made["chat"])
     of_command.serve_options(made["serve"])

@@ -5,6 +5,7 @@ Every family of recipes and every group of tasks has its own file, one row per l
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import json
 from pathlib import Path
@@ -33,7 +34,7 @@ def build() -> dict[Path, str]:
     files: dict[Path, list[dict[str, Any]]] = {}
     for key, place in sorted(registry.recipe_modules().items()):
         if place.startswith("gradus."):
-            files.setdefault(_file("recipes", place), []).append(recipe_row(registry.recipe(key)))
+            files.setdefault(_file("recipes", place), []).append({**recipe_row(registry.recipe(key)), **claims_of(place)})
     for name, place in sorted(registry.task_modules().items()):
         if place.startswith("gradus."):
             files.setdefault(_file("tasks", place), []).append({"name": name, "about": summary(registry.task_maker(name))})
@@ -48,6 +49,12 @@ def _file(kind: str, place: str) -> Path:
 def recipe_row(recipe: Any) -> dict[str, Any]:
     names = ("key", "base", "family", "about")
     return {**{name: getattr(recipe, name) for name in names}, "requires": sorted(recipe.requires)}
+
+
+def claims_of(place: str) -> dict[str, Any]:
+    """{"claims": the claims of a recipe's file as plain values}; {} if it has none."""
+    found = getattr(importlib.import_module(place.partition(":")[0]), "claims", ())
+    return {"claims": [claim.stored() for claim in found]} if found else {}
 
 
 def summary(maker: Any) -> str:
