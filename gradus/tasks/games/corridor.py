@@ -12,7 +12,7 @@ from gradus.tasks.generated import Draft, Generated
 from gradus.types import Frozen, Sampling
 from gradus.types.parts import Task
 
-INSTRUCTION = "Door n, e, s or w?"
+INSTRUCTION = "Door?"
 LEVELS = {1: (4, 0.22), 2: (6, 0.15), 3: (8, 0.10), 4: (12, 0.05), 5: (16, 0.03)}
 """Level -> rooms, and the chance of random doors: that of `rooms` right ones in the turns of the limit, each with chance 1/4."""
 
