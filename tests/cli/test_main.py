@@ -33,6 +33,8 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
         ["papers"],
         ["tasks"],
         ["papers", "--search", "clip"],
+        ["papers", "--all"],
+        ["show", "vineppo"],
         ["chat", "--help"],
         ["completion", "bash"],
         [],
