@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gradus.api import check, evaluate, export, resume, screen, train
+    from gradus.comparison.claim_runs import claims
     from gradus.comparison.compare import compare_recipes as compare
     from gradus.lab.open_run import open_run
     from gradus.recipe.core import Recipe, Setting, changes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from gradus.training.plan import load_task
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Setting", "changes", "check", "compare", "evaluate", "export", "load_recipe", "load_task", "open_run", "resume", "screen", "train"]
+__all__ = ["Recipe", "Setting", "changes", "check", "claims", "compare", "evaluate", "export", "load_recipe", "load_task", "open_run", "resume", "screen", "train"]
 
 _HOMES = {
     "train": "gradus.api:train",
@@ -30,6 +31,7 @@ _HOMES = {
     "check": "gradus.api:check",
     "screen": "gradus.api:screen",
     "compare": "gradus.comparison.compare:compare_recipes",
+    "claims": "gradus.comparison.claim_runs:claims",
     "open_run": "gradus.lab.open_run:open_run",
     "load_task": "gradus.training.plan:load_task",
     "load_recipe": "gradus.recipe.registry:recipe",

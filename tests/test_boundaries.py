@@ -30,6 +30,7 @@ FLOORS = (
     {"checks"},
     {"api.py"},
     {"comparison"},
+    {"grounds"},
     {"cli"},
     {"__main__.py", "__init__.py"},
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
-RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b")}
+RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes")}
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
@@ -57,8 +57,8 @@ def positional(parser: Parser, before: Sequence[str], options: dict[str, argpars
             skip = not skip and "=" not in word and (known is None or known.nargs != 0)
             continue
         given += 1
-    left = [action for action in parser._actions if not action.option_strings][given:]
-    return left[0] if left else None
+    actions = [action for action in parser._actions if not action.option_strings]
+    return actions[min(given, len(actions) - 1)] if actions and (given < len(actions) or actions[-1].nargs in ("*", "+")) else None
 
 
 def values(command: str, action: argparse.Action) -> list[str]:
@@ -73,6 +73,10 @@ def values(command: str, action: argparse.Action) -> list[str]:
         return list(registry.task_modules())
     if action.dest == "family":
         return [file.parent.name for file in registry.PAPERS.glob("*/*.py")]
+    if action.dest in ("ground", "calibrate"):
+        from gradus.comparison.ground import grounds
+
+        return grounds()
     if action.dest == "profile":
         from gradus.recipe.core import PROFILES
 

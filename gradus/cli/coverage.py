@@ -1,13 +1,16 @@
-"""The coverage of the catalogue (`gradus papers --all`): the systems that run, and those that wait for something. Imports no recipe."""
+"""The coverage of the catalogue (`gradus papers --all`): the systems that run, with their claims, and those that wait. Imports no recipe."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gradus.cli import show
+from gradus.comparison.claims import STALE, Known, figure, of_recipe, standing
 from gradus.recipe import index
 from gradus.recipe.catalogue import BASES, System, nearest_recipes, systems
 
@@ -34,6 +37,11 @@ class Line:
         if self.recipe is not None:
             return str(self.recipe["about"])
         return f"{titled(self._only)}: waits for {self._only.waits}"
+
+    @cached_property
+    def claims(self) -> list[Known]:
+        """The claims of the recipe with their stored results."""
+        return of_recipe(self.recipe) if self.recipe is not None else []
 
     @property
     def _only(self) -> System:
@@ -63,6 +71,7 @@ def covered(family: str | None = None, search: str | None = None) -> list[Line]:
     found += [Line(None, row) for key, row in recipes.items() if key not in systems()]
     families = {name for line in found for name in (line.family, (line.recipe or {}).get("family")) if name is not None}
     if family is not None and family not in families:
+        
         from gradus.types.errors import unknown
 
         raise unknown("family", family, sorted(families))
@@ -76,16 +85,36 @@ def _text(line: Line) -> str:
 
 
 def told(lines: Sequence[Line]) -> str:
-    """A row for each system or recipe, and the counts."""
+    """A row for each system or recipe, and the counts of these and of their claims."""
     if not lines:
         return "no system and no recipe has this text in its name, title or description, or in the reason why it waits"
-    head = ("key", "family", "state", "tests", "description, or title and what is missing")
-    rows = [(line.key, line.family, "waits" if line.recipe is None else "runs", _tests(line), line.about) for line in lines]
-    return f"{show.listing(rows, head)}\n\n{counts(lines)}"
+    head = ("key", "family", "state", "tests", "claims", "description, or title and what is missing")
+    rows = [
+        (line.key, line.family, "waits" if line.recipe is None else "runs", str((line.recipe or {}).get("tests", "")), _verdicts(line), line.about)
+        for line in lines
+    ]
+    return f"{show.listing(rows, head)}\n\n{counts(lines)}\n{claimed(lines)}"
 
 
-def _tests(line: Line) -> str:
-    return str((line.recipe or {}).get("tests", ""))
+def _verdicts(line: Line) -> str:
+    """The verdicts of a recipe's claims; equal ones with their number: "2 seen, 1 not seen"."""
+    if len(line.claims) == 1:
+        return verdict(line.claims[0])
+    return ", ".join(f"{count} {name}" for name, count in Counter(map(verdict, line.claims)).items())
+
+
+def verdict(of: Known) -> str:
+    """The verdict of a claim in two words; `gradus claims` has the figure."""
+    return "stale" if standing(of) == STALE else standing(of)
+
+
+def claimed(lines: Sequence[Line]) -> str:
+    """How many claims have which verdict."""
+    found = Counter(verdict(of) for line in lines for of in line.claims)
+    told = ", ".join(f"{found[name]} {name}" for name in ("seen", "not seen", "opposite", "not measured"))
+    without = sum(line.recipe is not None and not line.claims for line in lines)
+    stale = f", {found['stale']} stale" if found["stale"] else ""
+    return f"{_several(sum(found.values()), 'claim')}: {told}{stale}; {_several(without, 'recipe')} without a claim"
 
 
 def counts(lines: Sequence[Line]) -> str:
@@ -111,23 +140,30 @@ def plain(lines: Sequence[Line]) -> list[dict[str, Any]]:
             "state": "waits" if line.recipe is None else "runs",
             **({"title": line.system.title, "year": line.system.year} if line.system is not None else {}),
             **({"waits": line.system.waits} if line.system is not None and line.recipe is None else {}),
-            **({"about": line.recipe["about"], "tests": line.recipe.get("tests")} if line.recipe is not None else {}),
+            **({"about": line.recipe["about"], "tests": line.recipe.get("tests"), "claims": [_claim(of) for of in line.claims]} if line.recipe is not None else {}),
         }
         for line in lines
     ]
 
 
+def _claim(of: Known) -> dict[str, str]:
+    return {"says": of.claim.says, "verdict": verdict(of), "figure": figure(of)}
+
+
 def shown(name: str) -> str:
-    """`gradus show`: a recipe as text, or a system of the catalogue that waits. Raises UserError for an unknown name, with near keys of both."""
+    """`gradus show`: a recipe as text, a ground, or a system of the catalogue that waits. Raises UserError for an unknown name, with near ones."""
     if name in systems() and systems()[name].waits:
         return waiting(systems()[name])
+    from gradus.cli import grounds
     from gradus.recipe.registry import recipe_modules
     from gradus.types.errors import unknown
 
+    if name in grounds.grounds():
+        return grounds.show(name)
     if name in recipe_modules() or not name.isidentifier():
         return show.show(name)
-
-    raise unknown("recipe", name, [*recipe_modules(), *systems()], "List them with: gradus papers --all")
+    known = [*recipe_modules(), *systems(), *grounds.grounds()]
+    raise unknown("recipe", name, known, "List them with: gradus papers --all (or gradus grounds)")
 
 
 def waiting(system: System) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import io
 import json
 import os
@@ -109,7 +110,6 @@ def run(words: list[str]) -> int:
         "contract": contract,
         "leaks": leaks,
         "screen": screen,
-        "compare": compare,
         "export": export,
         "chat": chat,
         "serve": serve,
@@ -120,7 +120,8 @@ def run(words: list[str]) -> int:
     }
     options.fields = fields
     options.beside = beside(commands[options.command])
-    return functions[options.command](options)
+    known = functions.get(options.command)
+    return known(options) if known is not None else int(importlib.import_module(f"gradus.cli.{options.command}").run(options))
 
 
 def train(options: argparse.Namespace) -> int:
@@ -131,11 +132,13 @@ def train(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from gradus.api import launch
+    from gradus.cli.grounds import on_ground
     from gradus.lab.folder import refuse_taken
     from gradus.lab.live import Live, title_of
 
     if options.run is not None:
         refuse_taken(Path(options.run))
+    on_ground(options)
     planned = replace(planned_of(options, log=options.log), processes=options.processes)
     folder = free_folder(planned.recipe.key, planned.task) if options.run is None else options.run
     title = title_of(planned.recipe.key, str(planned.task))
@@ -280,12 +283,6 @@ def screen(options: argparse.Namespace) -> int:
     names = ("model", "keep", "samples", "problems", "reward", "seed", "device")
     print(screening(options.task, options.target, only_task_options(options), options.json, **{name: getattr(options, name) for name in names}))
     return 0
-
-
-def compare(options: argparse.Namespace) -> int:
-    from gradus.cli.compare import run as comparing
-
-    return comparing(options)
 
 
 def only_task_options(options: argparse.Namespace) -> dict[str, str]:

@@ -51,6 +51,8 @@ COMMANDS = {
     "contract": "test that a task, its verifier, environment or reward keeps the rules that training relies on",
     "leaks": "find held-out problems of a task among its training problems",
     "compare": "train several recipes on equal terms, and say which is better and how sure that is",
+    "grounds": "list the proving grounds, small worlds with one difficulty each, or calibrate one",
+    "claims": "list what papers claim of their methods with the figures measured here, or measure them",
     "screen": "measure the pass rate of a model on every problem of a task, and write the problems in a band of it to a file",
     "export": "write a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "chat with a model, or with the best model of a run; or let it answer the problems and play the episodes of a task",
@@ -129,7 +131,8 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     for name in ("papers", "tasks"):
         made[name].add_argument("--json", action="store_true", help="as JSON")
     made["tasks"].add_argument("package", metavar="PACKAGE", nargs="?", help="list the tasks of a package, such as reasoning_gym")
-    made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, or file.py:name; or the key of a system of the catalogue that waits")
+    named = "a recipe's key, file.py:name, a ground (gradus grounds), or a system of the catalogue (gradus papers --all)"
+    made["show"].add_argument("recipe", metavar="KEY", help=named)
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
     of_command.explain_options(made["explain"])
@@ -138,6 +141,8 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     of_command.leaks_options(made["leaks"])
     of_command.screen_options(made["screen"])
     of_command.compare_options(made["compare"])
+    of_command.grounds_options(made["grounds"])
+    of_command.claims_options(made["claims"])
     of_command.export_options(made["export"])
     of_command.chat_options(made["chat"])
     of_command.serve_options(made["serve"])

@@ -27,6 +27,15 @@ class Arm:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A further task on which every run is examined at its end, and the name of its measure, accuracy@NAME."""
+
+    name: str
+    task: str
+    options: Fields = ()
+
+
+@dataclass(frozen=True)
 class Experiment:
     """The arms, and the terms that are equal for all: task, model, profile, fields, seeds, budget, and the examination at the end."""
 
@@ -42,12 +51,17 @@ class Experiment:
     problems: int = 200  # held-out problems of the examination
     samples: int = 4  # answers to each
     device: str = "cpu"
+    reward: str | None = None  # judges the training of every arm in place of its own reward
+    shows: tuple[str, ...] = ()  # further measures, as columns
+    others: tuple[Elsewhere, ...] = ()
+    ground: str | None = None  # the proving ground that the terms are from
 
     def __post_init__(self) -> None:
         check_ranges(self, problems="[1, inf)", samples="[1, inf)")
         if not self.arms:
             raise UserError("a comparison needs at least one recipe; gradus papers lists them")
-        for what, values in (("arm", [arm.name for arm in self.arms]), ("seed", list(map(str, self.seeds)))):
+        named = {"arm": [arm.name for arm in self.arms], "seed": list(map(str, self.seeds)), "further task": [other.name for other in self.others]}
+        for what, values in named.items():
             if (twice := next((v for v in values if values.count(v) > 1), None)) is not None:
                 raise UserError(f"the {what} {twice} is given twice; give each {what} once")
         if not self.seeds:
@@ -55,7 +69,7 @@ class Experiment:
 
     def plan(self, arm: Arm, seed: int) -> Plan:
         """The plan of a run of one arm. Raises UserError, with the arm's name, if a recipe lacks a field."""
-        how: dict[str, Any] = {"model": self.model, "profile": self.profile, "seed": seed, "device": self.device, "budget": self.budget}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("model", "profile", "device", "budget", "reward")} | {"seed": seed}
         made = plan(arm.recipe, self.task, task_options=dict(self.task_options), **how)
         try:
             return replace(made, recipe=override_all(made.recipe, [*self.fields, *arm.fields]))
@@ -67,8 +81,9 @@ class Experiment:
         budget = [self.budget.unit, self.budget.amount, self.budget.points]
         plain = {name: getattr(self, name) for name in _PLAIN}
         pairs = {name: [list(pair) for pair in getattr(self, name)] for name in ("task_options", "fields")}
+        others = [{"name": o.name, "task": o.task, "options": [list(pair) for pair in o.options]} for o in self.others]
         arms = [{"name": a.name, "recipe": a.recipe, "fields": [list(pair) for pair in a.fields]} for a in self.arms]
-        return {"arms": arms, **plain, **pairs, "seeds": list(self.seeds), "budget": budget}
+        return {"arms": arms, **plain, **pairs, "seeds": list(self.seeds), "budget": budget, "shows": list(self.shows), "others": others}
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Experiment:
@@ -76,10 +91,11 @@ class Experiment:
         arms = tuple(Arm(a["name"], a["recipe"], _pairs(a["fields"])) for a in stored["arms"])
         known: dict[str, Any] = {name: stored[name] for name in _PLAIN}
         known |= {name: _pairs(stored[name]) for name in ("task_options", "fields")}
-        return cls(arms, **known, seeds=tuple(stored["seeds"]), budget=Budget(*stored["budget"]))
+        known["others"] = tuple(Elsewhere(o["name"], o["task"], _pairs(o["options"])) for o in stored["others"])
+        return cls(arms, **known, seeds=tuple(stored["seeds"]), shows=tuple(stored["shows"]), budget=Budget(*stored["budget"]))
 
 
-_PLAIN = ("task", "model", "profile", "measure", "problems", "samples", "device")
+_PLAIN = ("task", "model", "profile", "measure", "problems", "samples", "device", "reward", "ground")
 
 
 def _pairs(rows: Sequence[Sequence[str]]) -> Fields:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import json
 import resource
@@ -15,18 +16,19 @@ from typing import Any
 import numpy as np
 
 from gradus import api
-from gradus.comparison.experiment import Arm, Experiment
+from gradus.comparison.experiment import Arm, Elsewhere, Experiment
 from gradus.lab import checkpoints
 from gradus.lab.checkpoints import digest
 from gradus.lab.folder import is_run
 from gradus.lab.provenance import fingerprints
+from gradus.rewards.verified import Verified
 from gradus.study.evaluate import solved, verdict_of
 from gradus.study.held_out import held_out_requests
 from gradus.training.budget import spent
-from gradus.training.plan import Plan
+from gradus.training.plan import Plan, load_task
 from gradus.training.resume import seconds_of
 from gradus.training.run import Run
-from gradus.types import Key, Problem, UserError
+from gradus.types import Group, Key, Problem, UserError
 from gradus.types.parts import Task
 
 
@@ -51,7 +53,7 @@ def identity(job: Job, versions: Mapping[str, str]) -> str:
     stored["recipe"] = {name: value for name, value in stored["recipe"].items() if name not in ("about", "family", "key", "base")}
     data = [Path(text) for text in (str(planned.task), *(value for _, value in planned.task_options)) if Path(text).is_file()]
     code = [Path(file) for file in (job.arm.recipe.rpartition(":")[0],) if file and Path(file).is_file()]
-    examined = [job.experiment.problems, job.experiment.samples]
+    examined = [job.experiment.problems, job.experiment.samples, job.experiment.stored()["others"]]
     known = [stored, examined, fingerprints([*files_of(planned), *data, *code]), versions]
     return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
@@ -59,14 +61,15 @@ def identity(job: Job, versions: Mapping[str, str]) -> str:
 def carry_out(job: Job, view: Any) -> dict[str, Any]:
     """Trains the run, or continues it, and examines its final and its best weights. Returns its result.
 
-    {"start": hashes of what all arms share, "curve": [[spent, score]], "final", "best": {"samples", "right", "reward", "length"} with one
-    value per problem, "spent": by unit, "tokens": by purpose, "metrics": {name: {"first", "last", ...}}, "times": {...}}.
+    {"start": hashes of what all arms share, "curve": [[spent, score]], "final", "best", "elsewhere" by task: see `marks`, "spent": by unit,
+    "tokens": by purpose, "metrics": {name: {"first", "last", ...}}, "times": {...}}.
     """
     began = time.perf_counter()
     run = api.resume(job.folder, view=view) if is_run(job.folder) else api.launch(job.plan, job.folder, view=view)
     trained = time.perf_counter()
     assert run.folder is not None
     final = asyncio.run(examined(run, job.experiment))
+    elsewhere = {other.name: asyncio.run(examined_on(run, other, job.experiment)) for other in job.experiment.others}
     best, linked = final, run.folder.model("best")
     if linked is not None and linked != run.folder.model("final") and (found := checkpoints.at(linked.parent)) is not None:
         run.restore(found)
@@ -79,6 +82,7 @@ def carry_out(job: Job, view: Any) -> dict[str, Any]:
         "curve": curve(job.experiment.budget.unit, rows, seconds, run.task.unmarked),
         "final": final,
         "best": best,
+        "elsewhere": elsewhere,
         "spent": {unit: spent(unit, rows, seconds) for unit in ("steps", "tokens", "rollouts")},
         "tokens": by_purpose(rows),
         "metrics": {name: readings([r[name] for r in rows if isinstance(r.get(name), (int, float))]) for name in names_of(rows)},
@@ -99,14 +103,37 @@ async def examined(run: Run, experiment: Experiment) -> dict[str, Any]:
     finally:
         if hasattr(judge, "close"):
             await judge.close()
+    fresh = skipped > 0 or used == 0  # whether these problems chose no weights
+    return {"samples": experiment.samples, "fresh": fresh, **marks(groups)}
+
+
+async def examined_on(run: Run, other: Elsewhere, experiment: Experiment) -> dict[str, Any]:
+    """The same examination of the run's weights on another task, with the verdict of that task."""
+    task = load_task(other.task, dict(other.options))
+    there = copy.copy(run)
+    there.task = task
+    world = there.world(run.recipe, "evaluate", Verified())
+    groups = await solved(there, world, held_out_requests(task.held_out, experiment.problems, experiment.samples, task.level))
+    return {"samples": experiment.samples, "fresh": True, **marks(groups)}
+
+
+def marks(groups: Sequence[Group]) -> dict[str, Any]:
+    """{"right", "reward", "length", "distinct": one number per problem; "columns": {name: a value or None per problem}; "failed"}."""
+    metas = [g.trajectories[0].problem.meta if g.trajectories else {} for g in groups]
+    names = {name for meta in metas for name, value in meta.items() if isinstance(value, str | int | float) and name not in UNGROUPED}
+    columns = {name: [None if meta.get(name) is None else str(meta[name]) for meta in metas] for name in sorted(names)}
     return {
-        "samples": experiment.samples,
-        "fresh": skipped > 0 or used == 0,  # whether these problems chose no weights
         "right": [sum(t.right for t in g.trajectories) for g in groups],
         "reward": [_mean([t.value for t in g.trajectories if t.failed is None]) for g in groups],
         "length": [_mean([t.actions for t in g.trajectories]) for g in groups],
+        "distinct": [len({t.completion for t in g.trajectories if t.right}) for g in groups],
+        "columns": {name: found for name, found in columns.items() if len(set(found)) <= MOST_GROUPS},
         "failed": sum(t.failed is not None for g in groups for t in g.trajectories),
     }
+
+
+UNGROUPED, MOST_GROUPS = ("solution",), 20
+"""Columns of a problem that never group problems, and the most values of one that does."""
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -13,13 +13,18 @@ from gradus.study.passk import pass_at_k
 from gradus.types import UserError, unknown
 
 READINGS = ("first", "last", "mean", "max", "min", "gain", "drop")
+_PLAIN = ("accuracy", "reward", "length", "distinct", "auc", "best")
 LOW = ("length", "tokens", "steps", "seconds", "memory")
 """Measures of which less is better."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure by its name: accuracy, pass@16, reward, length (with one value per problem), auc, best, or METRIC:READING of the run's metrics."""
+    """A measure by its name.
+
+    With one value per problem: accuracy, pass@16, reward, length, distinct (different right answers to a problem), accuracy@NAME (of a further task).
+    With one value: auc, best, worst@COLUMN (accuracy of the worst group of problems), METRIC:READING of the run's metrics.
+    """
 
     name: str
 
@@ -28,8 +33,8 @@ class Measure:
         if colon:
             if reading not in READINGS or not metric:
                 raise unknown("reading", reading, READINGS, f"Of the measure {self.name}")
-        elif self.name not in ("accuracy", "reward", "length", "auc", "best") and not re.fullmatch(r"pass@[1-9]\d*", self.name):
-            known = ["accuracy", "pass@16", "reward", "length", "auc", "best", "entropy:last"]
+        elif self.name not in _PLAIN and not re.fullmatch(r"pass@[1-9]\d*|(accuracy|worst)@.+", self.name):
+            known = [*_PLAIN, "pass@16", "accuracy@NAME", "worst@COLUMN", "entropy:last"]
             raise unknown("measure", self.name, known, "A metric of the run is METRIC:READING, as in entropy:last")
 
     @property
@@ -38,14 +43,22 @@ class Measure:
         return -1 if self.name.partition(":")[0] in LOW or self.name.endswith(":drop") else 1
 
     @property
+    def examined(self) -> bool:
+        """Whether it is a measure of one examination, that of the final or of the best weights."""
+        return self.name not in ("auc", "best") and ":" not in self.name and not self.name.startswith("accuracy@")
+
+    @property
     def samples(self) -> int:
         """The answers to each problem that it needs."""
         return int(self.name.partition("@")[2]) if self.name.startswith("pass@") else 1
 
     def of(self, result: Mapping[str, Any], which: str = "final") -> np.ndarray:
         """The values of a run: float64 [problems], or [1]. Raises UserError for a metric that the run does not have."""
+        name, at, which_one = self.name.partition("@")
+        if at and name in ("accuracy", "worst"):
+            return _elsewhere(result, which_one) if name == "accuracy" else _worst(result[which], which_one)
         exam = result[which]
-        if self.name in ("reward", "length"):
+        if self.name in ("reward", "length", "distinct"):
             return np.array([np.nan if v is None else v for v in exam[self.name]], dtype=np.float64)
         if self.name == "accuracy":
             return np.array(exam["right"], dtype=np.float64) / exam["samples"]
@@ -59,6 +72,25 @@ class Measure:
         if not result["metrics"].get(metric):
             raise unknown("metric", metric, result["metrics"], f"Of the measure {self.name}")
         return np.array([result["metrics"][metric][reading]])
+
+
+def _elsewhere(result: Mapping[str, Any], name: str) -> np.ndarray:
+    """The accuracy on each problem of a further task."""
+    if name not in result["elsewhere"]:
+        raise unknown("further task", name, result["elsewhere"], f"Of the measure accuracy@{name}; give tasks with --also")
+    exam = result["elsewhere"][name]
+    return np.array(exam["right"], dtype=np.float64) / exam["samples"]
+
+
+def _worst(exam: Mapping[str, Any], column: str) -> np.ndarray:
+    """The lowest of the mean accuracies of the groups of problems with one value of a column, [1]."""
+    if column not in exam["columns"]:
+        raise unknown("column", column, exam["columns"], f"Of the measure worst@{column}")
+    groups: dict[str, list[float]] = {}
+    for value, right in zip(exam["columns"][column], exam["right"], strict=True):
+        if value is not None:
+            groups.setdefault(value, []).append(right / exam["samples"])
+    return np.array([min(np.mean(found) for found in groups.values())])
 
 
 def values(measure: Measure, results: Sequence[Mapping[str, Any]], which: str = "final") -> np.ndarray:

@@ -104,7 +104,8 @@ Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
 
 def arm_rows(document: Mapping[str, Any]) -> Rows:
     """Titles and cells of the table of arms, as text."""
-    titles = ("recipe", f"final {document['measure']}", "", "±", "best", "area", "length", "entropy", "steps", "tokens", "time", "memory")
+    shows = document["experiment"]["shows"]
+    titles = ("recipe", f"final {document['measure']}", "", "±", *shows, "best", "area", "length", "entropy", "steps", "tokens", "time", "memory")
     cells = []
     for arm in document["arms"]:
         if not arm["seeds"]:
@@ -118,6 +119,7 @@ def arm_rows(document: Mapping[str, Any]) -> Rows:
                 number(final["mean"]),
                 f"[{number(final['low'])}, {number(final['high'])}]",
                 number(final["deviation"]),
+                *(number(arm["shows"][name]["mean"]) for name in shows),
                 f"{number(best['mean'])} [{number(best['low'])}, {number(best['high'])}]",
                 number(arm["area"]),
                 number(arm["length"]),

@@ -23,7 +23,8 @@ def figures(experiment: Experiment, results: Results) -> dict[str, Any]:
     """{"arms": [...], "pairs": [...], "says": sentence, "notes": [...]} from the results by arm and seed; a failed run is {"failed": reason}."""
     found = {arm.name: _whole(experiment, results.get(arm.name, {})) for arm in experiment.arms}
     measure = Measure(experiment.measure)
-    arms = [_arm(name, runs, measure, results.get(name, {})) for name, runs in found.items()]
+    shows = [Measure(name) for name in experiment.shows]
+    arms = [_arm(name, runs, measure, shows, results.get(name, {})) for name, runs in found.items()]
     shared = {(a, b): sorted(found[a].keys() & found[b].keys()) for a, b in combinations(found, 2)}
     pairs = [_pair(a, b, found, seeds, measure) for (a, b), seeds in shared.items() if seeds]
     for pair, p in zip(pairs, holm([pair["p"] for pair in pairs]), strict=True):
@@ -39,7 +40,9 @@ def _whole(experiment: Experiment, runs: Mapping[int, Mapping[str, Any]]) -> dic
     return {seed: {**run, "area": area(run["curve"], amount)} for seed, run in runs.items() if "failed" not in run}
 
 
-def _arm(name: str, runs: Mapping[int, Mapping[str, Any]], measure: Measure, all_: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+def _arm(
+    name: str, runs: Mapping[int, Mapping[str, Any]], measure: Measure, shows: Sequence[Measure], all_: Mapping[int, Mapping[str, Any]]
+) -> dict[str, Any]:
     failed = {seed: run["failed"] for seed, run in all_.items() if "failed" in run}
     if not runs:
         return {"name": name, "seeds": [], "failed": failed}
@@ -49,7 +52,8 @@ def _arm(name: str, runs: Mapping[int, Mapping[str, Any]], measure: Measure, all
         "name": name,
         "seeds": sorted(runs),
         "final": _interval(values(measure, order)),
-        "best": _interval(values(accuracy if measure.name in ("auc", "best") or ":" in measure.name else measure, order, "best")),
+        "best": _interval(values(measure if measure.examined else accuracy, order, "best")),
+        "shows": {further.name: _interval(values(further, order)) for further in shows},
         "accuracy": float(values(accuracy, order).mean()),
         "area": _mean([run["area"] for run in order]),
         "length": float(values(Measure("length"), order).mean()),

@@ -33,8 +33,6 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str
         ["papers"],
         ["tasks"],
         ["papers", "--search", "clip"],
-        ["papers", "--all"],
-        ["show", "vineppo"],
         ["chat", "--help"],
         ["completion", "bash"],
         [],

@@ -9,9 +9,10 @@ from gradus.comparison.measures import Measure, values
 from gradus.types import UserError
 
 RESULT = {
-    "final": {"samples": 4, "right": [0, 2, 4], "reward": [0.0, None, 1.0], "length": [3.0, 5.0, 7.0]},
+    "final": {"samples": 4, "distinct": [0, 1, 3], "columns": {"kind": ["a", "b", "a"]}, "right": [0, 2, 4], "reward": [0.0, None, 1.0], "length": [3.0, 5.0, 7.0]},
     "best": {"samples": 4, "right": [1, 2, 4], "reward": [0.0, 0.5, 1.0], "length": [3.0, 5.0, 7.0]},
     "metrics": {"entropy": {"last": 0.25, "drop": 0.1}},
+    "elsewhere": {"deep": {"samples": 2, "right": [1, 0]}},
     "area": 0.4,
 }
 
@@ -23,6 +24,16 @@ def test_the_values_of_a_run():
     assert Measure("best").of(RESULT).tolist() == [0.25, 0.5, 1.0]
     assert Measure("auc").of(RESULT).tolist() == [0.4]
     assert Measure("entropy:last").of(RESULT).tolist() == [0.25]
+    assert Measure("distinct").of(RESULT).tolist() == [0.0, 1.0, 3.0]
+    assert Measure("accuracy@deep").of(RESULT).tolist() == [0.5, 0.0]
+    assert Measure("worst@kind").of(RESULT).tolist() == [0.5]  # a: (0 + 1) / 2, b: 0.5
+
+
+def test_unknown_groups_and_tasks_are_refused():
+    with pytest.raises(UserError, match="did you mean deep"):
+        Measure("accuracy@deeep").of(RESULT)
+    with pytest.raises(UserError, match="did you mean kind"):
+        Measure("worst@kinds").of(RESULT)
 
 
 def test_problems_without_a_reward_have_the_mean_of_the_others():

@@ -1,0 +1,111 @@
+"""`gradus grounds`: the proving grounds, one of them in full, and its calibration."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gradus.cli.parser import split_task
+from gradus.cli.show import listing
+from gradus.comparison.ground import Ground, ground_of, grounds
+from gradus.types.errors import UserError
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lists the grounds, or calibrates one."""
+    if options.calibrate is None:
+        rows = [ground_of(name) for name in grounds()]
+        shown = [{"name": g.name, "about": g.about, "task": g.task, "budget": g.budget, "measures": list(g.measures)} for g in rows]
+        table = listing([(g.name, g.budget, ", ".join(g.measures), g.about) for g in rows], ("ground", "budget", "measures", "difficulty"))
+        print(json.dumps(shown, indent=1) if options.json else table)
+        return 0
+    return _calibrate(ground_of(options.calibrate), options)
+
+
+def _calibrate(ground: Ground, options: argparse.Namespace) -> int:
+    from gradus.comparison.calibrate import calibrated, keep
+    from gradus.comparison.compare import compare
+    from gradus.comparison.progress import Display
+    from gradus.comparison.terms import calibration
+
+    experiment = calibration(ground, said=lambda text: print(text, file=sys.stderr, flush=True))
+    folder = Path(options.run or f"runs/ground-{ground.name}")
+    with Display(len(experiment.arms) * len(experiment.seeds)) as display:
+        made = compare(experiment, folder, processes=options.parallel, shown=display)
+    found = calibrated(ground, made)
+    if options.write:
+        keep(ground, found)
+    print(json.dumps(found, indent=1) if options.json else told(ground, found))
+    return int(not found["pair"]["separated"])
+
+
+def on_ground(options: argparse.Namespace) -> None:
+    """Fills in the terms of the ground that is named, where the words give none of their own."""
+    if options.ground is None:
+        return
+    from gradus.comparison.starts import terms_of
+
+    if options.task is not None or split_task(options.fields)[1]:
+        raise UserError(f"the ground {options.ground} has a task of its own; leave out --task and its options, or leave out --ground")
+    terms = terms_of(ground_of(options.ground), said=lambda text: print(text, file=sys.stderr, flush=True))
+    given = {path for path, _ in options.fields}
+    options.task = terms["task"]
+    options.fields += [(path, text) for path, text in terms["fields"] if path not in given]
+    options.fields += [(f"task.{name}", text) for name, text in terms["task_options"]]
+    options.model = options.model or terms.get("model")
+    options.reward = options.reward or ([terms["reward"]] if "reward" in terms else None)
+    if options.steps is None and options.budget is None:
+        options.budget = str(terms["budget"])
+
+
+def show(name: str) -> str:
+    """A ground as text: its difficulty, its terms, the pair that it separates, and its calibration."""
+    import importlib
+
+    from gradus.comparison.calibrate import stored
+
+    ground = ground_of(name)
+    about = (importlib.import_module(f"gradus.grounds.{name}").__doc__ or "").strip()
+    options = "".join(f" --task.{key} {value}" for key, value in ground.options.items())
+    terms = {
+        "task": f"{ground.task}{options}",
+        "start": ground.start or "the built-in model",
+        **({"judge": ground.judge} if ground.judge is not None else {}),
+        "fields": " ".join(f"--{key} {value}" for key, value in ground.fields.items()) or "those of the recipe",
+        "budget": ground.budget,
+        "measures": ", ".join(ground.measures),
+        **({"further tasks": "; ".join(ground.others)} if ground.others else {}),
+        "examination": f"{ground.problems} held-out problems, {ground.samples} answers each",
+        "separates": f"{ground.pair.better} from {ground.pair.worse} by {ground.pair.measure}: {ground.pair.why}",
+    }
+    width = max(map(len, terms)) + 2
+    lines = [f"{ground.name}: {ground.about}", "", about, "", *(f"{key:<{width}}{value}" for key, value in terms.items()), ""]
+    found = stored(ground)
+    lines.append("calibration: not measured; gradus grounds --calibrate " + name if found is None else told(ground, found))
+    return "\n".join(lines)
+
+
+def told(ground: Ground, found: Mapping[str, Any]) -> str:
+    """A calibration as text: a row for each arm, and the sentence about the pair."""
+    pair, shows = found["pair"], sorted({name for arm in found["arms"] for name in arm["shows"]})
+    rows = [
+        (
+            arm["name"],
+            *(f"{v:.3f}" for v in (arm["final"], arm["deviation"])),
+            " ".join(f"{v:.3f}" for v in arm["seeds"]),
+            *("-" if arm["shows"].get(name) is None else f"{arm['shows'][name]:.3f}" for name in shows),
+            f"{arm['tokens']:,.0f}",
+            f"{arm['seconds']:.0f} s",
+        )
+        for arm in found["arms"]
+    ]
+    start = "" if found["start"] is None else f"; held-out score before training: {found['start']:.3f}"
+    table = listing(rows, ("arm", pair["measure"], "deviation", "each seed", *shows, "tokens", "time"))
+    says = f"{pair['better']} - {pair['worse']}: {pair['mean']:+.3f} [{pair['low']:+.3f}, {pair['high']:+.3f}], the {pair['level']:.0%} interval; "
+    says += "separated" if pair["separated"] else "not separated"
+    old = ["note: the ground has changed since this measurement; gradus grounds --calibrate " + ground.name] if found.get("stale") else []
+    return "\n".join([f"calibration over {len(found['arms'][0]['seeds'])} seeds{start}", table, says, *old])

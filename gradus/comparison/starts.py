@@ -1,0 +1,85 @@
+"""The terms of a proving ground, and the models that it starts from: each is made once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gradus import api
+from gradus.comparison.experiment import Elsewhere, arm_of
+from gradus.comparison.ground import Ground, Start
+from gradus.lab.folder import RunFolder, is_run
+from gradus.recipe.overrides import override_all
+from gradus.training.budget import budget_of
+from gradus.training.plan import Plan, plan
+from gradus.types import UserError
+
+
+def terms_of(ground: Ground, said: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """The fields of an `Experiment` on a ground. Makes its start model and its judge if they are not there yet. `said` gets a sentence before that."""
+    terms: dict[str, Any] = {
+        "ground": ground.name,
+        "task": ground.task,
+        "task_options": tuple(ground.options.items()),
+        "fields": tuple(ground.fields.items()),
+        "budget": budget_of(ground.budget),
+        "measure": ground.measures[0],
+        "shows": ground.measures[1:],
+        "others": tuple(elsewhere_of(text) for text in ground.others),
+        "problems": ground.problems,
+        "samples": ground.samples,
+    }
+    if ground.start is not None:
+        terms["model"] = str(made(ground.start, said))
+    if ground.judge is not None:
+        terms["reward"] = str(made(ground.judge, said))
+        terms["fields"] = (("study.reward", "Verified"), *terms["fields"])
+    return terms
+
+
+def elsewhere_of(text: str) -> Elsewhere:
+    """A further task of the examination: a task, NAME=TASK, either with options.
+
+    >>> elsewhere_of("deep=string_ops --level 5")
+    Elsewhere(name='deep', task='string_ops', options=(('level', '5'),))
+    """
+    arm = arm_of(text)
+    return Elsewhere(arm.name, arm.recipe, arm.fields)
+
+
+def starts() -> Path:
+    """The folder of the models that grounds start from."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "gradus" / "starts"
+
+
+def plan_of(start: Start, model: str | None) -> Plan:
+    """The plan of a start's training, from the model's folder (None: built in)."""
+    made = plan(start.recipe, start.task, model=model, steps=start.steps, seed=start.seed, task_options=start.options)
+    fields = {"study": "none", "save_every": "0", **start.fields}
+    return replace(made, recipe=override_all(made.recipe, list(fields.items())))
+
+
+def made(start: Start, said: Callable[[str], None] | None = None) -> Path:
+    """The model's folder. A start that is not there is trained, or its training continued; it is named after its plan, not after the code's version."""
+    model = None if start.start is None else str(made(start.start, said))
+    planned = plan_of(start, model)
+    hashed = hashlib.sha256(json.dumps(planned.stored(), sort_keys=True, default=str).encode()).hexdigest()[:12]
+    folder = starts() / f"{re.sub(r'[^A-Za-z0-9_]+', '_', f'{start.recipe}_{start.task}')}-{hashed}"
+    if not (is_run(folder) and RunFolder.open(folder).done() >= start.steps):
+        if said is not None:
+            said(f"making a start model, kept in {folder}: {start}")
+        if is_run(folder):
+            api.resume(folder)
+        else:
+            api.launch(planned, folder)
+    found = RunFolder.open(folder).model("final")
+    if found is None:
+        raise UserError(f"{folder} holds no model at its end; remove the folder, and the start model is made again")
+    return found

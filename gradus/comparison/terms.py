@@ -1,0 +1,62 @@
+"""The terms of a comparison in words, as on the command line, and those of a proving ground."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradus.comparison.experiment import Experiment, arm_of, seeds_of
+from gradus.comparison.ground import Ground, ground_of
+from gradus.comparison.measures import Measure
+from gradus.comparison.starts import elsewhere_of, terms_of
+from gradus.training.budget import budget_of
+from gradus.types import UserError
+
+SEEDS, BUDGET, SAMPLES = 3, "steps=20", 4
+
+
+def experiment_of(
+    recipes: Sequence[str],
+    *,
+    ground: str | None = None,
+    seeds: int | str | Sequence[int] | None = None,
+    budget: str | None = None,
+    measure: str | None = None,
+    shows: Sequence[str] = (),
+    others: Sequence[str] = (),
+    samples: int | None = None,
+    task_options: Mapping[str, str] | None = None,
+    fields: Mapping[str, str] | None = None,
+    said: Callable[[str], None] | None = None,
+    **terms: Any,
+) -> Experiment:
+    """The experiment of words as on the command line. A term that is None is the ground's, else the default.
+
+    `terms`: task, model, profile, problems, device, reward. Fields and further measures are added to those of the ground. `said` gets a sentence before a
+    start model is made. Raises UserError for a task or task options beside a ground, whose task is its own.
+    """
+    given = {name: value for name, value in terms.items() if value is not None}
+    found = ground_of(ground) if ground is not None else None
+    if found is not None and (given.get("task") is not None or task_options):
+        raise UserError(f"the ground {found.name} has a task of its own; leave out --task and its options, or leave out --ground")
+    base: dict[str, Any] = {} if found is None else terms_of(found, said)
+    base |= given
+    if task_options:
+        base["task_options"] = tuple(task_options.items())
+    base["fields"] = tuple({**dict(base.get("fields", ())), **(fields or {})}.items())
+    base["measure"] = measure or base.get("measure", "accuracy")
+    own = () if found is None else found.measures
+    base["shows"] = tuple(name for name in dict.fromkeys((*own, *shows)) if name != base["measure"])
+    base["others"] = (*base.get("others", ()), *(elsewhere_of(text) for text in others))
+    needed = max(Measure(name).samples for name in (base["measure"], *base["shows"]))
+    base["samples"] = samples or max(base.get("samples", SAMPLES), needed)
+    base["budget"] = budget_of(budget) if budget is not None else base.get("budget", budget_of(BUDGET))
+    numbers = SEEDS if seeds is None else seeds
+    base["seeds"] = seeds_of(str(numbers)) if isinstance(numbers, int | str) else tuple(numbers)
+    return Experiment(tuple(arm_of(word) for word in recipes), **base)
+
+
+def calibration(ground: Ground, said: Callable[[str], None] | None = None) -> Experiment:
+    """The comparison that shows whether the ground separates its pair."""
+    arms = dict.fromkeys((ground.pair.better, ground.pair.worse, *ground.arms))
+    return experiment_of(tuple(arms), ground=ground.name, seeds=ground.seeds, measure=ground.pair.measure, said=said)

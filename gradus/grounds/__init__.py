@@ -1,0 +1,1 @@
+"""Proving grounds: one small world with one difficulty per file; `gradus grounds` lists them."""
