@@ -130,10 +130,12 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     of_command.eval_options(made["eval"])
     made["papers"].add_argument("--family", metavar="F", help="only the recipes of one family")
     made["papers"].add_argument("--search", metavar="W", help="only the recipes with this text in their name or description")
+    made["papers"].add_argument("--all", action="store_true", help="also the systems of the catalogue that wait for something, with tests and counts")
     for name in ("papers", "tasks"):
         made[name].add_argument("--json", action="store_true", help="as JSON")
     made["tasks"].add_argument("package", metavar="PACKAGE", nargs="?", help="list the tasks of a package, such as reasoning_gym")
-    made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, file.py:name, or a ground (gradus grounds)")
+    named = "a recipe's key, file.py:name, a ground (gradus grounds), or a system of the catalogue (gradus papers --all)"
+    made["show"].add_argument("recipe", metavar="KEY", help=named)
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
     of_command.explain_options(made["explain"])
