@@ -11,7 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
-RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b")}
+RECIPES = {
+    *((command, "recipe") for command in ("train", "check", "show", "cite", "explain")),
+    *((command, "recipes") for command in ("compare", "race")),
+    ("diff", "a"),
+    ("diff", "b"),
+}
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),
@@ -20,7 +25,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "form": ("model", "sft", "preference", "rollouts"),
 }
 """Copies of values from modules that load too slowly for a Tab; a test compares both."""
-OF_RECIPE = ("train", "eval", "explain", "check")  # commands that take the fields of a recipe
+OF_RECIPE = ("train", "eval", "explain", "check", "compare", "race")  # commands that take the fields of a recipe
 
 
 def candidates(words: Sequence[str]) -> list[str]:
@@ -57,7 +62,10 @@ def positional(parser: Parser, before: Sequence[str], options: dict[str, argpars
             skip = not skip and "=" not in word and (known is None or known.nargs != 0)
             continue
         given += 1
-    left = [action for action in parser._actions if not action.option_strings][given:]
+    places = [action for action in parser._actions if not action.option_strings]
+    if places and places[-1].nargs in ("*", "+"):
+        given = min(given, len(places) - 1)
+    left = places[given:]
     return left[0] if left else None
 
 
