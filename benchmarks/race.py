@@ -24,7 +24,7 @@ import torch
 
 from gradus.comparison import race
 from gradus.comparison.job import Job, carry_out
-from gradus.comparison.race_terms import asked_of
+from gradus.comparison.race_terms import asked_of, raced
 from gradus.comparison.rungs import cost, rungs_of
 from gradus.comparison.worker import Lines
 from gradus.types import UserError
@@ -52,11 +52,11 @@ def arms_of(seed: int) -> list[str]:
     return others
 
 
-def raced(seed: int, tokens: float, problems: int, folder: Path) -> dict[str, Any]:
+def race_of(seed: int, tokens: float, problems: int, folder: Path) -> dict[str, Any]:
     """One race. Returns its document."""
     seeds = (3 * seed, 3 * seed + 1, 3 * seed + 2)
     asked = asked_of(arms_of(seed), rates="1", budget=f"tokens={tokens}", seeds=seeds, problems=problems, samples=2, fields=FIELDS, task="arithmetic")
-    return race.raced(asked, folder)
+    return raced(asked, folder)
 
 
 def main() -> None:
@@ -75,7 +75,7 @@ def main() -> None:
     for seed in range(options.first, options.first + options.races):
         began = time.perf_counter()
         with tempfile.TemporaryDirectory() as home:
-            document = raced(seed, slope * STEPS * options.step, options.problems, Path(home) / "race")
+            document = race_of(seed, slope * STEPS * options.step, options.problems, Path(home) / "race")
         full, spent = document["full"], document["spent"]["tokens"] + document["pilot"]["tokens"]
         found += document["winner"] == "planted"
         shares.append(spent / (20 * full))

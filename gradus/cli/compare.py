@@ -24,14 +24,31 @@ def run(options: argparse.Namespace) -> int:
     terms |= {"shows": options.show, "others": options.also, "task_options": task_options, "fields": dict(fields)}
     experiment = experiment_of(options.recipes, said=lambda text: print(text, file=sys.stderr, flush=True), **terms)
     folder = Path(options.run or f"runs/compare-{_name(options)}")
-    with Display(len(experiment.arms) * len(experiment.seeds)) as display:
-        made = compare(experiment, folder, processes=options.parallel, fresh=options.fresh, shown=display)
+    total = len(experiment.arms) * len(experiment.seeds)
+    try:
+        with Display(total) as display:
+            made = compare(experiment, folder, processes=options.parallel, fresh=options.fresh, shown=display)
+    except (KeyboardInterrupt, SystemExit) as stopped:
+        print(f"\nstopped; {state_of(folder, total)}", file=sys.stderr)
+        return 130 if isinstance(stopped, KeyboardInterrupt) else int(stopped.code or 0)
+    for path in made.aside:
+        print(f"a run that was begun with other code, files or versions started anew; what it had done is in {path}", file=sys.stderr)
     if made.reused and not options.json:
         count, names = len(made.reused), ", ".join(sorted(set(made.reused)))
         print(f"{count} finished run{'s' * (count != 1)} reused ({names}); --fresh trains them anew\n", file=sys.stderr)
     document = made.document()
     print(json.dumps(document, indent=1) if options.json else f"{told(document)}\n\npage: {folder / NAME}")
     return int(any("failed" in run for runs in made.results.values() for run in runs.values()))
+
+
+def state_of(folder: Path, total: int) -> str:
+    """A sentence about a stopped comparison: what is finished and saved, and how to go on."""
+    from gradus.comparison.compare import RESULTS
+
+    if not (folder / RESULTS).is_dir():
+        return "nothing was trained yet; start it again with the same command"
+    finished = len(list((folder / RESULTS).glob("*.json")))
+    return f"{finished} of {total} runs are finished, and the steps of the others are saved in {folder}; the same command continues"
 
 
 def _name(options: argparse.Namespace) -> str:

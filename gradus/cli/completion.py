@@ -12,10 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
 RECIPES = {
-    *((command, "recipe") for command in ("train", "check", "show", "cite", "explain")),
-    *((command, "recipes") for command in ("compare", "race")),
-    ("diff", "a"),
-    ("diff", "b"),
+    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain")),
+    *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes"), ("race", "recipes")),
 }
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
@@ -62,11 +60,8 @@ def positional(parser: Parser, before: Sequence[str], options: dict[str, argpars
             skip = not skip and "=" not in word and (known is None or known.nargs != 0)
             continue
         given += 1
-    places = [action for action in parser._actions if not action.option_strings]
-    if places and places[-1].nargs in ("*", "+"):
-        given = min(given, len(places) - 1)
-    left = places[given:]
-    return left[0] if left else None
+    actions = [action for action in parser._actions if not action.option_strings]
+    return actions[min(given, len(actions) - 1)] if actions and (given < len(actions) or actions[-1].nargs in ("*", "+")) else None
 
 
 def values(command: str, action: argparse.Action) -> list[str]:

@@ -183,17 +183,29 @@ def play_options(parser: ArgumentParser) -> None:
     parser.epilog = "--task.FIELD VALUE sets an option of the task. /help lists what you can type beside answers and actions."
 
 
+def claims_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("keys", metavar="KEY", nargs="*", help="recipes; KEY:2 is the second claim of a recipe; default: all that have a claim")
+    add("--family", metavar="F", help="only the recipes of one family")
+    add("--run", action="store_true", help="measure the claims, and store the results beside the recipes; the same command continues an interrupted one")
+    add("--fresh", action="store_true", help="with --run: train every run anew, also those that are finished already")
+    add("--parallel", type=int, default=0, metavar="N", help="with --run: runs at a time; default: one for each core")
+    add("--why", metavar="TEXT", help="the sentence that explains the result of a claim; kept as long as its verdict stays the same")
+    add("--json", action="store_true", help="as JSON, with the terms of each claim and its stored result")
+
+
 def compare_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("recipes", metavar="RECIPE", nargs="+", help="recipes: keys, file.py:name, or in quotes 'RECIPE --FIELD VALUE'; NAME=RECIPE gives a name")
     add("--ground", metavar="G", help="a proving ground (gradus grounds): its task, start model, fields, budget and measures")
     add("--task", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1; default: arithmetic")
     add("--model", metavar="M", help="a model's folder; default: the built-in tiny model")
-    add("--reward", metavar="R", help="file.py:function, or the folder of a reward model: judges every run in place of its own reward")
+    about = "a reward function, Verified, or a reward model's run: judges the training of every recipe in place of its own reward; may repeat"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
     add("--profile", metavar="P", help="scale of the runs: tiny, small, paper")
     add("--seeds", metavar="N", help="number of seeds, or the seeds with commas between them; default: 3")
     add("--budget", metavar="UNIT=N", help="the end of every run: tokens=2e6, rollouts=5000, seconds=600 or steps=200; default: the ground's, else steps=20")
-    add("--measure", metavar="M", help="accuracy, pass@K, reward, length, distinct, auc, best, accuracy@NAME, worst@COLUMN, or METRIC:READING, as in entropy:last")
+    add("--measure", metavar="M", help="accuracy, pass@K, reward, length, distinct, auc, best, accuracy@NAME, worst@COLUMN, tokens, seconds, METRIC:READING")
     add("--show", metavar="M", action="append", default=[], help="a further measure, as a column; may repeat")
     add("--also", metavar="TASK", action="append", default=[], help="a further task of the examination: TASK, or in quotes 'NAME=TASK --OPTION VALUE'; may repeat")
     add("--problems", type=int, metavar="N", help="held-out problems at the end of every run; default: 200")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from gradus.comparison.job import Job, checked, identity, without_clock
 from gradus.comparison.pool import carry_out_all
 from gradus.comparison.table import figures
 from gradus.comparison.terms import experiment_of
-from gradus.lab.atomic_files import encode, write
+from gradus.lab.atomic_files import aside, encode, write
 from gradus.lab.provenance import versions
 from gradus.runtime.cores import usable_cores
 from gradus.types import UserError
 
-EXPERIMENT, RESULT, RUNS, RESULTS = "experiment.json", "compare.json", "runs", "results"
+EXPERIMENT, RESULT, RUNS, RESULTS, LOG = "experiment.json", "compare.json", "runs", "results", "workers.log"
 
 Shown = Callable[["Comparison", Job, dict[str, Any]], None]
 
@@ -32,6 +33,8 @@ class Comparison:
     folder: Path
     results: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
     reused: list[str] = field(default_factory=list)
+    copied: dict[tuple[str, int], str] = field(default_factory=dict)  # identity of each reused run
+    aside: list[Path] = field(default_factory=list)  # unfinished runs of other code, files or terms, which start anew
 
     def jobs(self) -> list[Job]:
         """All runs, seed by seed, so that an early end leaves whole seeds."""
@@ -42,6 +45,25 @@ class Comparison:
 
     def keep(self, job: Job, result: dict[str, Any]) -> None:
         self.results.setdefault(job.arm.name, {})[job.seed] = result
+
+    def own(self, job: Job) -> Path:
+        """The file for the result of a run."""
+        return self.folder / RESULTS / f"{folder_name(job.arm, job.seed)}.json"
+
+    def begin(self) -> None:
+        """Makes the folder, with the experiment and the results that are reused."""
+        (self.folder / RESULTS).mkdir(parents=True, exist_ok=True)
+        write(self.folder / EXPERIMENT, encode(self.experiment.stored()))
+        for job in self.jobs():
+            if (name := self.copied.get((job.arm.name, job.seed))) is not None:
+                write(self.own(job), encode({"identity": name, "result": self.result(job)}))
+
+    def set_out(self, job: Job, name: str) -> None:
+        """Marks the folder of a run with its identity. A folder with another mark is put aside: its steps are those of other code or files."""
+        mark = self.own(job).with_suffix(".begun")
+        if job.folder.exists() and mark.exists() and mark.read_text() != name:
+            self.aside.append(aside(job.folder))
+        write(mark, name.encode())
 
     def document(self) -> dict[str, Any]:
         """The whole comparison as plain values; only the field `times` depends on the clock."""
@@ -55,18 +77,24 @@ class Comparison:
 
 
 def opened(experiment: Experiment, folder: Path) -> Comparison:
-    """The comparison in its folder, with what is finished there. Raises UserError if the folder holds another one, or other files."""
+    """The comparison of a folder, which need not exist yet. Raises UserError if the folder holds another one, or other files."""
     path = folder / EXPERIMENT
     if path.is_file():
-        if (stored := json.loads(path.read_text())) != json.loads(json.dumps(experiment.stored())):
-            differs = [name for name in experiment.stored() if stored.get(name) != json.loads(json.dumps(experiment.stored()[name]))]
+        mine = json.loads(json.dumps(experiment.stored()))
+        if (stored := _stored(path)) != mine:
+            differs = [name for name in mine if stored.get(name) != mine[name]]
             raise UserError(f"{folder} holds another comparison, which differs in {', '.join(differs)}; name another folder with --run")
     elif folder.is_dir() and any(folder.iterdir()):
         raise UserError(f"{folder} holds files but no comparison; name another folder with --run")
-    folder.mkdir(parents=True, exist_ok=True)
-    write(path, encode(experiment.stored()))
-    (folder / RESULTS).mkdir(exist_ok=True)
     return Comparison(experiment, folder)
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    """The stored experiment, in the form of today: a field that older versions did not have has its default."""
+    try:
+        return dict(json.loads(json.dumps(Experiment.read(json.loads(path.read_text())).stored())))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} cannot be read ({type(error).__name__}: {error}); name another folder with --run") from None
 
 
 def store() -> Path:
@@ -88,38 +116,53 @@ def compare(
     if timed and processes > 1:
         raise UserError(f"--parallel is {processes}, but runs with a budget of seconds go one at a time, or they would slow each other; leave it out")
     made = opened(experiment, Path(folder))
-    left: list[Job] = []
-    names: dict[tuple[str, int], str] = {}
-    for job in made.jobs():
-        own = made.folder / RESULTS / f"{folder_name(job.arm, job.seed)}.json"
-        names[job.arm.name, job.seed] = name = identity(job, known)
-        stored = _read(own, name) or (None if fresh or timed else _read(store() / f"{name}.json", name))
-        if stored is None:
-            left.append(job)
-            continue
-        if not own.exists():
-            made.reused.append(job.arm.name)
-            write(own, encode({"identity": name, "result": stored}))
-        made.keep(job, stored)
+    names = {(job.arm.name, job.seed): identity(job, known) for job in made.jobs()}
+    left = [job for job in made.jobs() if not _found(made, job, names[job.arm.name, job.seed], elsewhere=not (fresh or timed))]
     for job in {job.arm.name: job for job in left}.values():
         checked(job)
+    made.begin()
+    for job in left:
+        made.set_out(job, names[job.arm.name, job.seed])
 
     def heard(job: Job, line: dict[str, Any]) -> None:
         if "result" in line:
-            made.keep(job, line["result"])
-            document = encode({"identity": names[job.arm.name, job.seed], "result": line["result"]})
-            write(made.folder / RESULTS / f"{folder_name(job.arm, job.seed)}.json", document)
-            store().mkdir(parents=True, exist_ok=True)
-            write(store() / f"{names[job.arm.name, job.seed]}.json", document)
-        elif "failed" in line:
+            line = _kept(made, job, names[job.arm.name, job.seed], line)
+        if "failed" in line:
             made.keep(job, {"failed": line["failed"]})
         if shown is not None:
             shown(made, job, line)
 
     at_once = 1 if timed else processes or (cores if experiment.device == "cpu" else 1)
-    carry_out_all(left, at_once, heard, threads=cores if timed else 1)
+    carry_out_all(left, at_once, heard, threads=cores if timed else 1, log=made.folder / LOG)
     finish(made)
     return made
+
+
+def _found(made: Comparison, job: Job, name: str, *, elsewhere: bool) -> bool:
+    """Whether the run is finished in this folder, or (`elsewhere`) in another comparison; its result is then kept."""
+    own = _read(made.own(job), name)
+    result = own if own is not None or not elsewhere else _read(store() / f"{name}.json", name)
+    if result is None:
+        return False
+    if own is None:
+        made.reused.append(job.arm.name)
+        made.copied[job.arm.name, job.seed] = name
+    made.keep(job, result)
+    return True
+
+
+def _kept(made: Comparison, job: Job, name: str, line: dict[str, Any]) -> dict[str, Any]:
+    """Keeps and stores the result of a finished run. Returns the line, or that of a failure if the disk refuses it."""
+    document = encode({"identity": name, "result": line["result"]})
+    try:
+        write(made.own(job), document)
+    except OSError as error:
+        return {"failed": f"its result cannot be stored: {error.strerror} at {made.own(job)}; free some space, and repeat the command"}
+    made.keep(job, line["result"])
+    with suppress(OSError):  # later comparisons do without it
+        store().mkdir(parents=True, exist_ok=True)
+        write(store() / f"{name}.json", document)
+    return line
 
 
 def finish(made: Comparison) -> None:

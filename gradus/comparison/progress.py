@@ -24,6 +24,7 @@ class Display:
     def __init__(self, total: int, output: TextIO | None = None) -> None:
         self.total, self.output = total, output or sys.stderr
         self.began, self.finished = time.monotonic(), 0
+        self.before: int | None = None  # runs that were finished when the first line came
         self.parts: dict[str, float] = {}  # share of each run that is done
         self.bars: dict[str, TaskID] = {}
         self.progress: Progress | None = None
@@ -45,6 +46,9 @@ class Display:
 
     def __call__(self, made: Comparison, job: Job, line: Mapping[str, Any]) -> None:
         name = folder_name(job.arm, job.seed)
+        if self.before is None:
+            self.before = sum((arm.name, seed) != (job.arm.name, job.seed) for arm in made.experiment.arms for seed in made.results.get(arm.name, {}))
+            self.finished += self.before
         if "message" in line:
             return
         if "done" in line:
@@ -55,7 +59,7 @@ class Display:
         if self.progress is not None:
             if name in self.bars:
                 self.progress.update(self.bars[name], visible=False)
-            self.progress.update(self.bars[""], completed=sum(self.parts.values()))
+            self._all()
         said = f"failed: {line['failed']}" if "failed" in line else score(made.experiment.measure, line["result"])
         self.say(f"{job.arm.name}, seed {job.seed}: {said} ({self.finished} of {self.total} runs, {self._left()})")
 
@@ -72,13 +76,17 @@ class Display:
         if name not in self.bars:
             self.bars[name] = self.progress.add_task(name, total=1.0, score="")
         self.progress.update(self.bars[name], completed=share, score=number(score))
-        self.progress.update(self.bars[""], completed=sum(self.parts.values()))
+        self._all()
+
+    def _all(self) -> None:
+        assert self.progress is not None
+        self.progress.update(self.bars[""], completed=(self.before or 0) + sum(self.parts.values()))
 
     def _left(self) -> str:
         done = sum(self.parts.values())
         if self.finished >= self.total:
             return f"done in {duration(time.monotonic() - self.began)}"
-        return f"about {duration((time.monotonic() - self.began) / done * (self.total - done))} left" if done else "just begun"
+        return f"about {duration((time.monotonic() - self.began) / done * (self.total - (self.before or 0) - done))} left" if done else "just begun"
 
 
 def score(name: str, result: Mapping[str, Any]) -> str:

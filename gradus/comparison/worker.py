@@ -1,7 +1,7 @@
 """A process that carries out the runs of a comparison, one after another. It ends as soon as its parent does.
 
 Lines on standard input: {"experiment", "arm", "seed", "folder", "pause"}. Lines on standard output: {"total", "done", "score"} after each step,
-{"message"}, and {"result"} or {"failed"} at the end of a run. What user code prints goes to standard error.
+{"message"}, and {"result"} or {"failed"} at the end of a run. What user code prints goes to standard error, and the traceback of a fault, too.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import os
 import queue
 import sys
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from gradus.comparison.experiment import Experiment
+from gradus.lab.atomic_files import REMEDIES, refused
+from gradus.runtime.user_code import blamed, raised
 from gradus.types import UserError
 
 
@@ -63,8 +66,20 @@ def main() -> None:
             experiment = Experiment.read(given["experiment"])
             arm = next(a for a in experiment.arms if a.name == given["arm"])
             view.send(result=carry_out(Job(experiment, arm, given["seed"], Path(given["folder"]), given["pause"]), view))
-        except UserError as error:
-            view.send(failed=str(error))
+        except Exception as error:
+            if not isinstance(error, UserError):
+                traceback.print_exc()
+            view.send(failed=reason(error))
+
+
+def reason(error: Exception) -> str:
+    """A sentence about the error that ended a run: the sentence of a UserError, a fault of the disk, the line of user code, or the error itself."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError) and (number := refused(error)) is not None:
+        what, remedy = REMEDIES[number]
+        return f"{what}{f' at {error.filename}' if error.filename else ''}; {remedy}"
+    return blamed(error) or raised(error)
 
 
 def _read(jobs: queue.Queue[str]) -> None:

@@ -24,7 +24,11 @@ def test_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["train"], ["show"], ["cite"], ["diff"], ["diff", "grpo"], ["train", "--task", "arithmetic"], ["train", "--a.b", "1"]]
+    "words",
+    [
+        ["train"], ["show"], ["cite"], ["diff"], ["diff", "grpo"], ["claims"], ["claims", "m2po"], ["compare", "grpo"],
+        ["train", "--task", "arithmetic"], ["train", "--a.b", "1"],
+    ],
 )
 def test_recipes_where_a_recipe_stands(words: list[str]) -> None:
     assert candidates([*words, ""]) == sorted(recipe_modules())

@@ -24,7 +24,7 @@ def races(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Asked, str, dict[str, A
         seen.append((asked, str(folder), how))
         return FOUND
 
-    monkeypatch.setattr("gradus.comparison.race.raced", raced)
+    monkeypatch.setattr("gradus.comparison.race_terms.raced", raced)
     return seen
 
 

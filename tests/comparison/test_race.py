@@ -20,7 +20,8 @@ from gradus.comparison import race
 from gradus.comparison.contestants import Choice, Entrants, choice_of
 from gradus.comparison.experiment import Arm, Experiment
 from gradus.comparison.job import Job, carry_out
-from gradus.comparison.race import PILOT, RACE, RESULTS, RUNS, Asked, amount_of, budget_of_race, raced, shown_amount
+from gradus.comparison.race import PILOT, RACE, RESULTS, RUNS, Asked, amount_of, budget_of_race, shown_amount
+from gradus.comparison.race_terms import raced
 from gradus.comparison.worker import Lines
 from gradus.lab import checkpoints
 from gradus.training.budget import Budget

@@ -1,0 +1,75 @@
+"""`gradus claims`: what papers claim of their methods, and what was measured here."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from gradus.comparison.claims import Known, as_json, figure, keep, known, standing
+from gradus.recipe.claim import reached
+from gradus.types import UserError
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measures claims if asked, then prints them. Returns 1 if a claim could not be measured."""
+    found = known(options.keys, options.family)
+    if options.why is not None and (len(found) != 1 or not options.keys):
+        raise UserError(f"--why is a sentence about one claim, but {len(found)} claims are named; name one, as KEY or KEY:2")
+    for name in ("fresh", "parallel"):
+        if getattr(options, name) and not options.run:
+            raise UserError(f"--{name} is about measuring; add --run, or leave it out")
+    failed = [sentence for of in found if options.run and (sentence := _measured(of, options, chosen=bool(options.keys)))]
+    if options.why is not None and not options.run:
+        _explained(found[0], options.why)
+    found = known(options.keys, options.family)
+    print(json.dumps(as_json(found), indent=1) if options.json else told(found))
+    for sentence in failed:
+        print(f"gradus: {sentence}", file=sys.stderr)
+    return int(bool(failed))
+
+
+def _measured(of: Known, options: argparse.Namespace, *, chosen: bool) -> str | None:
+    """Measures a claim and stores the result; a sentence if that failed. Of claims that nobody named, those with a program of their own are left out."""
+    from gradus.comparison.claim_runs import run_claim, terms
+    from gradus.comparison.progress import Display
+
+    if of.claim.script is not None and not chosen:
+        return None
+    print(f"{of.key}: {of.claim.says}", file=sys.stderr, flush=True)
+    try:
+        experiment = terms(of, lambda sentence: print(sentence, file=sys.stderr)) if of.claim.script is None else None
+        with Display(len(experiment.arms) * len(experiment.seeds) if experiment is not None else 0) as display:
+            run_claim(of, fresh=options.fresh, processes=options.parallel, why=options.why, shown=display)
+    except UserError as error:
+        if len(options.keys) == 1:
+            raise
+        return str(error)
+    return None
+
+
+def _explained(of: Known, why: str) -> None:
+    """Sets the sentence of a stored result."""
+    if of.result is None or of.result.get("stale"):
+        raise UserError(f"{of.key}: {of.claim.named} has no measurement yet, so there is nothing to explain; add --run")
+    measured = {name: value for name, value in of.result.items() if name not in ("claim", "says", "why")}
+    keep(of.key, of.claim, measured, why)
+
+
+def told(found: Sequence[Known]) -> str:
+    """The claims as a table, and how many have which standing."""
+    from gradus.cli.show import listing
+
+    rows = [(of.key, reached(of.claim), figure(of) or "-", standing(of), _sentence(of)) for of in found]
+    counts: dict[str, int] = {}
+    for of in found:
+        counts[standing(of)] = counts.get(standing(of), 0) + 1
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items())
+    table = listing(rows, ("recipe", "asked", "figure [95 %]", "verdict", "claim"))
+    return f"{table}\n\n{len(found)} claim{'s' * (len(found) != 1)}: {summary or 'none'}"
+
+
+def _sentence(of: Known) -> str:
+    why = (of.result or {}).get("why")
+    return f"{of.claim.says} Why: {why}" if why and not (of.result or {}).get("stale") else of.claim.says

@@ -1,0 +1,227 @@
+"""The measurement of a claim: its recipe and the other arm as a comparison, the figure with its interval, and the verdict.
+
+With d the mean difference over seeds, or the logarithm of the mean ratio, and its 95 % interval (`gradus.comparison.statistics.difference`), the
+verdict is *seen* if d reaches the bound and the interval lies on its side of 0, *opposite* if the interval lies on the other side of 0, else
+*not seen*. If d = 0 would reach the bound, as in "at most 1.05 times the tokens", the interval must lie on the bound's side of the bound itself.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradus import api
+from gradus.comparison.claims import Known, as_json, keep, known
+from gradus.comparison.compare import Comparison, Shown, compare, store
+from gradus.comparison.experiment import Experiment
+from gradus.comparison.measures import Measure, values
+from gradus.comparison.statistics import difference
+from gradus.comparison.terms import experiment_of
+from gradus.lab.atomic_files import remove
+from gradus.lab.provenance import source, versions
+from gradus.recipe.claim import Claim
+from gradus.types import UserError, command
+
+ALONE = ("seconds", "memory")
+"""Measures that runs beside each other would disturb."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The figure (a difference, a ratio, or a distance of weights), its 95 % interval (None without one), and the verdict."""
+
+    figure: float
+    low: float | None
+    high: float | None
+    verdict: str
+
+
+def judged(claim: Claim, recipe: np.ndarray, against: np.ndarray) -> Verdict:
+    """The verdict of a claim of a difference or a ratio.
+
+    Args: recipe, against: float64 [seeds, problems], or [seeds, 1]. Raises UserError if a ratio has a figure that is not above 0.
+    """
+    if claim.bound == "better_by":
+        return better(recipe, against, claim.value)
+    means = recipe.mean(1), against.mean(1)
+    if (lowest := min(found.min() for found in means)) <= 0:
+        raise UserError(f"{claim.named} is about a ratio, but its measure {claim.measure} is {lowest:g} in a run; give better_by in place of {claim.bound}")
+    d = difference(np.log(means[0])[:, None], np.log(means[1])[:, None])
+    said = _said(d.mean, d.low, d.high, math.log(claim.value), -1 if claim.bound == "at_most" else 1)
+    return Verdict(math.exp(d.mean), None if d.low is None else math.exp(d.low), None if d.high is None else math.exp(d.high), said)
+
+
+def better(recipe: np.ndarray, against: np.ndarray, by: float) -> Verdict:
+    """The verdict of a claim of a difference of at least `by`; of at most `by` if it is negative."""
+    d = difference(recipe, against)
+    return Verdict(d.mean, d.low, d.high, _said(d.mean, d.low, d.high, by, -1 if by < 0 else 1))
+
+
+def _said(mean: float, low: float | None, high: float | None, bound: float, sign: int) -> str:
+    """The verdict for a mean that must reach `bound`: from above for sign 1, from below for sign -1."""
+    if low is None or high is None:
+        return "not seen"
+    least, worst, best = sign * bound, *((low, high) if sign > 0 else (-high, -low))
+    if least < 0:  # no effect at all reaches the bound, as for "at most 1.05 times the time", so the bound itself is the border
+        return "seen" if worst >= least else "opposite" if best < least else "not seen"
+    if sign * mean >= least and worst > 0:
+        return "seen"
+    return "opposite" if best < 0 else "not seen"
+
+
+def terms(of: Known, said: Callable[[str], None] | None = None) -> Experiment:
+    """The comparison that measures a claim: the recipe first, then the other arm. `said` gets a sentence before a start model is made.
+
+    Raises UserError, with the recipe's key, for a claim whose terms do not fit each other.
+    """
+    claim = of.claim
+    plain = claim.ground is None and (claim.bound == "within" or ":" in (claim.measure or "") or claim.measure in ALONE)
+    own = shlex.join([of.key, *(f"--{name}={value}" for name, value in claim.own.items())])
+    given = {
+        **{name: getattr(claim, name) for name in ("task", "model", "profile", "budget", "measure")},
+        "task_options": claim.options or None,
+        "problems": claim.problems or (1 if plain else None if claim.ground else 100),
+        "samples": claim.samples or (1 if plain else None),
+        **({"ground": claim.ground, "said": said} if claim.ground is not None else {}),
+    }
+    try:
+        return experiment_of(
+            [own, *([claim.against] if claim.against else [])],
+            seeds=claim.seeds,
+            fields=claim.fields,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+    except UserError as error:
+        raise UserError(f"{of.key}, {claim.named}: {error}") from None
+
+
+def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, shown: Shown | None = None) -> dict[str, Any]:
+    """Trains what is not finished, and returns the record of a result. The same call continues an interrupted measurement.
+
+    Args: home: holds the folder of the comparison; processes, fresh, shown: as for `compare`.
+    Raises UserError if a run fails, or, before anything runs, if the claim has a program of its own or does not fit.
+    """
+    claim = of.claim
+    if claim.script is not None:
+        raise UserError(f"{of.key}: {claim.named} is measured by a program of its own, in the source tree: python -m {claim.script} --write")
+    experiment = terms(of)
+    folder = home / folder_of(of)
+    weights = claim.bound == "within"
+    made = compare(experiment, folder, processes=1 if claim.measure in ALONE else processes, fresh=fresh or weights, shown=shown)
+    failed = [f"{name}, seed {seed}: {run['failed']}" for name, found in made.results.items() for seed, run in found.items() if "failed" in run]
+    if failed:
+        raise UserError(f"{of.key}: {claim.named} has no result, because a run failed ({failed[0]}); see {folder}")
+    figures = weight_figures(claim, made) if weights else measured_figures(claim, made)
+    return {**figures, "budget": str(experiment.budget), **version()}
+
+
+def version() -> dict[str, str]:
+    """The version of this package and the hash of its source, as they are stored with a result."""
+    return {name: found for name, found in versions().items() if name in ("gradus", "source")}
+
+
+def script_result(key: str, program: str, figures: Mapping[str, Any]) -> Path:
+    """Stores the result of a claim that has a program of its own, the first of a recipe, and returns the file."""
+    claim = next(of.claim for of in known([key]) if of.claim.script == program)
+    how = {"budget": claim.budget, **version(), "program": program, "command": f"python -m {program} --write"}
+    return keep(key, claim, {**figures, **how})
+
+
+def folder_of(of: Known) -> str:
+    """The name of the folder of a measurement: another claim, or another version of the code, has another one."""
+    return f"{of.key}-{of.claim.digest}-{source()}"
+
+
+def _word(of: Known) -> str:
+    """The claim as a word of the command line: the recipe's key, with a number if the recipe has several claims."""
+    claims = [other.claim.digest for other in known([of.key])]
+    return of.key if len(claims) == 1 else f"{of.key}:{claims.index(of.claim.digest) + 1}"
+
+
+def measured_figures(claim: Claim, made: Comparison) -> dict[str, Any]:
+    """The figure of a claim from a finished comparison, and the means of each seed."""
+    experiment = made.experiment
+    arms = [values(Measure(experiment.measure), [made.results[arm.name][seed] for seed in experiment.seeds]) for arm in experiment.arms]
+    found = judged(claim, arms[0], arms[1] if len(arms) > 1 else np.zeros_like(arms[0]))
+    return {**record(found), **{name: _rounded(arm.mean(1)) for name, arm in zip(("recipe", "against"), arms, strict=False)}}
+
+
+def record(found: Verdict) -> dict[str, Any]:
+    """A verdict as the fields of a stored result."""
+    interval = None if found.low is None or found.high is None else _rounded([found.low, found.high])
+    return {"verdict": found.verdict, "figure": _rounded([found.figure])[0], "interval": interval}
+
+
+def _rounded(numbers: Any) -> list[float]:
+    """The numbers with five digits, as they are stored."""
+    return [float(f"{float(number):.5g}") for number in numbers]
+
+
+def weight_figures(claim: Claim, made: Comparison) -> dict[str, Any]:
+    """The largest distance of the arms' final weights over all seeds and the players of both, and the least that a run has moved its own.
+
+    A claim is not seen if the weights did not move, because two runs that learn nothing are always equal.
+    """
+    gaps, moves = [], []
+    for seed in made.experiment.seeds:
+        jobs = [job for job in made.jobs() if job.seed == seed]
+        ends = [final_weights(job.folder) for job in jobs]
+        start = api.start(jobs[0].plan)
+        begun = {name: player.tensors() for name, player in start.players.items()}
+        gaps.append(distance(ends[0], ends[1]))
+        moves.append(distance(begun, ends[0]))
+    verdict = "seen" if max(gaps) <= claim.value and min(moves) > 0 else "not seen"
+    return {**record(Verdict(max(gaps), None, None, verdict)), "moved": _rounded([min(moves)])[0]}
+
+
+def final_weights(folder: Path) -> dict[str, dict[str, Any]]:
+    """The tensors of each player at the end of a run."""
+    from gradus.lab import checkpoints
+
+    found, _ = checkpoints.latest(folder)
+    if found is None:
+        raise UserError(f"{folder} has no whole checkpoint, so its weights cannot be compared; measure again with --fresh")
+    return {path.stem.removeprefix("player-"): found.tensors(path.name) for path in sorted(found.path.glob("player-*.safetensors"))}
+
+
+def distance(a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, Any]]) -> float:
+    """The largest absolute difference of the tensors of two runs, over the names that both have. Raises UserError for different shapes."""
+    largest, shared = 0.0, [(player, name) for player in a.keys() & b.keys() for name in a[player].keys() & b[player].keys()]
+    if not shared:
+        raise UserError("the arms of a claim about weights share no tensor; compare recipes that train the same model")
+    for player, name in shared:
+        one, other = a[player][name], b[player][name]
+        if one.shape != other.shape:
+            raise UserError(f"{player}.{name} has the shape {tuple(one.shape)} in one arm and {tuple(other.shape)} in the other; their weights cannot be equal")
+        if one.numel():
+            largest = max(largest, float((one.double() - other.double()).abs().max()))
+    return largest
+
+
+def run_claim(of: Known, *, fresh: bool = False, processes: int = 0, why: str | None = None, shown: Shown | None = None) -> Path:
+    """Measures a claim, stores the result, and returns its file. An interrupted measurement continues with the same call."""
+    home = store().parent / "claims"
+    found = measure(of, home, fresh=fresh, processes=processes, shown=shown)
+    file = keep(of.key, of.claim, {**found, "command": command("claims", _word(of), "--run")}, why)
+    remove(home / folder_of(of))
+    return file
+
+
+def claims(
+    *keys: str, family: str | None = None, run: bool = False, fresh: bool = False, processes: int = 0, shown: Shown | None = None
+) -> list[dict[str, Any]]:
+    """The claims of recipes as plain values, as `gradus claims --json` prints them; see there.
+
+    Args: keys: of recipes, KEY:2 for the second claim alone; family: of recipes; run: measures the claims first, apart from those with a program of
+    their own, and stores the results; fresh, processes, shown: as for `compare`.
+    """
+    for of in known(keys, family) if run else ():
+        if of.claim.script is None:
+            run_claim(of, fresh=fresh, processes=processes, shown=shown)
+    return as_json(known(keys, family))

@@ -1,0 +1,130 @@
+"""The claims of all recipes with their stored results. Reads the index and JSON files alone; no recipe is imported.
+
+Results lie beside the recipes, in `gradus/papers/<family>/measured/<key>.json`: a list with one record per measured claim.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gradus.lab.atomic_files import write
+from gradus.recipe import index
+from gradus.recipe.claim import Claim, reached
+from gradus.types import UserError, unknown
+
+STALE = "stale measurement: claim has changed"
+UNMEASURED = "not measured"
+VERDICTS = ("seen", "not seen", "opposite")
+
+
+class Known(NamedTuple):
+    """A claim of a recipe, and its stored result; None if it was never measured. A result of an older text of the claim has "stale": true."""
+
+    key: str
+    claim: Claim
+    result: dict[str, Any] | None
+
+
+def known(keys: Sequence[str] = (), family: str | None = None) -> list[Known]:
+    """The claims of the recipes `keys` (none: of all) in a family (None: of all), in the order of keys.
+
+    KEY:2 is the second claim of a recipe alone. Raises UserError for an unknown recipe or family, and for a recipe without such a claim.
+    """
+    rows = {row["key"]: row for row in index.read()["recipes"]}
+    families = sorted({row["family"] for row in rows.values()})
+    if family is not None and family not in families:
+        raise unknown("family", family, families, "Give it with --family")
+    asked = [_asked(word, rows) for word in keys] or [(key, None) for key, row in rows.items() if row.get("claims")]
+    found = []
+    for key, number in asked:
+        if family in (None, rows[key]["family"]):
+            found += of_recipe(rows[key]) if number is None else of_recipe(rows[key])[number - 1 : number]
+    return found
+
+
+def _asked(word: str, rows: Mapping[str, Mapping[str, Any]]) -> tuple[str, int | None]:
+    """The recipe of a word, and the number of its claim (None: all of them)."""
+    key, colon, number = word.partition(":")
+    if key not in rows:
+        raise unknown("recipe", key, rows, "List those with claims: gradus claims")
+    count = len(rows[key].get("claims", ()))
+    if not count:
+        raise UserError(f"{key} has no claim; list the recipes with claims: gradus claims")
+    if colon and not (number.isdecimal() and 1 <= int(number) <= count):
+        raise UserError(f"{word}: {key} has {count} claim{'s' * (count != 1)}; give {key}:1{f' to {key}:{count}' if count > 1 else ''}, or {key} for all")
+    return key, int(number) if colon else None
+
+
+def of_recipe(row: Mapping[str, Any]) -> list[Known]:
+    """The claims of a row of the index. A result whose claim is gone is taken as a stale one of the first claim without a result."""
+    claims = [Claim.read(stored) for stored in row.get("claims", ())]
+    stored = {result["claim"]: result for result in results_of(file_of(row["family"], row["key"]))}
+    left = [result for digest, result in stored.items() if digest not in {claim.digest for claim in claims}]
+    found = []
+    for claim in claims:
+        result = stored.get(claim.digest) or ({**left.pop(0), "stale": True} if left else None)
+        found.append(Known(row["key"], claim, result))
+    return found
+
+
+def file_of(family: str, key: str) -> Path:
+    """The file of a recipe's results."""
+    return index.FOLDERS["recipes"] / family / "measured" / f"{key}.json"
+
+
+def results_of(path: Path) -> list[dict[str, Any]]:
+    """The results of a file; [] if there is none. Raises UserError for a broken one."""
+    if not path.is_file():
+        return []
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, list) and all(result["verdict"] in VERDICTS and result["claim"] for result in found):
+            return found
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise UserError(f"{path} holds no list of results of claims; put the old file back, or delete it and measure again")
+
+
+def keep(key: str, claim: Claim, measured: Mapping[str, Any], why: str | None = None) -> Path:
+    """Stores the result of a claim in place of its older one, and returns the file. Results that belong to no claim are dropped.
+
+    `why`: one sentence; None: that of the older result if its verdict is the same, else none.
+    """
+    row = next(row for row in index.read()["recipes"] if row["key"] == key)
+    path, records = file_of(row["family"], key), []
+    for other in of_recipe(row):
+        if other.claim.digest != claim.digest:
+            records += [] if other.result is None else [{name: value for name, value in other.result.items() if name != "stale"}]
+            continue
+        old = other.result or {}
+        said = why if why is not None else old.get("why", "") if old.get("verdict") == measured["verdict"] else ""
+        records.append({"claim": claim.digest, "says": claim.says, **measured, "why": said})
+    path.parent.mkdir(exist_ok=True)
+    write(path, (json.dumps(records, indent=1, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+def standing(of: Known) -> str:
+    """The verdict of a claim: seen, not seen, opposite; not measured; or that its measurement is older than its text."""
+    if of.result is None:
+        return UNMEASURED
+    return STALE if of.result.get("stale") else str(of.result["verdict"])
+
+
+def figure(of: Known) -> str:
+    """The figure of a claim with its 95 % interval, such as "+0.031 [0.012, 0.050]"; "" if it has none."""
+    if of.result is None or of.result.get("stale") or of.result.get("figure") is None:
+        return ""
+    sign = "+" if of.claim.bound == "better_by" else ""
+    low, high = of.result.get("interval") or (None, None)
+    return f"{of.result['figure']:{sign}.3g}" + ("" if low is None else f" [{low:.3g}, {high:.3g}]")
+
+
+def as_json(found: Sequence[Known]) -> list[dict[str, Any]]:
+    """The claims as plain values: key, the terms of the claim, its bound as text, its standing, and its stored result."""
+    return [
+        {"key": of.key, "claim": of.claim.stored(), "asked": reached(of.claim), "standing": standing(of), "result": of.result} for of in found
+    ]

@@ -1,0 +1,29 @@
+"""stale: a batch is used for 32 updates, so most of its samples come from weights many updates old.
+
+Arithmetic of two digits, from the built-in model (about 0.4 right). A batch of 64 answers is cut into 8 mini-batches and passed 4 times, so the
+last update reads samples that are 31 updates old. The learning rate, 3e-4, is harmless with one update per batch: all recipes then learn.
+With 32 updates the ratio of new to old probability grows without bound where nothing holds it, and the policy is lost within four batches.
+A method that holds the ratio, or drops samples that have drifted, keeps what it has and goes on.
+
+Six batches: the end of the run lies after the loss. Evaluation by 16 problems is for the curve alone; the examination at the end decides.
+"""
+
+from gradus.comparison.ground import Ground, Pair
+from gradus.types import Frozen
+
+stale = Ground(
+    name="stale",
+    about="Every batch is used for 32 updates, so samples come from weights up to 31 updates old.",
+    task="arithmetic",
+    options=Frozen(level="2"),
+    budget="steps=6",
+    fields=Frozen(
+        {"learning_rate": "3e-4", "prompts": "8", "group": "8", "update.count": "8", "update.epochs": "4", "study.problems": "16"},
+    ),
+    measures=("accuracy", "held_out/accuracy:drop", "entropy:last"),
+    pair=Pair("grpo", "rloo", "accuracy", "GRPO clips the ratio to the weights that sampled; RLOO multiplies by it, however large it is."),
+    arms=("gspo",),
+    seeds=4,
+    problems=60,
+    samples=2,
+)

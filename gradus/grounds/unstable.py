@@ -1,0 +1,26 @@
+"""unstable: a learning rate ten times the stable one, with one update per batch.
+
+Arithmetic of two digits, from the built-in model (about 0.4 right), at a rate of 3e-3 and without warm-up to speak of. Samples are fresh: the ratio
+to the weights that sampled is 1, so a clip of the ratio has nothing to hold. A step of Adam at this rate moves the policy so far that it learns
+within three batches and is lost within five. A method that bounds the step itself, or stops, turns back or slows down, survives.
+
+Eight batches of 64 answers: the loss comes at about half of them.
+"""
+
+from gradus.comparison.ground import Ground, Pair
+from gradus.types import Frozen
+
+unstable = Ground(
+    name="unstable",
+    about="The learning rate is ten times the stable one, at one update per batch.",
+    task="arithmetic",
+    options=Frozen(level="2"),
+    budget="steps=8",
+    fields=Frozen(learning_rate="3e-3", prompts="8", group="8", **{"study.problems": "16"}),
+    measures=("accuracy", "held_out/accuracy:drop", "reward:drop"),
+    pair=Pair("trpo", "reinforce", "accuracy", "TRPO bounds the KL divergence of every step and halves steps beyond it; REINFORCE steps as far as the rate says."),
+    arms=("grpo",),
+    seeds=4,
+    problems=60,
+    samples=2,
+)

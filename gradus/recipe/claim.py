@@ -1,0 +1,139 @@
+"""A paper's claim about its method, as data in the recipe's file: `claims = (Claim(...), ...)`.
+
+`gradus claims` prints the claims, and `gradus claims --run` measures them. A claim is no field of the recipe, so derived recipes inherit none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from gradus.types import Frozen, UserError, unknown
+from gradus.types.ranges import check_ranges
+
+BOUNDS = {
+    "better_by": "the least difference",
+    "at_most": "the largest ratio",
+    "at_least": "the smallest ratio",
+    "within": "the largest distance of the final weights",
+}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper, the terms of its measurement, and one bound that the measurement must reach.
+
+    The recipe and `against` are trained on equal terms. With m the measure, averaged over problems:
+
+        better_by = x   mean over seeds of m(recipe) - m(against) is at least x; at most x for x < 0
+        at_most = x     geometric mean over seeds of m(recipe) / m(against) is at most x; at_least: at least x
+        within = x      no entry of the final weights of the players of both differs by more than x
+
+    Raises UserError if a term is missing, out of range, or contradicts another one.
+    """
+
+    says: str  # one sentence
+    source: str  # paper and place; which numbers are not the paper's
+    against: str | None = None  # an arm in the words of `gradus compare`; None: the measure itself counts, against 0
+    measure: str | None = None  # as of `gradus compare`; None: the ground's first, else accuracy
+    better_by: float | None = None
+    at_most: float | None = None
+    at_least: float | None = None
+    within: float | None = None
+    ground: str | None = None  # a proving ground: its task, start model, fields and budget
+    task: str | None = None
+    options: Mapping[str, str] = field(default_factory=Frozen)  # of the task
+    model: str | None = None  # None: the ground's, else the built-in model
+    profile: str | None = None
+    fields: Mapping[str, str] = field(default_factory=Frozen)  # of both arms
+    own: Mapping[str, str] = field(default_factory=Frozen)  # of the recipe alone
+    budget: str | None = None  # of one run, as steps=40; None: the ground's, else steps=20
+    seeds: int = 3  # 0, 1, ...
+    problems: int | None = None  # held-out problems of the last examination; None: the ground's, else 100, or 1 if the measure is a metric
+    samples: int | None = None  # answers to each
+    script: str | None = None  # the module with its own program for this measurement; the other terms then describe what it does
+
+    def __post_init__(self) -> None:
+        for name in ("options", "fields", "own"):
+            object.__setattr__(self, name, Frozen(getattr(self, name)))
+        check_ranges(self, better_by="(-inf, inf)", at_most="(0, inf)", at_least="(0, inf)", within="[0, inf)")
+        check_ranges(self, seeds="[1, inf)", problems="[1, inf)", samples="[1, inf)")
+        for name in ("says", "source"):
+            if not getattr(self, name).strip():
+                raise UserError(f"Claim.{name} is empty; write {'the sentence of the paper' if name == 'says' else 'paper and place'}")
+        self._check_bound()
+        self._check_terms()
+
+    def _check_bound(self) -> None:
+        given = [name for name in BOUNDS if getattr(self, name) is not None]
+        if len(given) != 1:
+            known = ", ".join(f"{name} ({about})" for name, about in BOUNDS.items())
+            raise UserError(f"{self.named} has {' and '.join(given) or 'no bound'}; give exactly one of {known}")
+        if self.against is None and self.bound != "better_by":
+            raise UserError(f"{self.named} has {self.bound}, which needs another arm; set against, for example against='grpo'")
+        if self.bound == "within" and self.measure is not None:
+            raise UserError(f"{self.named} compares weights (within), so its measure {self.measure} has no use; leave one of them out")
+        if self.bound != "within" and self.seeds < 2:
+            raise UserError(f"{self.named} has one seed, and so no interval; set seeds to 2 or more")
+
+    def _check_terms(self) -> None:
+        if self.ground is not None and (self.task is not None or self.options):
+            raise UserError(f"{self.named} names the ground {self.ground} and a task or its options; leave one of them out")
+        for name in ("options", "fields", "own"):
+            wrong = next((f"{key}={value!r}" for key, value in getattr(self, name).items() if not isinstance(value, str)), None)
+            if wrong is not None:
+                raise UserError(f"{self.named} has {wrong} in {name}; write the value as text, as on the command line")
+        if twice := sorted(self.own.keys() & self.fields.keys()):
+            raise UserError(f"{self.named} sets {twice[0]} in fields and in own; leave one of them out")
+        if self.against is not None and not self.against.strip():
+            raise UserError(f"{self.named} has an empty against; name an arm, for example grpo, or leave it out")
+
+    @property
+    def bound(self) -> str:
+        """The name of the bound that the claim has."""
+        return next(name for name in BOUNDS if getattr(self, name) is not None)
+
+    @property
+    def value(self) -> float:
+        """The value of its bound."""
+        return float(getattr(self, self.bound))
+
+    @property
+    def named(self) -> str:
+        """The claim in a message."""
+        words = self.says.split()
+        return f'the claim "{" ".join(words[:8])}{" ..." if len(words) > 8 else ""}"'
+
+    @property
+    def digest(self) -> str:
+        """A hash of the sentence and of all terms; its first 16 digits."""
+        return hashlib.sha256(json.dumps(self.stored(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def stored(self) -> dict[str, Any]:
+        """The fields that differ from their defaults, as plain values."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {name: dict(value) if isinstance(value, Frozen) else value for name, value in found.items()}
+        left_out: dict[str, Any] = {f.name: {} if f.default_factory is Frozen else f.default for f in fields(self)}
+        return {name: value for name, value in plain.items() if value != left_out[name]}
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Claim:
+        """The inverse of `stored`. Raises UserError for an unknown field."""
+        known = [f.name for f in fields(cls)]
+        if wrong := next((name for name in stored if name not in known), None):
+            raise unknown("field", wrong, known, "Of a claim")
+        return cls(**stored)
+
+
+def reached(claim: Claim) -> str:
+    """The bound as text, such as "at least +0.02"."""
+    match claim.bound:
+        case "better_by":
+            return f"at {'least' if claim.value >= 0 else 'most'} {claim.value:+g}"
+        case "within":
+            return f"weights within {claim.value:g}"
+        case name:
+            return f"{name.replace('_', ' ')} x {claim.value:g}"

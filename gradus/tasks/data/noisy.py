@@ -1,0 +1,74 @@
+"""A task whose verifier errs in training: a stated share of right answers is called wrong, and of wrong answers right."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gradus.tasks.generated import Draft, Generated, Make
+from gradus.types import Frozen, Key, Outcome, Problem, UserError, unknown
+from gradus.types.parts import Task, Together, Verify
+
+FOLDER = Path(__file__).parent.parent
+
+
+def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0, fooled: float = 0.2) -> Task:
+    """A generated task of this library, `of`, at `level` (None: its own), with wrong verdicts in training. Held-out verdicts are true.
+
+    missed: share of the right answers that are called wrong; fooled: share of the wrong answers that are called right. A hash of problem and
+    answer decides, so an answer to a problem always gets the same verdict, and nothing can be learned about the errors from other problems.
+    Raises: UserError for a share outside [0, 1], an unknown task, and a task whose problems are not generated or not judged by their text.
+    """
+    for name, share in (("missed", missed), ("fooled", fooled)):
+        if not 0 <= share <= 1:
+            raise UserError(f"task noisy: {name} is {share}; it is a share, so give a number from 0 to 1")
+    task = _named(of) if level is None else _named(of, level=level)
+    if not isinstance(task.source, Generated) or task.verify is None or isinstance(task.verify, Together):
+        raise UserError(f"task noisy: the problems of {of} are not generated and judged one answer at a time; give of=arithmetic or another such task")
+    return replace(
+        task,
+        name="noisy",
+        source=replace(task.source, make=Marked(task.source.make)),
+        verify=NoisyVerify(task.verify, missed, fooled),
+        about="another task, of=NAME, whose verifier errs in training: calls a share `missed` of right answers wrong, `fooled` of wrong ones right",
+    )
+
+
+@dataclass(frozen=True)
+class Marked:
+    """The problems of a generator, with "noisy": True in their meta."""
+
+    make: Make
+
+    def __call__(self, rng: random.Random, level: Any) -> Draft:
+        draft = self.make(rng, level)
+        return replace(draft, meta=Frozen({**draft.meta, "noisy": True}))
+
+
+@dataclass(frozen=True)
+class NoisyVerify:
+    """The verdict of `verify`, turned round for some answers to problems that are marked as noisy. Verdicts that are no numbers stay."""
+
+    verify: Verify
+    missed: float
+    fooled: float
+
+    def __call__(self, problem: Problem, completion: str) -> Outcome:
+        verdict = self.verify(problem, completion)
+        if not problem.meta.get("noisy") or not isinstance(verdict, int | float):
+            return verdict
+        right = verdict >= 1
+        turned = float(Key().fold("noisy", problem.id, completion).uniform()) < (self.missed if right else self.fooled)
+        return float(not right) if turned else verdict
+
+
+def _named(name: str, **options: Any) -> Task:
+    """A task of this library. Raises UserError for an unknown name, and for `noisy` itself."""
+    known = {path.stem: path.parent.name for path in FOLDER.glob("*/*.py") if not path.stem.startswith("_")}
+    maker = None if name not in known or name == "noisy" else getattr(importlib.import_module(f"gradus.tasks.{known[name]}.{name}"), name, None)
+    if maker is None:
+        raise unknown("task", name, [task for task in known if task != "noisy"], "Task noisy takes a task of this library as of=NAME")
+    return maker(**options)
