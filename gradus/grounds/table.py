@@ -29,6 +29,6 @@ table = Ground(
     ),
     arms=("rloo",),
     seeds=5,
-    problems=80,
+    problems=64,
     samples=8,
 )
