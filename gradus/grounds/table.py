@@ -27,7 +27,6 @@ table = Ground(
         "distinct",
         "A strong KL term holds the best arms of a machine at the shares of the start; with GRPO's own, 0.04, one of them takes all.",
     ),
-    arms=("rloo",),
     seeds=5,
     problems=64,
     samples=8,
