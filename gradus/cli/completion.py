@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
-RECIPES = {("train", "recipe"), ("check", "recipe"), ("show", "recipe"), ("cite", "recipe"), ("explain", "recipe"), ("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes")}
+RECIPES = {
+    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain")),
+    *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes")),
+}
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
     "device": ("cpu", "cuda"),

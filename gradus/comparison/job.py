@@ -25,7 +25,7 @@ from gradus.lab.folder import is_run
 from gradus.rewards.verified import Verified
 from gradus.study.evaluate import solved, verdict_of
 from gradus.study.held_out import held_out_requests
-from gradus.training.budget import spent
+from gradus.training.budget import Budget, spent
 from gradus.training.plan import Plan, load_task
 from gradus.training.resume import seconds_of
 from gradus.training.run import Run
@@ -34,12 +34,13 @@ from gradus.types import Group, Request, UserError
 
 @dataclass(frozen=True)
 class Job:
-    """A run of one arm with one seed, and its folder."""
+    """A run of one arm with one seed, and its folder. `pause`: the amount of the budget at which it stops for now; None: its end."""
 
     experiment: Experiment
     arm: Arm
     seed: int
     folder: Path
+    pause: float | None = None
 
     @property
     def plan(self) -> Plan:
@@ -57,20 +58,21 @@ def identity(job: Job, versions: Mapping[str, str]) -> str:
 
 
 def carry_out(job: Job, view: Any) -> dict[str, Any]:
-    """Trains the run, or continues it, and examines its final and its best weights. Returns its result.
+    """Trains the run, or continues it, and examines its final and its best weights; of a paused run its present ones. Returns its result.
 
     {"start": hashes of what all arms share, "curve": [[spent, score]], "final", "best", "elsewhere" by task: see `marks`, "spent": by unit,
     "tokens": by purpose, "metrics": {name: {"first", "last", ...}}, "times": {...}}.
     """
     forget_peak()
     began = time.perf_counter()
-    run = api.resume(job.folder, view=view) if is_run(job.folder) else api.launch(job.plan, job.folder, view=view)
+    pause = None if job.pause is None else Budget(job.experiment.budget.unit, job.pause)
+    run = api.resume(job.folder, view=view, pause=pause) if is_run(job.folder) else api.launch(job.plan, job.folder, view=view, pause=pause)
     trained = time.perf_counter()
     assert run.folder is not None
     final = asyncio.run(examined(run, job.experiment))
     elsewhere = {other.name: asyncio.run(examined_on(run, other, job.experiment)) for other in job.experiment.others}
     best, linked = final, run.folder.model("best")
-    if linked is not None and linked != run.folder.model("final") and (found := checkpoints.at(linked.parent)) is not None:
+    if job.pause is None and linked is not None and linked != run.folder.model("final") and (found := checkpoints.at(linked.parent)) is not None:
         run.restore(found)
         best = asyncio.run(examined(run, job.experiment))
     rows, timings = run.folder.metrics(), run.folder.timings()

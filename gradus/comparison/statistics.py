@@ -38,19 +38,32 @@ def difference(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Difference:
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.shape != b.shape or a.ndim != 2 or not a.size:
         raise ValueError(f"two arms must have one shape [seeds, problems] and not be empty; they have {a.shape} and {b.shape}")
-    from scipy import stats
-
     d = a - b
     seeds = len(d)
     mean = float(d.mean())
     if seeds < 2:
         return Difference(mean, None, None, None, None)
     error = float(np.sqrt(_variance(d)))
+    return _student(mean, error, seeds - 1, level)
+
+
+def over_problems(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Difference:
+    """The difference of two single runs over the same problems; the luck of training is not in its interval. Args: a, b float64 [problems]."""
+    d = np.asarray(a, np.float64) - np.asarray(b, np.float64)
+    if len(d) < 2:
+        return Difference(float(d.mean()), None, None, None, None)
+    return _student(float(d.mean()), float(d.std(ddof=1) / np.sqrt(len(d))), len(d) - 1, level)
+
+
+def _student(mean: float, error: float, freedom: int, level: float) -> Difference:
+    """Student's interval of a mean with this standard error."""
+    from scipy import stats
+
     if error == 0.0:
         certain = 0.5 if mean == 0 else float(mean > 0)
         return Difference(mean, mean, mean, certain, 1.0 if mean == 0 else 0.0)
-    half = float(stats.t.ppf((1 + level) / 2, seeds - 1)) * error
-    chance = float(stats.t.cdf(mean / error, seeds - 1))
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    chance = float(stats.t.cdf(mean / error, freedom))
     return Difference(mean, mean - half, mean + half, chance, 2 * min(chance, 1 - chance))
 
 
