@@ -15,9 +15,8 @@ def run(options: argparse.Namespace) -> int:
     """Holds the race, or continues it, and prints its result. The exit code is 1 if every run failed."""
     from gradus.cli.parser import split_task
     from gradus.comparison.progress import Display
-    from gradus.comparison.race import raced
     from gradus.comparison.race_result import told
-    from gradus.comparison.race_terms import asked_of
+    from gradus.comparison.race_terms import asked_of, raced
 
     fields, task_options = split_task(options.fields)
     terms = {name: getattr(options, name) for name in TERMS} | {"task_options": task_options, "fields": dict(fields)}

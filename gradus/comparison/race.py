@@ -25,7 +25,7 @@ from gradus.comparison.experiment import Experiment, folder_name
 from gradus.comparison.job import Job
 from gradus.comparison.measures import Measure, values
 from gradus.comparison.pool import carry_out_all
-from gradus.comparison.rungs import Outcome, Rung, Scores, affordable, cost, hold, rungs_of
+from gradus.comparison.rungs import Rung, Scores, affordable, cost, rungs_of
 from gradus.lab import checkpoints
 from gradus.lab.atomic_files import encode, write
 from gradus.lab.folder import RunFolder, is_run
@@ -320,29 +320,3 @@ def expected_seconds(race: Race, rungs: Sequence[Rung], full: float) -> float:
     pilot = race.document["times"]["pilot"]
     slope, fixed = cost(rungs, extra=pilot["start"] + pilot["examine"])
     return float((slope * full * pilot["step"] / race.step + fixed) / race.at_once)
-
-
-def raced(
-    asked: Asked, folder: Path, *, processes: int = 0, screen: Screen | None = None, said: Callable[[str], None] | None = None
-) -> dict[str, Any]:
-    """Holds the race, or continues it. Returns the document of race.json. A finished race is returned at once.
-
-    Args: processes: runs at a time; 0: one for each core, one on another device than the processor. said: gets sentences about the course.
-    Raises: UserError, before anything runs, for terms that no recipe fits.
-    """
-    from gradus.comparison.race_result import announced, concluded
-
-    race = Race(asked, folder, opened(asked, folder), processes, screen, said or (lambda _: None))
-    if "says" in race.document:
-        return race.document
-    enter(race)
-    try_out(race)
-    lay_out(race)
-    for line in announced(race.document):
-        race.said(line)
-    names = [arm.name for arm in race.experiment.arms]
-    outcome: Outcome = hold(names, race.rungs, race.scores, Measure(asked.experiment.measure).sign)
-    race.prune(outcome.left)
-    race.document |= concluded(race.document, outcome, race.experiment, race.folder, race.results)
-    race.save()
-    return race.document

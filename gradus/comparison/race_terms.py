@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gradus.comparison.contestants import RATES, choice_of
-from gradus.comparison.race import Asked, Screen, budget_of_race, raced
+from gradus.comparison.measures import Measure
+from gradus.comparison.race import Asked, Race, Screen, budget_of_race, enter, lay_out, opened, try_out
+from gradus.comparison.race_result import announced, concluded
+from gradus.comparison.rungs import Outcome, hold
 from gradus.comparison.terms import experiment_of
 from gradus.policies.registry import LANGUAGE_MODEL
 
@@ -49,3 +52,27 @@ def race_recipes(
     model, seeds, measure, problems, samples, profile, device, reward, ground, task_options and fields (of every recipe, as text), as for `asked_of`.
     """
     return raced(asked_of(recipes, family, said=said, **terms), Path(run), processes=processes, screen=screen, said=said)
+
+
+def raced(
+    asked: Asked, folder: Path, *, processes: int = 0, screen: Screen | None = None, said: Callable[[str], None] | None = None
+) -> dict[str, Any]:
+    """Holds the race, or continues it. Returns the document of race.json. A finished race is returned at once.
+
+    Args: processes: runs at a time; 0: one for each core, one on another device than the processor. said: gets sentences about the course.
+    Raises: UserError, before anything runs, for terms that no recipe fits.
+    """
+    race = Race(asked, folder, opened(asked, folder), processes, screen, said or (lambda _: None))
+    if "says" in race.document:
+        return race.document
+    enter(race)
+    try_out(race)
+    lay_out(race)
+    for line in announced(race.document):
+        race.said(line)
+    names = [arm.name for arm in race.experiment.arms]
+    outcome: Outcome = hold(names, race.rungs, race.scores, Measure(asked.experiment.measure).sign)
+    race.prune(outcome.left)
+    race.document |= concluded(race.document, outcome, race.experiment, race.folder, race.results)
+    race.save()
+    return race.document

@@ -93,7 +93,7 @@ def rungs_of(contestants: int, seeds: int = 3) -> tuple[Rung, ...]:
     sizes = [contestants]
     while sizes[-1] > FACTOR:
         sizes.append(math.ceil(sizes[-1] / FACTOR))
-    return tuple(Rung(n, seeds if n <= LATE else 1, FACTOR ** (i + 1 - len(sizes))) for i, n in enumerate(sizes))
+    return tuple(Rung(n, seeds if n <= LATE else 1, float(FACTOR ** (i + 1 - len(sizes)))) for i, n in enumerate(sizes))
 
 
 def runs_of(rungs: Sequence[Rung]) -> int:
