@@ -3,18 +3,14 @@
 import pytest
 
 from gradus.comparison.calibrate import stored
-from gradus.comparison.ground import ground_of
+from gradus.grounds.noisy import noisy
 from gradus.training.plan import load_task
 from gradus.types import Key
 
-GROUNDS = {"noisy": (0.0, 0.3)}
 
-
-@pytest.mark.parametrize("name", GROUNDS)
-def test_the_shares_are_what_it_says(name):
-    ground = ground_of(name)
-    task = load_task(ground.task, dict(ground.options))
-    for source, (missed, fooled) in ((task.source, GROUNDS[name]), (task.held_out, (0.0, 0.0))):
+def test_the_shares_are_what_it_says():
+    task = load_task(noisy.task, dict(noisy.options))
+    for source, missed, fooled in ((task.source, 0.0, 0.3), (task.held_out, 0.0, 0.0)):
         problems = source.draw(range(300), None, Key(1))
         right = [task.verify(p, p.meta["solution"]) for p in problems]
         wrong = [task.verify(p, f"={p.answer + 1}") for p in problems]
@@ -22,10 +18,12 @@ def test_the_shares_are_what_it_says(name):
         assert sum(wrong) / 300 == pytest.approx(fooled, abs=0.08 * (fooled > 0))
 
 
-@pytest.mark.parametrize("name", GROUNDS)
-def test_its_calibration(name):
-    found = stored(ground_of(name))
+def test_its_calibration():
+    found = stored(noisy)
     assert found is not None
     assert not found["stale"]
     assert 0.3 < found["start"] < 0.6
     assert found["pair"]["separated"]
+    averages, imitates = found["arms"][:2]
+    assert averages["final"] > 0.7
+    assert imitates["final"] < averages["final"] - 0.2
