@@ -19,7 +19,7 @@ weak_to_strong = Ground(
     fields=Frozen({"learning_rate": "3e-4", "prompts": "8", "group": "8", "warmup": "0", "study.problems": "16", "study.greedy": "false"}),
     measures=("accuracy", "length", "entropy:last"),
     pair=Pair("chord", "grpo", "accuracy", "CHORD imitates worked solutions beside its own answers; GRPO has only its own, which are hardly ever right."),
-    seeds=3,
+    seeds=4,
     problems=60,
     samples=2,
 )

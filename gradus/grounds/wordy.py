@@ -36,7 +36,7 @@ wordy = Ground(
         "length",
         "A price for tokens near the limit acts on right answers too; without it only the cut answers lose.",
     ),
-    seeds=3,
+    seeds=4,
     problems=60,
     samples=2,
 )
