@@ -116,7 +116,7 @@ class Claim:
         """The fields that differ from their defaults, as plain values."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         plain = {name: dict(value) if isinstance(value, Frozen) else value for name, value in found.items()}
-        left_out = {f.name: {} if f.default_factory is Frozen else f.default for f in fields(self)}
+        left_out: dict[str, Any] = {f.name: {} if f.default_factory is Frozen else f.default for f in fields(self)}
         return {name: value for name, value in plain.items() if value != left_out[name]}
 
     @classmethod
