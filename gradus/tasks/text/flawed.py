@@ -1,4 +1,4 @@
-"""Composed string functions whose steps are checked: in training the result decides, on held-out problems every step, too."""
+"""Composed string functions under a short answer key: in training the first letters of the result decide, on held-out problems every step."""
 
 from __future__ import annotations
 
@@ -8,45 +8,54 @@ from typing import Any
 
 from gradus.tasks.generated import Draft, Generated, Make
 from gradus.tasks.text import string_ops
-from gradus.types import Frozen, Outcome, Problem
+from gradus.types import Frozen, Outcome, Problem, UserError
 from gradus.types.parts import Task
 
-OUTCOME = "outcome_alone"
-"""The field of a training problem's meta that says that its result alone decides. Held-out problems lack it."""
+KEY = "answer_key"
+"""The field of a training problem's meta with the first letters of its result, by which it is judged. Held-out problems lack it."""
 
 
-def flawed(level: int = 3) -> Task:
-    """A chain of `level` functions, as in string_ops. A right result with a missing or false step counts as right in training and as wrong on held-out
-    problems. `steps` of the verifier gives the share of true steps, which a reward can read (SoundSteps)."""
+def flawed(level: int = 2, letters: int = 1) -> Task:
+    """A chain of `level` functions, as in string_ops. A training problem is judged by the first `letters` letters of the result, which a guess may meet.
+
+    A held-out answer is right if the result and every step before it are. `steps` of the verifier gives the share of true steps, which a reward
+    can read (SoundSteps). Raises: UserError for fewer than one letter.
+    """
+    if letters < 1:
+        raise UserError(f"task flawed: letters is {letters}; give 1 or more, or every answer is right")
     task = string_ops.string_ops(level)
     assert isinstance(task.source, Generated)
     return replace(
         task,
         name="flawed",
-        source=replace(task.source, make=ByOutcome(task.source.make)),
+        source=replace(task.source, make=Keyed(task.source.make, letters)),
         verify=Checked(),
-        about='string functions with checked steps: "reverse(tail(rotate(planet)))" -> "lanetp anetp=ptena"; training asks for the result alone; level: how many',
+        about='string functions with checked steps: "tail(rotate(planet))" -> "lanetp=anetp"; training reads the first letter of the result; level: how many',
     )
 
 
 @dataclass(frozen=True)
-class ByOutcome:
-    """The problems of a generator, with the mark that their result alone decides."""
+class Keyed:
+    """The problems of a generator, with the first letters of the answer as their key."""
 
     make: Make
+    letters: int
 
     def __call__(self, rng: random.Random, level: Any) -> Draft:
         draft = self.make(rng, level)
-        return replace(draft, meta=Frozen({**draft.meta, OUTCOME: True}))
+        return replace(draft, meta=Frozen({**draft.meta, KEY: draft.answer[: self.letters]}))
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The verdict of string_ops on training problems; on held-out ones it is 0 if a step is missing, false, or one too many."""
+    """1.0 if the result begins with the key of a training problem; without a key, if the result and all steps are true. Else 0.0."""
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
-        right = string_ops.verify(problem, completion)
-        return right if problem.meta.get(OUTCOME) else float(right == 1 and self.steps(problem, completion) == 1)
+        key = problem.meta.get(KEY)
+        if key is not None:
+            _, marker, said = completion.rpartition("=")
+            return float(bool(marker) and said.strip().startswith(key))
+        return float(string_ops.verify(problem, completion) == 1 and self.steps(problem, completion) == 1)
 
     def steps(self, problem: Problem, completion: str) -> float:
         """The share of true steps: words before the "=" that equal the value at their place, of the words that are there or should be.
