@@ -18,7 +18,7 @@ KEY = "answer_key"
 def flawed(level: int = 2, letters: int = 1) -> Task:
     """A chain of `level` functions, as in string_ops. A training problem is judged by the first `letters` letters of the result, which a guess may meet.
 
-    A held-out answer is right if the result and every step before it are. `steps` of the verifier gives the share of true steps, which a reward
+    A held-out answer is right if every step is, the last of which is the result. `steps` of the verifier gives the share of true steps, which a reward
     can read (SoundSteps). Raises: UserError for fewer than one letter.
     """
     if letters < 1:
@@ -48,21 +48,18 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Checked:
-    """1.0 if the result begins with the key of a training problem; without a key, if the result and all steps are true. Else 0.0."""
+    """1.0 if the result begins with the key of a training problem; without a key, if all steps are true. Else 0.0."""
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
         key = problem.meta.get(KEY)
         if key is not None:
             _, marker, said = completion.rpartition("=")
             return float(bool(marker) and said.strip().startswith(key))
-        return float(string_ops.verify(problem, completion) == 1 and self.steps(problem, completion) == 1)
+        return float(self.steps(problem, completion) == 1)
 
     def steps(self, problem: Problem, completion: str) -> float:
-        """The share of true steps: words before the "=" that equal the value at their place, of the words that are there or should be.
-
-        1 if none are and none should be.
-        """
-        said = completion.rpartition("=")[0].split()
-        true = str(problem.meta["solution"]).rpartition("=")[0].split()
-        count = max(len(said), len(true))
-        return sum(a == b for a, b in zip(said, true, strict=False)) / count if count else 1.0
+        """The share of true steps, the result being the last: words that equal the value at their place, of those that are there or should be."""
+        before, marker, result = completion.rpartition("=")
+        said = [*before.split(), result.strip()] if marker else completion.split()
+        true = str(problem.meta["solution"]).replace("=", " ").split()
+        return sum(a == b for a, b in zip(said, true, strict=False)) / max(len(said), len(true))

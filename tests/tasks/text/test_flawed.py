@@ -18,12 +18,12 @@ def problem(**meta):
         ("lanetp anetp=ptena", 1.0, 1.0, 1.0),
         ("lanetp anetp = ptena\n", 1.0, 1.0, 1.0),
         ("=ptena", 0.0, 1.0, 0.0),  # right by luck: no steps
-        ("lanetp anept=ptena", 0.5, 1.0, 0.0),  # right with a false step
-        ("lanetp=ptena", 0.5, 1.0, 0.0),  # a step is missing
-        ("lanetp anetp ptena=ptena", 2 / 3, 1.0, 0.0),  # one too many
+        ("lanetp anept=ptena", 2 / 3, 1.0, 0.0),  # right with a false step
+        ("lanetp=ptena", 1 / 3, 1.0, 0.0),  # a step is missing, so no later one is at its place
+        ("lanetp anetp ptena=ptena", 3 / 4, 1.0, 0.0),  # one too many
         ("=pt", 0.0, 1.0, 0.0),  # the key alone
-        ("lanetp anetp=aptena", 1.0, 0.0, 0.0),  # true steps, another result
-        ("lanetp anetp", 0.0, 0.0, 0.0),  # no result
+        ("lanetp anetp=aptena", 2 / 3, 0.0, 0.0),  # another result
+        ("lanetp anetp", 2 / 3, 0.0, 0.0),  # no result
     ],
 )
 def test_steps_and_verdicts(completion, steps, training, held_out):
