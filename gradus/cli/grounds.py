@@ -83,7 +83,8 @@ def show(name: str) -> str:
         "separates": f"{ground.pair.better} from {ground.pair.worse} by {ground.pair.measure}: {ground.pair.why}",
     }
     width = max(map(len, terms)) + 2
-    lines = [f"{ground.name}: {ground.about}", "", about, "", *(f"{key:<{width}}{value}" for key, value in terms.items()), ""]
+    head = [] if about.startswith(f"{name}: ") else [f"{name}: {ground.about}", ""]
+    lines = [*head, about, "", *(f"{key:<{width}}{value}" for key, value in terms.items()), ""]
     found = stored(ground)
     lines.append("calibration: not measured; gradus grounds --calibrate " + name if found is None else told(ground, found))
     return "\n".join(lines)

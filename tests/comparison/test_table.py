@@ -15,7 +15,7 @@ def result(right: list[int], **changes: Any) -> dict[str, Any]:
     """A finished run with so many right answers of 4 to each problem."""
     exam = {"samples": 4, "right": right, "reward": [n / 4 for n in right], "length": [5.0] * len(right), "fresh": True, "failed": 0}
     return {
-        "start": {"problems": "p", "held_out": "h", "model": "m"},
+        "start": {"problems": ["p", "q"], "held_out": "h", "model": "m"},
         "curve": [[0, 0.1], [10, sum(right) / 4 / len(right)]],
         "final": exam,
         "best": exam,
@@ -79,9 +79,26 @@ def test_failed_runs_are_listed_and_not_counted():
 
 
 def test_unequal_terms_are_noted():
-    other = {"problems": "q", "held_out": "i", "model": "m"}
+    other = {"problems": ["r", "s"], "held_out": "i", "model": "m"}
     found = figures(experiment("a", "b"), {"a": {0: result([1] * 8)}, "b": {0: result([1] * 8, start=other)}})
-    assert found["notes"] == ["the held-out problems are not the same in all runs", "the training problems are not the same in all runs of a seed"]
+    apart = "the training problems of b are not those of a: from number 1 on they are others (seed 0)"
+    assert found["notes"] == ["the held-out problems are not the same in all runs", apart]
+
+
+@pytest.mark.parametrize(("drawn", "said"), [(["p"], None), (["p", "q", "r"], None), ([], None), (["q", "p"], "from number 1 on they are in another order")])
+def test_more_or_fewer_of_the_same_problems_are_equal_terms(drawn, said):
+    start = {"problems": drawn, "held_out": "h", "model": "m"}
+    found = figures(experiment("a", "b"), {"a": {0: result([1] * 8)}, "b": {0: result([1] * 8, start=start)}})["notes"]
+    assert (found == []) if said is None else (said in found[0])
+
+
+def test_a_reward_in_place_of_the_recipes_own_is_noted():
+    runs = {"a": {0: result([1] * 8)}}
+    assert figures(experiment("a", reward=("mine.py:f",)), runs)["notes"] == [
+        "mine.py:f judges the training of every recipe, in place of its own reward, and held-out answers, too"
+    ]
+    true = figures(experiment("a", reward=("mine.py:f", "Verified"), fields=(("study.reward", "Verified"),)), runs)["notes"]
+    assert true == ["mine.py:f and Verified judge the training of every recipe, in place of its own reward, and Verified judges held-out answers"]
 
 
 def test_examined_problems_that_chose_weights_are_noted():

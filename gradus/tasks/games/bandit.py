@@ -1,0 +1,81 @@
+"""Bandits with known payoffs: a machine is named, and the answer is one of its arms. Every expected reward and every optimum is known exactly."""
+
+from __future__ import annotations
+
+import random
+from functools import cache, partial
+
+import numpy as np
+
+from gradus.tasks.generated import Draft, digest, generated_task
+from gradus.types import Frozen, Outcome, Problem, UserError
+from gradus.types.parts import Task
+
+MACHINES = "jkmpqvxz"
+ARMS = "abcdefghABCDEFGH"
+LEVELS = {1: 2, 2: 4, 3: 8, 4: 16}
+"""Level -> arms of each machine."""
+SPREAD = 0.2  # width of the range of a machine's lesser payoffs
+_TAIL = 8  # characters at the end of a completion that are read
+
+
+def bandit(level: int = 2, rich: float = 0.0, best: int = 1) -> Task:
+    """Eight machines with 2 (`level` 1), 4, 8 or 16 (`level` 4) arms. `best` arms pay 1, the others 0 to 0.2.
+
+    rich: what the lesser arms of every second machine pay more, in [0, 0.8]. The number before a machine's name means nothing.
+    Raises: UserError if one is out of range.
+    """
+    if not 0 <= rich <= 1 - SPREAD:
+        raise UserError(f"task bandit: rich is {rich}; it must lie in [0, {1 - SPREAD}], so that the best arm stays the best")
+    if not 1 <= best < (arms := LEVELS.get(level, len(ARMS))):
+        raise UserError(f"task bandit: best is {best}; it must be 1 to {arms - 1}, fewer than the arms of level {level}")
+    return generated_task(
+        "bandit",
+        partial(make, rich=rich, best=best),
+        verify,
+        level=level,
+        levels=(min(LEVELS), max(LEVELS)),
+        max_tokens=2,
+        chance=best / arms,
+        about='bandits with known payoffs: "pull 17q" -> "b"; level: arms',
+        provides=("payoffs",),
+    )
+
+
+def make(rng: random.Random, level: int, rich: float, best: int) -> Draft:
+    """A number and a machine."""
+    machine, number = rng.choice(MACHINES), rng.randrange(100)
+    paid = payoffs(machine, LEVELS[level], rich, best)
+    arm = ARMS[int(np.argmax(paid))]
+    return Draft(f"pull {number}{machine}", arm, arm, f"{number}{machine}", Frozen(category=machine, payoffs=paid))
+
+
+def verify(problem: Problem, completion: str) -> Outcome:
+    """The payoff of the arm that is named; 0 if the text is no arm of the machine. Spaces at both ends are ignored."""
+    said = completion[-_TAIL:].strip()
+    paid = problem.meta["payoffs"]
+    at = ARMS.find(said) if len(said) == 1 == len(completion.strip()) else -1
+    return float(paid[at]) if 0 <= at < len(paid) else 0.0
+
+
+@cache
+def payoffs(machine: str, arms: int, rich: float, best: int) -> tuple[float, ...]:
+    """The expected payoff of each arm of a machine, the same in every run. Arms are the best ones of equally many machines, and of the machines
+    of one best arm half are rich, as far as there are enough: an answer that does not depend on the machine earns about as much as another one.
+    """
+    at, rng = MACHINES.index(machine), random.Random(digest("bandit", machine))
+    low = rich * ((at + at // arms) % 2)
+    paid = [round(low + SPREAD * rng.random(), 3) for _ in range(arms)]
+    return tuple(1.0 if (arm - at) % arms < best else pay for arm, pay in enumerate(paid))
+
+
+def regularised(prior: np.ndarray, rewards: np.ndarray, *, beta: float) -> np.ndarray:
+    """The distribution that maximises E r - beta KL(pi | prior): prior exp(r / beta) / Z. Args: prior, rewards [arms]; beta above 0.  Returns: [arms]."""
+    logits = np.log(prior) + np.asarray(rewards) / beta
+    weights = np.exp(logits - logits.max())
+    return weights / weights.sum()
+
+
+def total_variation(p: np.ndarray, q: np.ndarray) -> float:
+    """Half the sum of absolute differences of two distributions, in [0, 1]."""
+    return float(np.abs(np.asarray(p) - np.asarray(q)).sum() / 2)
