@@ -106,9 +106,10 @@ def sentence(arms: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any
 
 
 def _told(pair: Mapping[str, Any], top: str) -> str:
-    sign = 1 if pair["a"] == top else -1
-    low, high = sorted((sign * pair["low"], sign * pair["high"]))
-    return f"{pair['b'] if sign > 0 else pair['a']} by {abs(pair['mean']):.3g} [{low:.3g}, {high:.3g}] (p = {pair['corrected']:.2g})"
+    """The other arm, by how much it is worse, with the interval of that amount."""
+    sign = 1 if pair["mean"] >= 0 else -1
+    amounts = [f"{x:.3f}" if abs(x) < 10 else f"{x:.3g}" for x in (abs(pair["mean"]), *sorted((sign * pair["low"], sign * pair["high"])))]
+    return f"{pair['b'] if pair['a'] == top else pair['a']} by {amounts[0]} [{amounts[1]}, {amounts[2]}] (p = {pair['corrected']:.2g})"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradus.comparison.experiment import Arm, Experiment
@@ -48,6 +49,8 @@ def test_fewer_is_better_of_lengths():
     found = figures(experiment("a", "b", measure="length"), runs)
     assert found["pairs"][0]["winner"] == "b"
     assert found["pairs"][0]["chance"] < 0.05  # that a is better
+    # lengths 5 and 2.0, 2.1, 2.2: less by 2.9, with an interval above 0
+    assert found["says"].startswith("b has the better length than a by 2.900 [2.652, 3.148]")
 
 
 def test_what_cannot_be_told_is_said():
@@ -65,6 +68,28 @@ def test_every_pair_counts_in_the_correction():
     assert len(found["pairs"]) == 3
     assert all(pair["corrected"] >= pair["p"] for pair in found["pairs"])
     assert any(pair["corrected"] > pair["p"] for pair in found["pairs"])
+
+
+def test_the_figures_of_an_arm_are_those_of_an_independent_computation():
+    """Means by hand, Holm's correction step by step, and the bootstrap's interval against one of plain draws of seeds and problems."""
+    draw = np.random.default_rng(5)
+    rights = {name: {s: draw.integers(0, 5, 30).tolist() for s in range(3)} for name in "abc"}
+    runs = {name: {s: result(right, tokens={"rollout": 10 * s, "score": 6}) for s, right in found.items()} for name, found in rights.items()}
+    document = figures(experiment(*"abc"), runs)
+    for arm in document["arms"]:
+        shares = np.array([rights[arm["name"]][s] for s in range(3)]) / 4
+        assert arm["final"]["mean"] == pytest.approx(sum(map(sum, shares.tolist())) / 90)
+        assert arm["area"] == pytest.approx(np.mean([(0.1 + share) / 2 for share in shares.mean(1)]))
+        assert arm["tokens"] == {"rollout": 10.0, "score": 6.0}
+        assert (arm["length"], arm["entropy"], arm["spent"]["steps"]) == (5.0, 0.5, 10)
+        assert arm["final"]["deviation"] == pytest.approx(np.sqrt(((shares.mean(1) - shares.mean()) ** 2).sum() / 2))
+        again = [shares[draw.integers(0, 3, 3)][:, draw.integers(0, 30, 30)].mean() for _ in range(6000)]
+        assert (arm["final"]["low"], arm["final"]["high"]) == pytest.approx(np.quantile(again, [0.025, 0.975]), abs=0.015)
+    order = sorted(document["pairs"], key=lambda pair: pair["p"])
+    assert [pair["corrected"] for pair in order] == pytest.approx(np.maximum.accumulate([min(1, f * pair["p"]) for f, pair in zip((3, 2, 1), order)]))
+    for pair in order:  # two-sided p and the chance are two readings of one t
+        assert pair["p"] == pytest.approx(2 * min(pair["chance"], 1 - pair["chance"]))
+        assert (pair["mean"] > 0) == (pair["chance"] > 0.5)
 
 
 def test_failed_runs_are_listed_and_not_counted():
