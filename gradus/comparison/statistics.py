@@ -57,7 +57,7 @@ def over_problems(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Differen
 
 def _student(mean: float, error: float, freedom: int, level: float) -> Difference:
     """Student's interval of a mean with this standard error."""
-    from scipy import stats
+    from scipy import special
 
     if error == 0.0:
         certain = 0.5 if mean == 0 else float(mean > 0)

@@ -37,7 +37,7 @@ def test_all_runs_share_their_terms(whole: Comparison):
     assert len(runs) == 4
     assert len({run["start"]["held_out"] for *_, run in runs}) == 1
     for seed in (0, 1):
-        assert len({run["start"]["problems"] for _, s, run in runs if s == seed}) == 1
+        assert len({tuple(run["start"]["problems"]) for _, s, run in runs if s == seed}) == 1
     first = {name: whole.folder / "runs" / f"{name}-seed0" for name in ("grpo", "rloo")}
     rows = {name: json.loads((path / "metrics.jsonl").read_text().splitlines()[0]) for name, path in first.items()}
     assert rows["grpo"]["held_out/accuracy"] == rows["rloo"]["held_out/accuracy"]  # the same weights answer the same problems
