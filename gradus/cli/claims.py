@@ -32,15 +32,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _measured(of: Known, options: argparse.Namespace, *, chosen: bool) -> str | None:
     """Measures a claim and stores the result; a sentence if that failed. Of claims that nobody named, those with a program of their own are left out."""
-    from gradus.comparison.claim_runs import run_claim, terms
+    from gradus.comparison.claim_runs import refuse_script, run_claim, terms
     from gradus.comparison.progress import Display
 
     if of.claim.script is not None and not chosen:
         return None
-    print(f"{of.key}: {of.claim.says}", file=sys.stderr, flush=True)
     try:
-        experiment = terms(of, lambda sentence: print(sentence, file=sys.stderr)) if of.claim.script is None else None
-        with Display(len(experiment.arms) * len(experiment.seeds) if experiment is not None else 0) as display:
+        refuse_script(of)
+        experiment = terms(of, lambda sentence: print(sentence, file=sys.stderr))
+        print(f"{of.key}: {of.claim.says}", file=sys.stderr, flush=True)
+        with Display(len(experiment.arms) * len(experiment.seeds)) as display:
             run_claim(of, fresh=options.fresh, processes=options.parallel, why=options.why, shown=display)
     except UserError as error:
         if len(options.keys) == 1:

@@ -101,16 +101,21 @@ def terms(of: Known, said: Callable[[str], None] | None = None) -> Experiment:
         raise UserError(f"{of.key}, {claim.named}: {error}") from None
 
 
+def refuse_script(of: Known) -> None:
+    """Raises UserError if a claim has a program of its own."""
+    if of.claim.script is not None:
+        sentence = f"{of.claim.named} is measured by a program of its own, in the source tree; use python -m {of.claim.script} --write"
+        raise UserError(f"{of.key}: {sentence}")
+
+
 def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, shown: Shown | None = None) -> dict[str, Any]:
     """Trains what is not finished, and returns the record of a result. The same call continues an interrupted measurement.
 
     Args: home: holds the folder of the comparison; processes, fresh, shown: as for `compare`.
     Raises UserError if a run fails, or, before anything runs, if the claim has a program of its own or does not fit.
     """
-    claim = of.claim
-    if claim.script is not None:
-        raise UserError(f"{of.key}: {claim.named} is measured by a program of its own, in the source tree: python -m {claim.script} --write")
-    experiment = terms(of)
+    refuse_script(of)
+    claim, experiment = of.claim, terms(of)
     folder = home / folder_of(of)
     weights = claim.bound == "within"
     made = compare(experiment, folder, processes=1 if claim.measure in ALONE else processes, fresh=fresh or weights, shown=shown)

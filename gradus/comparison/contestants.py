@@ -11,12 +11,13 @@ from typing import Any
 from gradus import api
 from gradus.comparison.experiment import Arm, Experiment, Fields, arm_of
 from gradus.players.rates import with_rate
-from gradus.recipe import index
+from gradus.policies.loading import check_folder
+from gradus.recipe import index, registry
 from gradus.recipe.compatibility import check_fit, check_problems
 from gradus.recipe.core import Recipe
 from gradus.training.course import staged
 from gradus.training.launch import judgeable
-from gradus.training.plan import Plan, task_of
+from gradus.training.plan import Plan, load_task
 from gradus.types import UserError, unknown
 from gradus.types.parts import Task
 
@@ -80,21 +81,27 @@ def try_of(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def entrants_of(experiment: Experiment, choice: Choice, said: Callable[[str], None] | None = None) -> Entrants:
-    """The contestants. Raises UserError if fewer than two fit, for a fault of the task itself, and for a tried field that no recipe has.
+    """The contestants. Raises UserError if fewer than two fit, for an unknown recipe or a fault of the task or the model's folder, and for a tried field
+    that no contestant has.
 
     A check without the model comes first; a recipe that passes it is built once with its players.
     """
     _check_rates(experiment, choice)
+    for arm in choice.recipes:
+        registry.recipe(arm.recipe)
+    task = load_task(experiment.task, dict(experiment.task_options))
+    check_problems(task)
+    if experiment.model not in (None, "tiny"):
+        check_folder(str(experiment.model))
     contestants: list[Arm] = []
     misfits: list[tuple[str, str]] = []
-    tasks: dict[Any, Task] = {}
     taken = set[str]()
     for number, arm in enumerate(choice.recipes, start=1):
         if said is not None and number % 10 == 0:
             said(f"checked {number} of {len(choice.recipes)} recipes")
         try:
             planned = experiment.plan(arm, 0)
-            check(planned, tasks)
+            check(planned, task)
         except UserError as error:
             misfits.append((arm.name, str(error).removeprefix(f"{arm.name}: ")))
             continue
@@ -117,13 +124,9 @@ def _check_rates(experiment: Experiment, choice: Choice) -> None:
         raise UserError(f"--{twice} and --try {twice} set one field; leave one of them out")
 
 
-def check(planned: Plan, tasks: dict[Any, Task]) -> None:
-    """Raises UserError with what the recipe lacks for its task and model. `tasks`: those that are loaded and sound."""
-    known = (str(planned.task), planned.task_options)
-    if known not in tasks:
-        tasks[known] = task_of(planned)
-        check_problems(tasks[known])
-    task, recipe = tasks[known], planned.recipe
+def check(planned: Plan, task: Task) -> None:
+    """Raises UserError with what the recipe lacks for its task and model."""
+    recipe = planned.recipe
     if not staged(recipe):
         check_fit(recipe, task if recipe.environment is None else replace(task, environment=recipe.environment))
         judgeable(recipe, task)

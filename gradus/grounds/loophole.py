@@ -21,7 +21,6 @@ loophole = Ground(
     fields=Frozen({"learning_rate": "4e-4", "prompts": "8", "group": "8", "study.problems": "16"}),
     measures=("accuracy", "reward:last", "entropy:last"),
     pair=Pair("rft", "rloo", "accuracy", "RFT samples the start model, where the hole is rare; RLOO samples the policy, which falls into it."),
-    arms=("grpo",),
     seeds=4,
     problems=60,
     samples=2,

@@ -20,7 +20,6 @@ noisy_both = Ground(
     fields=Frozen(learning_rate="3e-4", prompts="8", group="8", **{"study.problems": "16"}),
     measures=("accuracy", "reward:last"),
     pair=Pair("grpo", "expert_iteration", "accuracy", "GRPO weighs rewards against the group's mean; expert iteration imitates every false right."),
-    arms=("rloo",),
     seeds=4,
     problems=60,
     samples=2,

@@ -17,8 +17,7 @@ slow = Ground(
     fields=Frozen(learning_rate="1e-5", prompts="8", group="8", **{"study.problems": "32"}),
     measures=("accuracy", "auc", "entropy:last"),
     pair=Pair("expert_iteration", "grpo", "accuracy", "Expert iteration takes eight updates from every batch of samples; GRPO takes one."),
-    arms=("ppo",),
-    seeds=5,
+    seeds=4,
     problems=120,
     samples=2,
 )

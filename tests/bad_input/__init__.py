@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.bad_input.acting import ACTING
+from tests.bad_input.claims import CLAIMS
 from tests.bad_input.code import CODE
 from tests.bad_input.contracts import CONTRACTS
 from tests.bad_input.data import DATA
@@ -27,4 +28,5 @@ SECTIONS: dict[str, list[Row]] = {
     "Your own code": CODE,
     "Your own parts": OWN_PARTS,
     "Runs": RUNS,
+    "Claims": CLAIMS,
 }

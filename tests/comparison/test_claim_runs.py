@@ -110,7 +110,7 @@ def test_the_terms_are_those_of_the_claim():
         ({"budget": "3 steps"}, '--budget is "3 steps"'),
         ({"measure": "acuracy"}, 'unknown measure "acuracy"'),
         ({"against": "grpo"}, "the arm grpo is given twice"),
-        ({"script": "benchmarks.mine"}, "program of its own, in the source tree: python -m benchmarks.mine"),
+        ({"script": "benchmarks.mine"}, "program of its own, in the source tree; use python -m benchmarks.mine"),
     ],
 )
 def test_refused_before_anything_runs(changes, said, tmp_path):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gradus.comparison.statistics import area, difference, holm
+from gradus.comparison.statistics import area, difference, holm, over_problems
 
 
 def test_both_sources_of_chance_are_in_the_width():
@@ -104,3 +104,11 @@ def test_the_area_is_a_mean_height():
     assert area([[0, 0.0], [10, 1.0]], 20) == pytest.approx(0.75)  # 5 of the first half, 10 of the second
     assert area([[0, 0.4]], 0.0) == 0.4
     assert area([], 10) is None
+
+
+def test_two_single_runs_differ_over_their_problems():
+    # d = 1, 0, 1, 0: mean 1/2, deviation 1/sqrt(3), standard error 1/sqrt(12), t(3) at 97.5 % = 3.182
+    found = over_problems(np.array([1.0, 0, 1, 1]), np.array([0.0, 0, 0, 1]))
+    assert (found.mean, found.low) == pytest.approx((0.5, 0.5 - 3.182446 / 12**0.5))
+    assert over_problems(np.ones(3), np.zeros(3)).p == 0.0
+    assert over_problems(np.ones(1), np.zeros(1)).low is None

@@ -43,10 +43,10 @@ def bandit(level: int = 2, rich: float = 0.0, best: int = 1) -> Task:
 
 
 def make(rng: random.Random, level: int, rich: float, best: int) -> Draft:
-    """A number and a machine."""
+    """A number and a machine. The solution is one of its best arms, each as often as the others."""
     machine, number = rng.choice(MACHINES), rng.randrange(100)
     paid = payoffs(machine, LEVELS[level], rich, best)
-    arm = ARMS[int(np.argmax(paid))]
+    arm = rng.choice([arm for arm, pay in zip(ARMS, paid, strict=False) if pay == 1.0])
     return Draft(f"pull {number}{machine}", arm, arm, f"{number}{machine}", Frozen(category=machine, payoffs=paid))
 
 

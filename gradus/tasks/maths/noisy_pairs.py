@@ -27,7 +27,7 @@ def noisy_pairs(level: int = 2, swapped: float = 0.3, pairs: int | None = None) 
         raise UserError(f"task noisy_pairs: pairs is {pairs}; give 1 or more, or none for a set without end")
     task = arithmetic(level)
     assert isinstance(task.source, Generated)
-    source = replace(task.source, task="noisy_pairs", make=partial(_paired, make=task.source.make, swapped=swapped), size=pairs)
+    source = replace(task.source, make=partial(_paired, make=task.source.make, swapped=swapped), size=pairs)
     return replace(
         task,
         name="noisy_pairs",
