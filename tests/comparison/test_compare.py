@@ -103,9 +103,11 @@ def test_two_kills_change_no_byte_but_times(tmp_path: Path):
     def run() -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-m", "gradus", *words], env=environment)
 
-    for seconds in (12.0, 15.0):
-        process = run()
-        time.sleep(seconds)
+    for reached in ("runs/*/metrics.jsonl", "results/*.json"):  # within the first runs; after the first result
+        process, until = run(), time.monotonic() + 300
+        while not list((tmp_path / "killed").glob(reached)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert run().wait() == 0
