@@ -75,7 +75,9 @@ def main() -> None:
         (cpu, wall), (more_cpu, more_wall) = found[-1]
         told = f"processor {cpu:.1f} s alone, {more_cpu:.1f} s compared: {more_cpu / cpu:.3f}; wall {wall:.1f} s, {more_wall:.1f} s: {more_wall / wall:.3f}"
         print(told, flush=True)
+    more = sum(b[0] - a[0] for a, b in found) / len(found)
     cpu, wall = (sum(b[i] for _, b in found) / sum(a[i] for a, _ in found) for i in (0, 1))
+    print(f"processor time beside the runs: {more:.1f} s for each comparison of {len(ARMS) * len(SEEDS)} runs")
     print(f"processor time of comparisons over that of their runs: {cpu:.3f}; wall time: {wall:.3f} ({options.pairs} pairs, {options.task}, {options.steps} steps)")
 
 
