@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.bad_input.acting import ACTING
 from tests.bad_input.claims import CLAIMS
 from tests.bad_input.code import CODE
+from tests.bad_input.comparisons import COMPARISONS
 from tests.bad_input.contracts import CONTRACTS
 from tests.bad_input.data import DATA
 from tests.bad_input.models import MODELS
@@ -29,6 +30,7 @@ SECTIONS: dict[str, list[Row]] = {
     "Your own code": CODE,
     "Your own parts": OWN_PARTS,
     "Runs": RUNS,
+    "Comparisons": COMPARISONS,
     "Claims": CLAIMS,
     "Races": RACES,
 }
