@@ -20,18 +20,18 @@ wordy = Ground(
     fields=Frozen(
         {
             "max_tokens": "48",
-            "learning_rate": "3e-4",
+            "learning_rate": "1e-3",
             "prompts": "8",
             "group": "8",
             "warmup": "0",
-            "update.count": "4",
+            "update.count": "8",
             "study.problems": "16",
             "study.greedy": "false",
         }
     ),
     measures=("length", "accuracy", "truncated:last"),
     pair=Pair(
-        "dapo --reward.parts.overlong.cache 24",
+        "dapo --reward.parts.overlong.cache 40",
         "unpriced=dapo --reward Verified",
         "length",
         "A price for tokens near the limit acts on right answers too; without it only the cut answers lose.",
