@@ -4,7 +4,8 @@ Arithmetic of two digits. The start imitates solutions in which each column stan
 the mean, where 19 do. `max_tokens` is 48, so the longest quarter is cut, and wrong: that is one reason to be shorter, and all that a method without
 a price sees. A price for length acts on right answers too. Verdicts do not depend on the repetitions, so half the tokens can go at equal accuracy.
 
-The price of the pair is DAPO's, 0 up to 24 tokens and rising to 1 at 48 (`cache` 24); the other arm is DAPO without it. Eight steps of 64 answers.
+The price of the pair is DAPO's, 0 up to 8 tokens and rising to 1 at 48 (`cache` 40); the other arm is DAPO without it. Eight steps of 64 answers in
+eight mini-batches.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start
