@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gradus.tasks.generated import Generated
 from gradus.tasks.text.string_ops import string_ops
-from gradus.types import Key, Problem, UserError, unknown
+from gradus.types import Frozen, Key, Problem, UserError, unknown
 from gradus.types.parts import Task
 from gradus.types.returned import check_drawn
 
@@ -67,4 +67,4 @@ class Rungs:
         if arm not in self.arms:
             raise unknown("arm", arm, self.arms, "In task ladder")
         inner = f"{self.source.task}/{arm.rpartition('/')[2]}"
-        return [replace(p, meta=p.meta.replace(arm=arm)) for p in self.source.draw_arm(inner, indices, None, key)]
+        return [replace(p, meta=Frozen({**p.meta, "arm": arm})) for p in self.source.draw_arm(inner, indices, None, key)]
