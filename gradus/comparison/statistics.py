@@ -57,13 +57,13 @@ def over_problems(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Differen
 
 def _student(mean: float, error: float, freedom: int, level: float) -> Difference:
     """Student's interval of a mean with this standard error."""
-    from scipy import stats
+    from scipy import special
 
     if error == 0.0:
         certain = 0.5 if mean == 0 else float(mean > 0)
         return Difference(mean, mean, mean, certain, 1.0 if mean == 0 else 0.0)
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
-    chance = float(stats.t.cdf(mean / error, freedom))
+    half = float(special.stdtrit(freedom, (1 + level) / 2)) * error
+    chance = float(special.stdtr(freedom, mean / error))
     return Difference(mean, mean - half, mean + half, chance, 2 * min(chance, 1 - chance))
 
 
