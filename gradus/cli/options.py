@@ -225,7 +225,8 @@ def race_options(parser: ArgumentParser) -> None:
     add("--ground", metavar="G", help="a proving ground (gradus grounds): its task, start model, fields and measures")
     add("--task", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1; default: arithmetic")
     add("--model", metavar="M", help="a model's folder; default: the built-in tiny model")
-    add("--reward", metavar="FILE.py:FUNCTION", help="judges the training of every recipe: a function, or a reward model's folder; default: the recipe's")
+    about = "a reward function, Verified, or a reward model's run: judges the training of every recipe in place of its own reward; may repeat"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
     add("--profile", metavar="P", help="scale of the runs: tiny, small, paper")
     add("--budget", default="1h", metavar="B", help="of the whole race: 2h, 30m, 90s of the clock, or tokens=N, rollouts=N, steps=N of all runs; default: 1h")
     add("--rates", default="1/3,1,3", metavar="X,X", help="factors of each recipe's learning rate that are tried; default: 1/3,1,3; 1 for no other rate")

@@ -86,7 +86,6 @@ def entrants_of(experiment: Experiment, choice: Choice, said: Callable[[str], No
 
     A check without the model comes first; a recipe that passes it is built once with its players.
     """
-    _check_rates(experiment, choice)
     for arm in choice.recipes:
         registry.recipe(arm.recipe)
     task = load_task(experiment.task, dict(experiment.task_options))
@@ -109,19 +108,11 @@ def entrants_of(experiment: Experiment, choice: Choice, said: Callable[[str], No
         contestants += own
         taken |= tried
     if lacking := next((name for name, _ in choice.tries if contestants and name not in taken), None):
-        raise UserError(f"--try names the field {lacking}, which no contestant has; gradus show {contestants[0].recipe} lists the fields of one")
+        raise UserError(f"--try names the field {lacking}, which no contestant has; take a field that gradus show {contestants[0].recipe} lists")
     if len(contestants) < 2:
         why = "; ".join(f"{name}: {reason}" for name, reason in misfits[:2])
         raise UserError(f"a race needs two contestants, but {len(contestants)} of {len(choice.recipes)} recipes fit; name others, or more --rates. {why}")
     return Entrants(tuple(contestants), tuple(misfits))
-
-
-def _check_rates(experiment: Experiment, choice: Choice) -> None:
-    fixed = {name.removeprefix("setting.") for name, _ in experiment.fields}
-    if len(choice.rates) > 1 and RATE in fixed:
-        raise UserError("--learning_rate sets what the race tries; leave it out, or give --rates 1")
-    if twice := next((name for name, _ in choice.tries if name.removeprefix("setting.") in fixed), None):
-        raise UserError(f"--{twice} and --try {twice} set one field; leave one of them out")
 
 
 def check(planned: Plan, task: Task) -> None:

@@ -72,9 +72,14 @@ class Experiment:
         how: dict[str, Any] = {name: getattr(self, name) for name in ("model", "profile", "device", "budget")} | {"seed": seed, "reward": list(self.reward) or None}
         made = plan(arm.recipe, self.task, task_options=dict(self.task_options), **how)
         try:
-            return replace(made, recipe=override_all(made.recipe, [*self.fields, *arm.fields]))
+            return replace(made, recipe=override_all(made.recipe, self.fields_of(arm)))
         except UserError as error:
             raise UserError(f"{arm.name}: {error}") from None
+
+    def fields_of(self, arm: Arm) -> Fields:
+        """The fields of every recipe and those of the arm, which win."""
+        own = dict(arm.fields)
+        return (*((name, value) for name, value in self.fields if name not in own), *arm.fields)
 
     def stored(self) -> dict[str, Any]:
         """The experiment as plain values."""

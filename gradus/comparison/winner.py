@@ -29,7 +29,7 @@ winner = override_all(load_recipe({recipe!r}){setting}.derive("winner", {sentenc
 
 def source_of(experiment: Experiment, arm: Arm, folder: Path) -> str:
     """The Python file of the arm's recipe with the fields of the arm and of the experiment. The number of steps is left to the command."""
-    fields = [*experiment.fields, *arm.fields]
+    fields = experiment.fields_of(arm)
     profile = profile_of(experiment, arm)
     told = ", ".join(f"{name} {value}" for name, value in arm.fields)
     return _TEXT.format(
@@ -59,9 +59,10 @@ def profile_of(experiment: Experiment, arm: Arm) -> str | None:
 def train_command(experiment: Experiment, folder: Path) -> str:
     """The command that trains the winner from the start, with the length of a full run of the race."""
     words = ["train", f"{folder / FILE}:{NAME}"]
-    for name in ("task", "model", "reward"):
+    for name in ("task", "model"):
         if (value := getattr(experiment, name)) is not None:
             words += [f"--{name}", value]
+    words += [word for text in experiment.reward for word in ("--reward", text)]
     words += [word for name, value in experiment.task_options for word in (f"--task.{name}", value)]
     words += [] if experiment.device == "cpu" else ["--device", experiment.device]
     return command(*words, "--budget", f"{experiment.budget.unit}={experiment.budget.amount:.10g}")

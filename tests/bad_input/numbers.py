@@ -45,6 +45,7 @@ NUMBERS: list[Row] = [
     ("{train} --objective.policy.coefficient nan", "objective.policy.coefficient is nan|--objective.policy.coefficient"),
     ("{train} --task string_ops --task.level 99", "levels 1 to 8, not 99; choose one of them"),
     ("{train} --task string_ops --task.level high", '--task.level is "high"; it must be a whole number'),
+    ("train grpo --task noisy --task.fooled 1.5 --run run", "fooled is 1.5; it is a share, so give a number from 0 to 1"),
     ("eval {home}/run --pass-at 0", '--pass-at is "0"; write whole numbers from 1 on'),
     ("eval {home}/run --samples 2 --pass-at 4", "pass@4 needs at least 4 samples|raise --samples"),
     ("eval {home}/run --problems 0", "--problems is 0; give at least one"),

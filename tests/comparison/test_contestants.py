@@ -60,6 +60,13 @@ def test_every_recipe_has_its_settings(quick):
     assert found.misfits == ()
 
 
+def test_settings_win_over_the_fields_of_every_recipe(quick):
+    terms = experiment("grpo", fields=(("learning_rate", "3e-4"), ("group", "2")))
+    found = entrants_of(terms, choice_of(["grpo"], rates="1,2", tries=["group=4,8"])).contestants
+    plans = [terms.plan(arm, 0).recipe.setting for arm in found]
+    assert [(plan.learning_rate, plan.group) for plan in plans] == [(3e-4, 4), (3e-4, 8), (6e-4, 4), (6e-4, 8)]
+
+
 def test_the_rate_is_the_one_that_the_policy_learns_by():
     assert rate_of(recipe("grpo"), None) == ("learning_rate", 1e-4)
     assert rate_of(recipe("grpo").but(setting__learning_rate=1e-3), None) == ("learning_rate", 1e-3)
@@ -88,9 +95,5 @@ def test_wrong_races_are_refused(quick):
         entrants_of(experiment("grpo", "papo"), choice_of(["grpo", "papo"], rates="1"))
     with pytest.raises(UserError, match="--try names the field grouping, which no contestant has"):
         entrants_of(experiment("grpo"), choice_of(["grpo"], tries=["grouping=3"]))
-    with pytest.raises(UserError, match="--learning_rate sets what the race tries"):
-        entrants_of(experiment("grpo", fields=(("learning_rate", "1e-3"),)), choice_of(["grpo"]))
-    with pytest.raises(UserError, match="--group and --try group set one field"):
-        entrants_of(experiment("grpo", fields=(("group", "4"),)), choice_of(["grpo"], tries=["group=8,16"]))
     with pytest.raises(UserError, match="unknown recipe"):
         entrants_of(experiment("grop"), choice_of(["grop", "grpo"]))

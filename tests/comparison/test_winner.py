@@ -54,7 +54,7 @@ def test_the_file_is_the_recipe_that_was_trained(word: Arm, how: dict, tmp_path:
 
 
 def test_commands_train_on():
-    experiment = Experiment((Arm("grpo", "grpo"),), "mine.jsonl", device="cuda", reward="r.py:score", budget=Budget("steps", 40))
+    experiment = Experiment((Arm("grpo", "grpo"),), "mine.jsonl", device="cuda", reward=("r.py:score",), budget=Budget("steps", 40))
     whole = commands(experiment, Path("race"), Path("race/runs/grpo-seed0"), whole=True)
     anew = "gradus train race/winner.py:winner --task mine.jsonl --reward r.py:score --device cuda --budget steps=40"
     assert whole == ("gradus resume race/runs/grpo-seed0 --steps 80", anew)

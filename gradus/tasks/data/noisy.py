@@ -27,7 +27,7 @@ def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0,
             raise UserError(f"task noisy: {name} is {share}; it is a share, so give a number from 0 to 1")
     task = _named(of) if level is None else _named(of, level=level)
     if not isinstance(task.source, Generated) or task.verify is None or isinstance(task.verify, Together):
-        raise UserError(f"task noisy: the problems of {of} are not generated and judged one answer at a time; give of=arithmetic or another such task")
+        raise UserError(f"task noisy: the problems of {of} are not generated and judged one answer at a time; take another task, such as arithmetic")
     return replace(
         task,
         name="noisy",

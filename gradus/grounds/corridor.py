@@ -1,0 +1,45 @@
+"""corridor: up to 32 turns, and one reward at their end that tells only that the way was found, not which of the turns were wasted.
+
+Four locked rooms; the key in a room fits one of four doors, and which one has to be learned. A wrong door costs a turn and nothing else. Random doors
+take 16 turns, known doors 4. With eight turns a room nearly every episode ends well, so the rewards of a group are nearly all equal and a comparison
+of whole episodes has nothing to say; but the turns that were taken in the same room differ in how soon the reward came after them. The measure is the
+length of an episode in tokens, two a turn: 8 at best, 32 for random doors.
+
+The start model is the built-in one after ten steps on demonstrations: it names doors, and the right one about as often as by chance. Each turn has a
+context of its own without history, because the key is all that matters. 64 episodes a step; 8 steps at 1e-4, because no more are needed.
+"""
+
+from gradus.comparison.ground import Ground, Pair, Start
+from gradus.types import Frozen
+
+corridor = Ground(
+    name="corridor",
+    about="Long episodes that nearly all earn the same reward at their end, however many turns they waste.",
+    task="corridor",
+    options=Frozen(level="1", patience="8"),
+    budget="steps=8",
+    start=Start("sft", "corridor", 10, Frozen(level="1"), Frozen(prompts="4", group="4", learning_rate="3e-4", warmup="0")),
+    fields=Frozen(
+        {
+            "learning_rate": "1e-4",
+            "prompts": "8",
+            "group": "8",
+            "warmup": "0",
+            "eval_every": "0",
+            "study.problems": "8",
+            "rollout": "Episodes",
+            "rollout.history": "0",
+            "rollout.max_turns": "32",
+        },
+    ),
+    measures=("length", "accuracy"),
+    pair=Pair(
+        "gigpo",
+        "episodes=gigpo --credit.omega 0",
+        "length",
+        "GiGPO compares the turns that were taken in one room by their discounted returns; without this term (omega 0) only whole episodes are compared.",
+    ),
+    seeds=4,
+    problems=40,
+    samples=1,
+)
