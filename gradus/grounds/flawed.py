@@ -5,7 +5,7 @@ step right. In training an answer is right if the first letter of its result is,
 outcome teaches nothing about the way, and a method that learns from it alone drifts. Steps can be checked exactly, because every value
 follows from the one before it: the reward SoundSteps is the verdict times the share of true steps. Accuracy demands them all.
 
-letters=1: with the whole result as key the outcome teaches the steps as well, because they lead to it (both arms then reach 0.7).
+letters=1: with the whole result as key the outcome teaches the steps as well, because they lead to it (both arms then reach 0.7, in one seed at 4e-4).
 Learning rate 3e-4 and 20 steps: enough for the one arm, harmless for the other. `reward/verified:last` is the outcome of the samples in training.
 """
 

@@ -5,7 +5,7 @@ false; a right answer gets 1. About 5 in 100 answers of the start model fall int
 find the steps, so a method that samples from the policy it trains sees the hole more and more often: its reward rises to that of the hole while its
 true accuracy falls to nothing. RFT imitates the answers of the start model that the verifier takes for right; the hole keeps its small share of them.
 
-pays=3: the hole must pay more than the truth, because the policy improves at both until right answers prevail. Learning rate 4e-4: the policy
+pays=3: the hole pays more than the truth, because with equal pay right answers, which are many more at the start, can prevail. Learning rate 4e-4: the policy
 falls in within 22 steps of 64 answers. `reward:last` is the proxy (of RFT that of the start model, which samples), accuracy the truth.
 """
 

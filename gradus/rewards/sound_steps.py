@@ -17,7 +17,7 @@ from gradus.types.signals import Signal
 class SoundSteps(Combines):
     """The task's verdict times the share of true steps in the answer, by `steps` of the task's verifier. A failed verdict stays failed.
 
-    Components: "verified", the verdict, and "steps", the share.
+    Components: "verified", the verdict, and "sound_steps", the share.
     """
 
     name: ClassVar[str] = "sound_steps"

@@ -165,6 +165,11 @@ CONTRACTS: list[Row] = [
     ("train coupled_grpo --task arithmetic --run run", "Unmasking, which needs a policy that offers unmasking; a masked language model does: take a task for it"),
     ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; set low to high or less"),
     # a rubric, its judge and its reviser
+    ("train rloo --task arithmetic --reward SoundSteps --run run", "the verifier of task arithmetic has no `steps`; take the task flawed"),
+    ("train rloo --task flawed --task.letters 0 --run run", "task flawed: letters is 0; give 1 or more"),
+    ("train rloo --task loophole --task.pays 0.5 --run run", "task loophole: pays is 0.5; give 1 or more"),
+    ("train dpo --task noisy_pairs --task.swapped 30 --run run", "task noisy_pairs: swapped is 30.0; it is a share, so give a number from 0 to 1"),
+    ("train dpo --task noisy_pairs --task.pairs 0 --run run", "task noisy_pairs: pairs is 0; give 1 or more"),
     ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.judge ScriptedPoints --run run", "ScriptedPoints has no checks, and task arithmetic"),
     ("train mpo_meta --task arithmetic --reward.reward.parts.rubric.reviser ScriptedReview --run run", "ScriptedReview has no checks|give it checks, or take"),
     ("train p.py:mine --task stories --run run", 'unknown criterion "It is kind."|ScriptedPoints has no check for it on task stories', {
