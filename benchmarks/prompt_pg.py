@@ -24,14 +24,16 @@ import torch
 
 import gradus
 from benchmarks import tables_worker
-from benchmarks.measure_claims import verdict
+from gradus.comparison.claim_runs import better, record, script_result
+from gradus.papers.agents.prompt_pg import claims
 from gradus.recipe.registry import recipe
 from gradus.tasks.maths.tables import tables
+from gradus.training.budget import budget_of
 from gradus.training.world import RunWorld
 from gradus.types import Key, Request
 
-CLAIM = Path(__file__).parent / "claims" / "prompt_pg.json"
 TRAINING, HELD_OUT = 160, 150
+SAME_KIND, SPREAD = 0.85, 0.5  # the other two parts of the claim: a share at least, a ratio of deviations at most
 
 
 def trained(worker: Path, seed: int, steps: int) -> Any:
@@ -69,13 +71,12 @@ def both(worker: Path, seed: int, steps: int) -> dict[str, Any]:
 
 
 def summary(figures: Sequence[dict[str, Any]], better_by: float, same_kind: float, spread: float) -> dict[str, Any]:
-    """The fields of `measured`. The claim has three parts: right answers, the share `same_kind` at least, the ratio `spread` at most.
+    """The fields of the result. The claim has three parts: right answers, the share `same_kind` at least, the ratio `spread` at most.
 
     The verdict is that on right answers, but "not seen" for "seen" unless all three hold.
     """
     right = {arm: [f[arm]["right"] for f in figures] for arm in ("likeliest", "random")}
-    found = verdict([a - b for a, b in zip(right["likeliest"], right["random"], strict=True)], better_by)
-    interval = None if found.low is None or found.high is None else [round(found.low, 4), round(found.high, 4)]
+    found = better(np.array(right["likeliest"])[:, None], np.array(right["random"])[:, None], better_by)
     shares = {arm: round(float(np.mean([f[arm]["same_kind"] for f in figures])), 4) for arm in ("random", "likeliest")}
     spreads = {arm: round(float(np.std(values, ddof=1)), 4) if len(values) > 1 else None for arm, values in right.items()}
     wide, other = spreads["likeliest"], spreads["random"]
@@ -85,10 +86,9 @@ def summary(figures: Sequence[dict[str, Any]], better_by: float, same_kind: floa
         "spread": "seen" if wide is not None and other is not None and wide <= spread * other else "not seen",
     }
     return {
+        **record(found),
         "recipe": [round(v, 4) for v in right["likeliest"]],
         "against": [round(v, 4) for v in right["random"]],
-        "difference": round(found.difference, 4),
-        "interval": interval,
         "verdict": "not seen" if found.verdict == "seen" and "not seen" in parts.values() else found.verdict,
         "parts": parts,
         "same_kind": shares,
@@ -103,20 +103,18 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    claim = json.loads(CLAIM.read_text())
+    claim = claims[0]
     if not options.worker.exists():
         tables_worker.make(options.worker)
     figures = []
-    for seed in claim["seeds"]:
+    for seed in range(claim.seeds):
         began = time.process_time()
-        figures.append(both(options.worker.resolve(), seed, claim["steps"]))
+        figures.append(both(options.worker.resolve(), seed, round(budget_of(str(claim.budget)).amount)))
         print(json.dumps(figures[-1]), f"({time.process_time() - began:.0f} s of processor time)", file=sys.stderr, flush=True)
-    measured = summary(figures, claim["better_by"], *claim["also"].values())
+    measured = summary(figures, claim.value, SAME_KIND, SPREAD)
     print(json.dumps(measured))
     if options.write:
-        command = "python -m benchmarks.prompt_pg --worker FOLDER --write"
-        why = claim.get("measured", {}).get("why", "")
-        CLAIM.write_text(json.dumps({**claim, "measured": {**measured, "command": command, "why": why}}, indent=2, ensure_ascii=False) + "\n")
+        print(script_result("prompt_pg", "benchmarks.prompt_pg", {**measured, "needs": "--worker FOLDER"}))
 
 
 if __name__ == "__main__":

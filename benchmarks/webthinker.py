@@ -23,15 +23,16 @@ import torch
 
 import gradus
 from gradus.api import start
+from gradus.comparison.claim_runs import better, record, script_result
 from gradus.lab.folder import RunFolder
+from gradus.papers.agents.webthinker import claims
+from gradus.recipe.claim import Claim
 from gradus.recipe.overrides import override_all
 from gradus.study.held_out import held_out_requests
-from gradus.study.intervals import of_numbers
 from gradus.training.launch import go
 from gradus.training.plan import plan
 from gradus.types import without_aside
 
-CLAIM = Path(__file__).parent / "claims" / "webthinker.json"
 TASK = {"people": "40", "level": "2"}
 WARM, PROBLEMS, SAMPLES = 200, 24, 4  # steps of fine-tuning; held-out questions and samples of each
 
@@ -63,11 +64,11 @@ def scored(model: str, seed: int) -> dict[str, float]:
     return {"accuracy": len(solved) / len(episodes), "calls": float(np.mean(solved)) if solved else float("nan"), "solved": len(solved)}
 
 
-def measured(claim: dict[str, Any], model: str, seed: int, folder: Path) -> dict[str, Any]:
+def measured(claim: Claim, model: str, seed: int, folder: Path) -> dict[str, Any]:
     """The scores before and after the rounds."""
     before = scored(model, seed)
-    planned = plan("webthinker", "research", model=model, steps=claim["steps"], seed=seed, task_options=TASK)
-    go(start(replace(planned, recipe=override_all(planned.recipe, list(claim["options"].items()))), folder))
+    planned = plan("webthinker", "research", model=model, budget=claim.budget, seed=seed, task_options=TASK)
+    go(start(replace(planned, recipe=override_all(planned.recipe, list(claim.fields.items()))), folder))
     after = scored(final(folder), seed)
     return {"seed": seed, "start": before, "end": after, "fall": 1 - after["calls"] / before["calls"]}
 
@@ -86,22 +87,22 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    claim = json.loads(CLAIM.read_text())
+    claim = claims[0]
     figures = []
     with tempfile.TemporaryDirectory() as folder:
         model = options.warm or warm(Path(folder) / "warm")
-        for seed in claim["seeds"]:
+        for seed in range(claim.seeds):
             figures.append(measured(claim, model, seed, Path(folder) / str(seed)))
             print(json.dumps(figures[-1]), flush=True)
-    falls = of_numbers([f["fall"] for f in figures])
+    falls = np.array([[f["fall"]] for f in figures])
+    found = better(falls, np.zeros_like(falls), claim.value)
     gains = float(np.mean([f["end"]["accuracy"] - f["start"]["accuracy"] for f in figures]))
-    low, high = falls.low or float("nan"), falls.high or float("nan")
-    print(f"calls on solved questions fall by {falls.mean:.0%}, interval [{low:.2f}, {high:.2f}]; accuracy {gains:+.3f}")
+    told = {**record(found), "accuracy": gains, "figures": figures}
+    if found.verdict == "seen" and gains < 0:  # the claim has two parts
+        told["verdict"] = "not seen"
+    print(f"calls on solved questions fall by {found.figure:.0%}, interval {told['interval']}; accuracy {gains:+.3f}")
     if options.write:
-        seen = falls.mean >= claim["better_by"] and low > 0 and gains >= 0
-        verdict = "seen" if seen else "opposite" if high < 0 else "not seen"
-        told = {"figure": figures, "difference": falls.mean, "accuracy": gains, "interval": [low, high], "verdict": verdict}
-        CLAIM.write_text(json.dumps({**claim, "measured": {**told, "command": "python -m benchmarks.webthinker --write"}}, indent=2) + "\n")
+        print(script_result("webthinker", "benchmarks.webthinker", told))
 
 
 if __name__ == "__main__":

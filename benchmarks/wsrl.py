@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,13 @@ import torch
 
 import gradus
 from benchmarks.control import SHORT, Returns, pendulum_recipe
+from gradus.comparison.claim_runs import better, record, script_result
+from gradus.papers.control.wsrl import claims
 from gradus.recipe.registry import recipe
-from gradus.study.intervals import of_numbers
 from gradus.tasks.control.pendulum import pendulum
 from gradus.types.moments import Steps
 from gradus.types.parts import Task, Transitions
 
-CLAIM = Path(__file__).parent / "claims" / "wsrl.json"
 WIDTH, TURNS, OFFLINE, ONLINE, WARMUP = (64, 64), 4000, 40, 2000, 1000
 
 
@@ -80,14 +79,10 @@ def main() -> None:
         gaps.append(warm["start"] - cold["start"])
         figures.append({"seed": seed, "warm-up": warm, "none": cold})
         print(json.dumps(figures[-1]), flush=True)
-    interval = of_numbers(gaps) if len(gaps) > 1 else None
-    low, high = (float("nan"), float("nan")) if interval is None else (interval.low, interval.high)
-    print(f"return after the warm-up minus without it: {np.mean(gaps):.0f}, interval [{low:.0f}, {high:.0f}]")
+    found = better(np.array(gaps)[:, None], np.zeros((len(gaps), 1)), claims[0].value)
+    print(f"return after the warm-up minus without it: {found.figure:.0f}, interval {record(found)['interval']}")
     if options.write:
-        claim = json.loads(CLAIM.read_text())
-        verdict = "seen" if np.mean(gaps) >= claim["better_by"] and low > 0 else "opposite" if high < 0 else "not seen"
-        measured = {"figure": figures, "difference": float(np.mean(gaps)), "interval": [low, high], "verdict": verdict}
-        CLAIM.write_text(json.dumps({**claim, "measured": {**measured, "command": "python -m benchmarks.wsrl --write"}}, indent=2) + "\n")
+        print(script_result("wsrl", "benchmarks.wsrl", {**record(found), "figures": figures}))
 
 
 if __name__ == "__main__":

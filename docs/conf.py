@@ -12,6 +12,7 @@ from typing import Any
 import gradus
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from scripts.paper_tables import papers
 from scripts.reference_pages import table
 
 project = "Gradus"
@@ -25,26 +26,6 @@ myst_heading_anchors = 3
 smartquotes = False  # an option keeps its two hyphens
 html_theme = "furo"
 html_title = f"Gradus {version}"
-
-
-def papers() -> str:
-    """Every recipe of the index with its paper, one table per family."""
-    from gradus.recipe import index
-    from gradus.recipe.reference import reference_of
-
-    rows = [row for row in index.read()["recipes"] if row["family"] != "other"]
-    parts = []
-    for family in sorted({row["family"] for row in rows}, key=lambda name: (name != "bases", name)):
-        lines = []
-        for row in (row for row in rows if row["family"] == family):
-            paper = reference_of(row["key"])[1]
-            assert paper is not None
-            link = f"[{paper.arxiv}](https://arxiv.org/abs/{paper.arxiv})" if paper.arxiv else f"{paper.venue} {paper.year}"
-            lines.append(
-                [f"`{row['key']}`", f"`{row['base']}`" if row["base"] else "", row["about"], f"{paper.authors}, {paper.year}, {link}"]
-            )
-        parts.append(f"## {family}\n\n{table(['recipe', 'base', 'description', 'paper'], lines)}")
-    return "\n\n".join(parts)
 
 
 def tasks() -> str:

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from gradus.api import check, evaluate, export, resume, screen, train
     from gradus.comparison.claim_runs import claims
     from gradus.comparison.compare import compare_recipes as compare
+    from gradus.comparison.race_terms import race_recipes as race
     from gradus.lab.open_run import open_run
     from gradus.recipe.core import Recipe, Setting, changes
     from gradus.recipe.registry import recipe as load_recipe
     from gradus.training.plan import load_task
 
 __version__ = "0.1.0"
-__all__ = ["Recipe", "Setting", "changes", "check", "claims", "compare", "evaluate", "export", "load_recipe", "load_task", "open_run", "resume", "screen", "train"]
+__all__ = ["Recipe", "Setting", "changes", "check", "claims", "compare", "evaluate", "export"]
+__all__ += ["load_recipe", "load_task", "open_run", "race", "resume", "screen", "train"]
 
 _HOMES = {
     "train": "gradus.api:train",
@@ -32,6 +34,7 @@ _HOMES = {
     "screen": "gradus.api:screen",
     "compare": "gradus.comparison.compare:compare_recipes",
     "claims": "gradus.comparison.claim_runs:claims",
+    "race": "gradus.comparison.race_terms:race_recipes",
     "open_run": "gradus.lab.open_run:open_run",
     "load_task": "gradus.training.plan:load_task",
     "load_recipe": "gradus.recipe.registry:recipe",

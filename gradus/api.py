@@ -42,6 +42,7 @@ from gradus.study.screen import Measured, Screened, measure
 from gradus.tasks.data.in_memory import InMemory
 from gradus.tasks.data.problems import line
 from gradus.tasks.data.split_rule import RULE
+from gradus.training.budget import Budget
 from gradus.training.course import refuse_processes, tasks_of, with_rates
 from gradus.training.export import export as export
 from gradus.training.interrupts import Stop
@@ -92,15 +93,19 @@ def launch(
     view: Any = None,
     task: Task | None = None,
     stop: Stop | None = None,
+    pause: Budget | None = None,
 ) -> Run:
-    """Starts a run of the plan and trains it to its end. If it fails before its first step is done, its folder is deleted."""
+    """Starts a run of the plan and trains it to its end. If it fails before its first step is done, its folder is deleted.
+
+    `pause`: an amount of the run's budget, in its unit; there the run is saved and returned, and `resume` continues it as if it had not paused.
+    """
     from gradus.systems.leader import shared
 
     made = task or task_of(planned)
     check_problems(made)
     refuse_processes(planned.recipe, planned.processes)
     run = start(planned, folder, on_step=on_step, view=view, task=made)
-    run.stop = stop or run.stop
+    run.stop, run.pause = stop or run.stop, pause
     try:
         if (said := chosen_rate(planned)) is not None:
             say_of(run)(said)
@@ -226,14 +231,15 @@ def resume(
     processes: int = 1,
     device: str | None = None,
     trust: bool = False,
+    pause: Budget | None = None,
     **changes: Any,
 ) -> Run:
     """Resumes a run from its last whole checkpoint. Later steps are done again, with the same bytes.
 
     `more`: the new total number of steps, if not as planned; `log`: trackers from now on, if not as planned ("none" for none);
     `until`, `processes`: as for `train`; `device`, `changes`: if not as planned, such as `setting__memory="6GB"`
-    (`gradus.training.resume.MAY_CHANGE`); `trust`: resume a run that another user made and that executes Python.
-    Broken files are reported by `view`, else on standard error, and in provenance.json.
+    (`gradus.training.resume.MAY_CHANGE`); `trust`: resume a run that another user made and that executes Python;
+    `pause`: as for `launch`. Broken files are reported by `view`, else on standard error, and in provenance.json.
     """
     from gradus.systems.leader import shared
 
@@ -244,7 +250,7 @@ def resume(
     planned = replace(planned, log=names_of(planned.log if log is None else log))
     refuse_processes(planned.recipe, processes)
     run = start(planned, on_step=on_step, view=view)
-    run.stop = stop
+    run.stop, run.pause = stop, pause
     say = say_of(run)
     check_same_pictures(run.task, opened)
     with opened.claimed():

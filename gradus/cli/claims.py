@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from gradus.comparison.claims import Known, as_json, figure, keep, known, standing
+from gradus.comparison.claims import Known, as_json, figure, keep, known, standing, word_of
 from gradus.recipe.claim import reached
 from gradus.types import UserError
 
@@ -32,15 +32,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _measured(of: Known, options: argparse.Namespace, *, chosen: bool) -> str | None:
     """Measures a claim and stores the result; a sentence if that failed. Of claims that nobody named, those with a program of their own are left out."""
-    from gradus.comparison.claim_runs import run_claim, terms
+    from gradus.comparison.claim_runs import refuse_script, run_claim, terms
     from gradus.comparison.progress import Display
 
     if of.claim.script is not None and not chosen:
         return None
-    print(f"{of.key}: {of.claim.says}", file=sys.stderr, flush=True)
     try:
-        experiment = terms(of, lambda sentence: print(sentence, file=sys.stderr)) if of.claim.script is None else None
-        with Display(len(experiment.arms) * len(experiment.seeds) if experiment is not None else 0) as display:
+        refuse_script(of)
+        experiment = terms(of, lambda sentence: print(sentence, file=sys.stderr))
+        print(f"{of.key}: {of.claim.says}", file=sys.stderr, flush=True)
+        with Display(len(experiment.arms) * len(experiment.seeds)) as display:
             run_claim(of, fresh=options.fresh, processes=options.parallel, why=options.why, shown=display)
     except UserError as error:
         if len(options.keys) == 1:
@@ -61,7 +62,8 @@ def told(found: Sequence[Known]) -> str:
     """The claims as a table, and how many have which standing."""
     from gradus.cli.show import listing
 
-    rows = [(of.key, reached(of.claim), figure(of) or "-", standing(of), _sentence(of)) for of in found]
+    every = known()
+    rows = [(word_of(of.key, of.claim, every), reached(of.claim), figure(of) or "-", standing(of), _sentence(of)) for of in found]
     counts: dict[str, int] = {}
     for of in found:
         counts[standing(of)] = counts.get(standing(of), 0) + 1

@@ -12,10 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from gradus.cli.parser import COMMANDS, SHELLS, Parser, build_parser
 
 RECIPES = {
-    *((command, "recipe") for command in ("train", "check", "show", "cite", "explain")),
-    *(("diff", one) for one in ("a", "b")),
-    ("claims", "keys"),
-    ("compare", "recipes"),
+    *((name, "recipe") for name in ("train", "check", "show", "cite", "explain")),
+    *(("diff", "a"), ("diff", "b"), ("claims", "keys"), ("compare", "recipes"), ("race", "recipes")),
 }
 """(command, argument) pairs whose value is the key of a recipe."""
 VALUES: Mapping[str, Sequence[str]] = {
@@ -25,7 +23,7 @@ VALUES: Mapping[str, Sequence[str]] = {
     "form": ("model", "sft", "preference", "rollouts"),
 }
 """Copies of values from modules that load too slowly for a Tab; a test compares both."""
-OF_RECIPE = ("train", "eval", "explain", "check")  # commands that take the fields of a recipe
+OF_RECIPE = ("train", "eval", "explain", "check", "compare", "race")  # commands that take the fields of a recipe
 
 
 def candidates(words: Sequence[str]) -> list[str]:

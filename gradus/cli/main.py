@@ -241,9 +241,9 @@ def exam_table(exam: Any) -> str:
 
 
 def papers(options: argparse.Namespace) -> int:
-    from gradus.cli import show as show_command
+    from gradus.cli import coverage, show
 
-    print(show_command.papers(options.family, options.search, as_json=options.json))
+    print((coverage if options.all else show).papers(options.family, options.search, as_json=options.json))
     return 0
 
 
@@ -297,11 +297,9 @@ def only_task_options(options: argparse.Namespace) -> dict[str, str]:
 
 
 def show(options: argparse.Namespace) -> int:
-    from gradus.cli import grounds
-    from gradus.cli import show as show_command
-    from gradus.comparison.ground import grounds as names
+    from gradus.cli.coverage import shown
 
-    print(grounds.show(options.recipe) if options.recipe in names() else show_command.show(options.recipe))
+    print(shown(options.recipe))
     return 0
 
 

@@ -200,11 +200,12 @@ def compare_options(parser: ArgumentParser) -> None:
     add("--ground", metavar="G", help="a proving ground (gradus grounds): its task, start model, fields, budget and measures")
     add("--task", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1; default: arithmetic")
     add("--model", metavar="M", help="a model's folder; default: the built-in tiny model")
-    add("--reward", metavar="R", help="file.py:function, or the folder of a reward model: judges every run in place of its own reward")
+    about = "a reward function, Verified, or a reward model's run: judges the training of every recipe in place of its own reward; may repeat"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
     add("--profile", metavar="P", help="scale of the runs: tiny, small, paper")
     add("--seeds", metavar="N", help="number of seeds, or the seeds with commas between them; default: 3")
     add("--budget", metavar="UNIT=N", help="the end of every run: tokens=2e6, rollouts=5000, seconds=600 or steps=200; default: the ground's, else steps=20")
-    add("--measure", metavar="M", help="accuracy, pass@K, reward, length, distinct, auc, best, accuracy@NAME, worst@COLUMN, or METRIC:READING, as in entropy:last")
+    add("--measure", metavar="M", help="accuracy, pass@K, reward, length, distinct, auc, best, accuracy@NAME, worst@COLUMN, tokens, seconds, METRIC:READING")
     add("--show", metavar="M", action="append", default=[], help="a further measure, as a column; may repeat")
     add("--also", metavar="TASK", action="append", default=[], help="a further task of the examination: TASK, or in quotes 'NAME=TASK --OPTION VALUE'; may repeat")
     add("--problems", type=int, metavar="N", help="held-out problems at the end of every run; default: 200")
@@ -212,6 +213,30 @@ def compare_options(parser: ArgumentParser) -> None:
     add("--run", metavar="DIR", help="the folder of the comparison; the same command continues it; default: runs/compare-RECIPES-TASK")
     add("--parallel", type=int, default=0, metavar="N", help="runs at a time; default: one for each core, one on a GPU")
     add("--fresh", action="store_true", help="train every run anew, also those that another comparison has finished")
+    add("--device", help="cpu, cuda, cuda:1")
+    add("--json", action="store_true", help="as JSON")
+    parser.epilog = "Any further --FIELD VALUE sets a field of every recipe; --task.FIELD VALUE sets an option of the task."
+
+
+def race_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("recipes", metavar="RECIPE", nargs="*", help="recipes to choose from, as for gradus compare; default: all that fit")
+    add("--family", metavar="F", help="choose from the recipes of one family")
+    add("--ground", metavar="G", help="a proving ground (gradus grounds): its task, start model, fields and measures")
+    add("--task", metavar="T", help="a name (gradus tasks), a file, file.py:task, a data set, or a mixture a:3,b:1; default: arithmetic")
+    add("--model", metavar="M", help="a model's folder; default: the built-in tiny model")
+    about = "a reward function, Verified, or a reward model's run: judges the training of every recipe in place of its own reward; may repeat"
+    add("--reward", metavar="FILE.py:FUNCTION", action="append", help=about)
+    add("--profile", metavar="P", help="scale of the runs: tiny, small, paper")
+    add("--budget", default="1h", metavar="B", help="of the whole race: 2h, 30m, 90s of the clock, or tokens=N, rollouts=N, steps=N of all runs; default: 1h")
+    add("--rates", default="1/3,1,3", metavar="X,X", help="factors of each recipe's learning rate that are tried; default: 1/3,1,3; 1 for no other rate")
+    add("--try", dest="tries", action="append", default=[], metavar="FIELD=V,V", help="a further field and its values, for recipes that have it; may repeat")
+    add("--seeds", default="3", metavar="N", help="seeds of the last rungs: their number, or the seeds with commas between them")
+    add("--measure", metavar="M", help="accuracy, pass@K, reward, length, distinct, worst@COLUMN, or METRIC:READING, as in entropy:last")
+    add("--problems", type=int, metavar="N", help="held-out problems at the end of every rung; default: 100")
+    add("--samples", type=int, metavar="N", help="answers to each of them; default: 4, or K for pass@K")
+    add("--run", metavar="DIR", help="the folder of the race; the same command continues it; default: runs/race-RECIPES-TASK")
+    add("--parallel", type=int, default=0, metavar="N", help="runs at a time; default: one for each core, one on a GPU")
     add("--device", help="cpu, cuda, cuda:1")
     add("--json", action="store_true", help="as JSON")
     parser.epilog = "Any further --FIELD VALUE sets a field of every recipe; --task.FIELD VALUE sets an option of the task."

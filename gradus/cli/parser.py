@@ -16,7 +16,9 @@ RECIPE` lists the fields. --players.policy.model Adapter trains a LoRA adapter i
 --players.policy.engine VLLMServer samples from a vLLM server (--players.policy.engine.url http://127.0.0.1:8000), VLLM in this process;
 --study.reward FILE.py:FUNCTION judges held-out answers by another reward; --study.patience 3 stops early."""
 
-WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play", "screen", "compare")  # commands that take fields, too
+WITH_FIELDS = ("train", "resume", "eval", "leaks", "contract", "explain", "check", "doctor", "chat", "play", "screen", "compare", "race")
+"""Commands that take fields, too."""
+
 SHELLS = ("bash", "zsh", "fish")
 
 OTHER_WORDS = {
@@ -53,6 +55,7 @@ COMMANDS = {
     "compare": "train several recipes on equal terms, and say which is better and how sure that is",
     "grounds": "list the proving grounds, small worlds with one difficulty each, or calibrate one",
     "claims": "list what papers claim of their methods with the figures measured here, or measure them",
+    "race": "find the recipe that is best for a task and a model, among all that fit, within a budget",
     "screen": "measure the pass rate of a model on every problem of a task, and write the problems in a band of it to a file",
     "export": "write a run's model as a folder that loads in transformers, or its answers as data",
     "chat": "chat with a model, or with the best model of a run; or let it answer the problems and play the episodes of a task",
@@ -127,10 +130,12 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     of_command.eval_options(made["eval"])
     made["papers"].add_argument("--family", metavar="F", help="only the recipes of one family")
     made["papers"].add_argument("--search", metavar="W", help="only the recipes with this text in their name or description")
+    made["papers"].add_argument("--all", action="store_true", help="also the systems of the catalogue that wait for something, with tests and counts")
     for name in ("papers", "tasks"):
         made[name].add_argument("--json", action="store_true", help="as JSON")
     made["tasks"].add_argument("package", metavar="PACKAGE", nargs="?", help="list the tasks of a package, such as reasoning_gym")
-    made["show"].add_argument("recipe", metavar="KEY", help="a recipe's key, file.py:name, or a ground (gradus grounds)")
+    named = "a recipe's key, file.py:name, a ground (gradus grounds), or a system of the catalogue (gradus papers --all)"
+    made["show"].add_argument("recipe", metavar="KEY", help=named)
     for name in ("a", "b"):
         made["diff"].add_argument(name, metavar=name.upper(), help="a recipe's key, or file.py:name")
     of_command.explain_options(made["explain"])
@@ -139,6 +144,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
     of_command.leaks_options(made["leaks"])
     of_command.screen_options(made["screen"])
     of_command.compare_options(made["compare"])
+    of_command.race_options(made["race"])
     of_command.grounds_options(made["grounds"])
     of_command.claims_options(made["claims"])
     of_command.export_options(made["export"])

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from gradus import api
-from gradus.comparison.claims import Known, as_json, keep, known
-from gradus.comparison.compare import Comparison, Shown, compare, experiment_of, store
+from gradus.comparison.claims import Known, as_json, keep, known, word_of
+from gradus.comparison.compare import Comparison, Shown, compare, store
 from gradus.comparison.experiment import Experiment
 from gradus.comparison.measures import Measure, values
 from gradus.comparison.statistics import difference
+from gradus.comparison.terms import experiment_of
 from gradus.lab.atomic_files import remove
 from gradus.lab.provenance import source, versions
 from gradus.recipe.claim import Claim
@@ -47,14 +48,19 @@ def judged(claim: Claim, recipe: np.ndarray, against: np.ndarray) -> Verdict:
     Args: recipe, against: float64 [seeds, problems], or [seeds, 1]. Raises UserError if a ratio has a figure that is not above 0.
     """
     if claim.bound == "better_by":
-        d = difference(recipe, against)
-        return Verdict(d.mean, d.low, d.high, _said(d.mean, d.low, d.high, claim.value, -1 if claim.value < 0 else 1))
+        return better(recipe, against, claim.value)
     means = recipe.mean(1), against.mean(1)
     if (lowest := min(found.min() for found in means)) <= 0:
         raise UserError(f"{claim.named} is about a ratio, but its measure {claim.measure} is {lowest:g} in a run; give better_by in place of {claim.bound}")
     d = difference(np.log(means[0])[:, None], np.log(means[1])[:, None])
     said = _said(d.mean, d.low, d.high, math.log(claim.value), -1 if claim.bound == "at_most" else 1)
     return Verdict(math.exp(d.mean), None if d.low is None else math.exp(d.low), None if d.high is None else math.exp(d.high), said)
+
+
+def better(recipe: np.ndarray, against: np.ndarray, by: float) -> Verdict:
+    """The verdict of a claim of a difference of at least `by`; of at most `by` if it is negative."""
+    d = difference(recipe, against)
+    return Verdict(d.mean, d.low, d.high, _said(d.mean, d.low, d.high, by, -1 if by < 0 else 1))
 
 
 def _said(mean: float, low: float | None, high: float | None, bound: float, sign: int) -> str:
@@ -95,16 +101,21 @@ def terms(of: Known, said: Callable[[str], None] | None = None) -> Experiment:
         raise UserError(f"{of.key}, {claim.named}: {error}") from None
 
 
+def refuse_script(of: Known) -> None:
+    """Raises UserError if a claim has a program of its own."""
+    if of.claim.script is not None:
+        sentence = f"{of.claim.named} is measured by a program of its own, in the source tree; use python -m {of.claim.script} --write"
+        raise UserError(f"{of.key}: {sentence}")
+
+
 def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, shown: Shown | None = None) -> dict[str, Any]:
     """Trains what is not finished, and returns the record of a result. The same call continues an interrupted measurement.
 
     Args: home: holds the folder of the comparison; processes, fresh, shown: as for `compare`.
     Raises UserError if a run fails, or, before anything runs, if the claim has a program of its own or does not fit.
     """
-    claim = of.claim
-    if claim.script is not None:
-        raise UserError(f"{of.key}: {claim.named} is measured by a program of its own, in the source tree: python -m {claim.script} --write")
-    experiment, code = terms(of), versions()
+    refuse_script(of)
+    claim, experiment = of.claim, terms(of)
     folder = home / folder_of(of)
     weights = claim.bound == "within"
     made = compare(experiment, folder, processes=1 if claim.measure in ALONE else processes, fresh=fresh or weights, shown=shown)
@@ -112,23 +123,24 @@ def measure(of: Known, home: Path, *, processes: int = 0, fresh: bool = False, s
     if failed:
         raise UserError(f"{of.key}: {claim.named} has no result, because a run failed ({failed[0]}); see {folder}")
     figures = weight_figures(claim, made) if weights else measured_figures(claim, made)
-    return {
-        **figures,
-        "budget": str(experiment.budget),
-        "gradus": code["gradus"],
-        "source": code["source"],
-    }
+    return {**figures, "budget": str(experiment.budget), **version()}
+
+
+def version() -> dict[str, str]:
+    """The version of this package and the hash of its source, as they are stored with a result."""
+    return {name: found for name, found in versions().items() if name in ("gradus", "source")}
+
+
+def script_result(key: str, program: str, figures: Mapping[str, Any]) -> Path:
+    """Stores the result of a claim that has a program of its own, the first of a recipe, and returns the file."""
+    claim = next(of.claim for of in known([key]) if of.claim.script == program)
+    how = {"budget": claim.budget, **version(), "program": program, "command": f"python -m {program} --write"}
+    return keep(key, claim, {**figures, **how})
 
 
 def folder_of(of: Known) -> str:
     """The name of the folder of a measurement: another claim, or another version of the code, has another one."""
     return f"{of.key}-{of.claim.digest}-{source()}"
-
-
-def _word(of: Known) -> str:
-    """The claim as a word of the command line: the recipe's key, with a number if the recipe has several claims."""
-    claims = [other.claim.digest for other in known([of.key])]
-    return of.key if len(claims) == 1 else f"{of.key}:{claims.index(of.claim.digest) + 1}"
 
 
 def measured_figures(claim: Claim, made: Comparison) -> dict[str, Any]:
@@ -195,7 +207,7 @@ def run_claim(of: Known, *, fresh: bool = False, processes: int = 0, why: str | 
     """Measures a claim, stores the result, and returns its file. An interrupted measurement continues with the same call."""
     home = store().parent / "claims"
     found = measure(of, home, fresh=fresh, processes=processes, shown=shown)
-    file = keep(of.key, of.claim, {**found, "command": command("claims", _word(of), "--run")}, why)
+    file = keep(of.key, of.claim, {**found, "command": command("claims", word_of(of.key, of.claim), "--run")}, why)
     remove(home / folder_of(of))
     return file
 

@@ -51,7 +51,7 @@ class Experiment:
     problems: int = 200  # held-out problems of the examination
     samples: int = 4  # answers to each
     device: str = "cpu"
-    reward: str | None = None  # judges the training of every arm in place of its own reward
+    reward: tuple[str, ...] = ()  # judge the training of every arm in place of its own reward; several add up
     shows: tuple[str, ...] = ()  # further measures, as columns
     others: tuple[Elsewhere, ...] = ()
     ground: str | None = None  # the proving ground that the terms are from
@@ -69,12 +69,17 @@ class Experiment:
 
     def plan(self, arm: Arm, seed: int) -> Plan:
         """The plan of a run of one arm. Raises UserError, with the arm's name, if a recipe lacks a field."""
-        how: dict[str, Any] = {name: getattr(self, name) for name in ("model", "profile", "device", "budget", "reward")} | {"seed": seed}
+        how: dict[str, Any] = {name: getattr(self, name) for name in ("model", "profile", "device", "budget")} | {"seed": seed, "reward": list(self.reward) or None}
         made = plan(arm.recipe, self.task, task_options=dict(self.task_options), **how)
         try:
-            return replace(made, recipe=override_all(made.recipe, [*self.fields, *arm.fields]))
+            return replace(made, recipe=override_all(made.recipe, self.fields_of(arm)))
         except UserError as error:
             raise UserError(f"{arm.name}: {error}") from None
+
+    def fields_of(self, arm: Arm) -> Fields:
+        """The fields of every recipe and those of the arm, which win."""
+        own = dict(arm.fields)
+        return (*((name, value) for name, value in self.fields if name not in own), *arm.fields)
 
     def stored(self) -> dict[str, Any]:
         """The experiment as plain values."""
@@ -83,19 +88,22 @@ class Experiment:
         pairs = {name: [list(pair) for pair in getattr(self, name)] for name in ("task_options", "fields")}
         others = [{"name": o.name, "task": o.task, "options": [list(pair) for pair in o.options]} for o in self.others]
         arms = [{"name": a.name, "recipe": a.recipe, "fields": [list(pair) for pair in a.fields]} for a in self.arms]
-        return {"arms": arms, **plain, **pairs, "seeds": list(self.seeds), "budget": budget, "shows": list(self.shows), "others": others}
+        lists = {name: list(getattr(self, name)) for name in ("seeds", "reward", "shows")}
+        return {"arms": arms, **plain, **pairs, **lists, "budget": budget, "others": others}
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Experiment:
-        """The inverse of `stored`."""
+        """The inverse of `stored`; older forms may lack the fields after `budget`, and have one reward as text."""
         arms = tuple(Arm(a["name"], a["recipe"], _pairs(a["fields"])) for a in stored["arms"])
-        known: dict[str, Any] = {name: stored[name] for name in _PLAIN}
+        known: dict[str, Any] = {name: stored.get(name) if name == "ground" else stored[name] for name in _PLAIN}
         known |= {name: _pairs(stored[name]) for name in ("task_options", "fields")}
-        known["others"] = tuple(Elsewhere(o["name"], o["task"], _pairs(o["options"])) for o in stored["others"])
-        return cls(arms, **known, seeds=tuple(stored["seeds"]), shows=tuple(stored["shows"]), budget=Budget(*stored["budget"]))
+        known["others"] = tuple(Elsewhere(o["name"], o["task"], _pairs(o["options"])) for o in stored.get("others", ()))
+        given = stored.get("reward") or ()
+        known["reward"] = (given,) if isinstance(given, str) else tuple(given)
+        return cls(arms, **known, seeds=tuple(stored["seeds"]), shows=tuple(stored.get("shows", ())), budget=Budget(*stored["budget"]))
 
 
-_PLAIN = ("task", "model", "profile", "measure", "problems", "samples", "device", "reward", "ground")
+_PLAIN = ("task", "model", "profile", "measure", "problems", "samples", "device", "ground")
 
 
 def _pairs(rows: Sequence[Sequence[str]]) -> Fields:

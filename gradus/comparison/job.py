@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import hashlib
 import json
 import resource
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,30 +18,29 @@ from typing import Any
 import numpy as np
 
 from gradus import api
+from gradus.comparison.equal import fingerprints, start_of
 from gradus.comparison.experiment import Arm, Elsewhere, Experiment
 from gradus.lab import checkpoints
-from gradus.lab.checkpoints import digest
 from gradus.lab.folder import is_run
-from gradus.lab.provenance import fingerprints
 from gradus.rewards.verified import Verified
 from gradus.study.evaluate import solved, verdict_of
 from gradus.study.held_out import held_out_requests
-from gradus.training.budget import spent
+from gradus.training.budget import Budget, spent
 from gradus.training.plan import Plan, load_task
 from gradus.training.resume import seconds_of
 from gradus.training.run import Run
-from gradus.types import Group, Key, Problem, UserError
-from gradus.types.parts import Task
+from gradus.types import Group, Request, UserError
 
 
 @dataclass(frozen=True)
 class Job:
-    """A run of one arm with one seed, and its folder."""
+    """A run of one arm with one seed, and its folder. `pause`: the amount of the budget at which it stops for now; None: its end."""
 
     experiment: Experiment
     arm: Arm
     seed: int
     folder: Path
+    pause: float | None = None
 
     @property
     def plan(self) -> Plan:
@@ -51,34 +52,34 @@ def identity(job: Job, versions: Mapping[str, str]) -> str:
     planned = job.plan
     stored = planned.stored()
     stored["recipe"] = {name: value for name, value in stored["recipe"].items() if name not in ("about", "family", "key", "base")}
-    data = [Path(text) for text in (str(planned.task), *(value for _, value in planned.task_options)) if Path(text).is_file()]
-    code = [Path(file) for file in (job.arm.recipe.rpartition(":")[0],) if file and Path(file).is_file()]
     examined = [job.experiment.problems, job.experiment.samples, job.experiment.stored()["others"]]
-    known = [stored, examined, fingerprints([*files_of(planned), *data, *code]), versions]
+    known = [stored, examined, fingerprints(stored, examined, job.arm.recipe), versions]
     return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
 def carry_out(job: Job, view: Any) -> dict[str, Any]:
-    """Trains the run, or continues it, and examines its final and its best weights. Returns its result.
+    """Trains the run, or continues it, and examines its final and its best weights; of a paused run its present ones. Returns its result.
 
     {"start": hashes of what all arms share, "curve": [[spent, score]], "final", "best", "elsewhere" by task: see `marks`, "spent": by unit,
     "tokens": by purpose, "metrics": {name: {"first", "last", ...}}, "times": {...}}.
     """
+    forget_peak()
     began = time.perf_counter()
-    run = api.resume(job.folder, view=view) if is_run(job.folder) else api.launch(job.plan, job.folder, view=view)
+    pause = None if job.pause is None else Budget(job.experiment.budget.unit, job.pause)
+    run = api.resume(job.folder, view=view, pause=pause) if is_run(job.folder) else api.launch(job.plan, job.folder, view=view, pause=pause)
     trained = time.perf_counter()
     assert run.folder is not None
     final = asyncio.run(examined(run, job.experiment))
     elsewhere = {other.name: asyncio.run(examined_on(run, other, job.experiment)) for other in job.experiment.others}
     best, linked = final, run.folder.model("best")
-    if linked is not None and linked != run.folder.model("final") and (found := checkpoints.at(linked.parent)) is not None:
+    if job.pause is None and linked is not None and linked != run.folder.model("final") and (found := checkpoints.at(linked.parent)) is not None:
         run.restore(found)
         best = asyncio.run(examined(run, job.experiment))
     rows, timings = run.folder.metrics(), run.folder.timings()
     seconds = seconds_of(timings)
     clock = {"steps": sum(seconds.values()), "train": trained - began, "examine": time.perf_counter() - trained, "memory": peak_memory()}
     return {
-        "start": start_of(job.plan, run.task, job.experiment.problems),
+        "start": start_of(run, job.plan.model, [request.problem for request in asked_of(run, job.experiment)[0]]),
         "curve": curve(job.experiment.budget.unit, rows, seconds, run.task.unmarked),
         "final": final,
         "best": best,
@@ -90,20 +91,25 @@ def carry_out(job: Job, view: Any) -> dict[str, Any]:
     }
 
 
-async def examined(run: Run, experiment: Experiment) -> dict[str, Any]:
-    """`samples` answers to each held-out problem, after those that chose the best weights if there are enough. One number per problem."""
-    judge = verdict_of(run, own=True)
-    world = run.world(run.recipe, "evaluate", judge)
+def asked_of(run: Run, experiment: Experiment) -> tuple[list[Request], bool]:
+    """The requests of the examination, and whether their problems chose no weights: they come after those that did, if there are enough."""
     used = getattr(run.recipe.study, "problems", 0)
     size = run.task.held_out.size
     skipped = used if size is None or size >= used + experiment.problems else 0
     asked = held_out_requests(run.task.held_out, skipped + experiment.problems, experiment.samples, run.task.level)[skipped:]
+    return asked, skipped > 0 or used == 0
+
+
+async def examined(run: Run, experiment: Experiment) -> dict[str, Any]:
+    """`samples` answers to each held-out problem of `asked_of`. One number per problem."""
+    judge = verdict_of(run, own=True)
+    world = run.world(run.recipe, "evaluate", judge)
+    asked, fresh = asked_of(run, experiment)
     try:
         groups = await solved(run, world, asked)
     finally:
         if hasattr(judge, "close"):
             await judge.close()
-    fresh = skipped > 0 or used == 0  # whether these problems chose no weights
     return {"samples": experiment.samples, "fresh": fresh, **marks(groups)}
 
 
@@ -138,29 +144,6 @@ UNGROUPED, MOST_GROUPS = ("solution",), 20
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
-
-
-def start_of(planned: Plan, task: Task, problems: int) -> dict[str, str]:
-    """Hashes of what all arms of a comparison share: the first training problems, the held-out problems, the files of the model."""
-    training = task.source.draw(list(range(64)), task.level, Key(planned.seed).fold("start"))
-    held_out = [request.problem for request in held_out_requests(task.held_out, problems, 1, task.level)]
-    files = files_of(planned)
-    return {
-        "problems": _hash(training),
-        "held_out": _hash(held_out),
-        "model": hashlib.sha256("".join(digest(p) for p in files).encode()).hexdigest()[:16] if files else "built in",
-    }
-
-
-def files_of(planned: Plan) -> list[Path]:
-    """The files of the plan's model folder; none for the built-in model."""
-    model = Path(planned.model) if planned.model else None
-    return sorted(p for p in model.rglob("*") if p.is_file()) if model is not None and model.is_dir() else []
-
-
-def _hash(problems: Sequence[Problem]) -> str:
-    told = [[p.id, p.text, p.question if p.messages else "", [m.digest for m in p.media], repr(p.answer)] for p in problems]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 
 def curve(unit: str, rows: Sequence[Mapping[str, Any]], seconds: Mapping[int, float], unmarked: bool) -> list[list[float]]:
@@ -201,8 +184,19 @@ def readings(values: Sequence[float]) -> dict[str, float]:
 
 
 def peak_memory() -> float:
-    """The largest resident memory of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    """The largest resident memory of this process since `forget_peak`, in bytes; since its start on systems without /proc."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024.0
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+
+
+def forget_peak() -> None:
+    """Begins a new peak, so that a run has not the peak of another one before it in the same process."""
+    gc.collect()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def without_clock(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from gradus.study.passk import pass_at_k
 from gradus.types import UserError, unknown
 
 READINGS = ("first", "last", "mean", "max", "min", "gain", "drop")
-_PLAIN = ("accuracy", "reward", "length", "distinct", "auc", "best")
+_COSTS = {"tokens": ("spent", "tokens"), "rollouts": ("spent", "rollouts"), "seconds": ("times", "steps"), "memory": ("times", "memory")}
+_PLAIN = ("accuracy", "reward", "length", "distinct", "auc", "best", *_COSTS)
 LOW = ("length", "tokens", "steps", "seconds", "memory")
 """Measures of which less is better."""
 
@@ -23,7 +24,8 @@ class Measure:
     """A measure by its name.
 
     With one value per problem: accuracy, pass@16, reward, length, distinct (different right answers to a problem), accuracy@NAME (of a further task).
-    With one value: auc, best, worst@COLUMN (accuracy of the worst group of problems), METRIC:READING of the run's metrics.
+    With one value: auc, best, worst@COLUMN (accuracy of the worst group of problems), METRIC:READING of the run's metrics; and the costs of a run:
+    tokens, rollouts, seconds (of its steps), memory (the peak of its process, in bytes).
     """
 
     name: str
@@ -45,7 +47,7 @@ class Measure:
     @property
     def examined(self) -> bool:
         """Whether it is a measure of one examination, that of the final or of the best weights."""
-        return self.name not in ("auc", "best") and ":" not in self.name and not self.name.startswith("accuracy@")
+        return self.name not in ("auc", "best", *_COSTS) and ":" not in self.name and not self.name.startswith("accuracy@")
 
     @property
     def samples(self) -> int:
@@ -68,6 +70,9 @@ class Measure:
             return np.array(result["best"]["right"], dtype=np.float64) / result["best"]["samples"]
         if self.name == "auc":
             return np.array([result["area"]])
+        if self.name in _COSTS:
+            kind, unit = _COSTS[self.name]
+            return np.array([result[kind][unit]], dtype=np.float64)
         metric, _, reading = self.name.rpartition(":")
         if not result["metrics"].get(metric):
             raise unknown("metric", metric, result["metrics"], f"Of the measure {self.name}")

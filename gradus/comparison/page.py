@@ -13,7 +13,7 @@ import numpy as np
 
 from gradus.comparison.experiment import Experiment
 from gradus.lab.atomic_files import write
-from gradus.lab.curves import Series, chart
+from gradus.lab.curves import Series, chart, intervals
 from gradus.lab.live import duration, number
 from gradus.lab.page_text import clean, table
 from gradus.lab.report import tree
@@ -23,6 +23,7 @@ from gradus.types import UserError
 NAME = "report.html"
 _PAGE = Path(__file__).with_name("page.html")
 _STYLE = Path(__file__).parent.parent / "lab" / "report.html"
+MANY = 10  # pairs; more are folded
 _GRID = 21  # places of a mean curve
 
 
@@ -39,7 +40,7 @@ def write_page(folder: Path, document: Mapping[str, Any]) -> Path:
         notes="".join(f'<p class="note">{_escaped(note)}</p>' for note in document["notes"]),
         curves=chart(_score(experiment), series(document), axis=experiment.budget.unit, unite=False) + _finals(document),
         arms=rows(*arm_rows(document)),
-        pairs=rows(*pair_rows(document)) if document["pairs"] else "<p>No pair has a finished run of one seed.</p>",
+        pairs=_pairs(document),
         tokens=rows(*token_rows(document)),
         first=_escaped(experiment.arms[0].name),
         changes="".join(f"<details><summary>{_escaped(name)}</summary><pre>{_escaped(told)}</pre></details>" for name, told in changed(experiment)),
@@ -54,9 +55,10 @@ def _escaped(text: str) -> str:
 
 
 def title_of(experiment: Experiment) -> str:
-    """The arms, at most four of them by name."""
-    names = [arm.name for arm in experiment.arms]
-    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    """The names of the arms if they fit into a line, else their number; and the task."""
+    names, task = [arm.name for arm in experiment.arms], Path(experiment.ground or experiment.task or "the default task").stem
+    told = " against ".join(names) if len(names) == 2 else ", ".join(names)
+    return f"{told if len(told) <= 50 else f'{len(names)} recipes'} on {task}"
 
 
 def about(experiment: Experiment) -> str:
@@ -90,13 +92,10 @@ def series(document: Mapping[str, Any]) -> list[Series]:
 
 
 def _finals(document: Mapping[str, Any]) -> str:
-    """Final score of each arm with its interval, as dots."""
-    arms = [arm for arm in document["arms"] if arm["seeds"]]
-    dots = [
-        Series(arm["name"], ((place, arm["final"]["mean"]),), dots=True, spans=((place, arm["final"]["low"], arm["final"]["high"]),))
-        for place, arm in enumerate(arms, start=1)
-    ]
-    return chart(f"Final {document['measure']}", dots, axis="recipe", unite=False)
+    """Final score of each arm with its interval."""
+    found = [(arm["name"], arm["final"]) for arm in document["arms"] if arm["seeds"]]
+    placed = [(name, final["mean"], final["low"], final["high"]) for name, final in found]
+    return intervals(f"Final {document['measure']}", placed, about="mean, 95 % interval")
 
 
 Rows = tuple[Sequence[str], Sequence[Sequence[str]]]
@@ -143,6 +142,32 @@ def pair_rows(document: Mapping[str, Any]) -> Rows:
         p = "-" if pair["corrected"] is None else f"{pair['corrected']:.2g}"
         cells.append((pair["a"], pair["b"], f"{pair['mean']:+.3f}", bounds, chance, p, pair["winner"] or "cannot be told"))
     return titles, cells
+
+
+def _pairs(document: Mapping[str, Any]) -> str:
+    """The chances of all arms in a square if there are more than two, and every pair; many pairs are folded."""
+    if not document["pairs"]:
+        return "<p>No pair has a finished run of one seed.</p>"
+    every = f'<div class="wide">{rows(*pair_rows(document))}</div>'
+    if len(document["pairs"]) > MANY:
+        every = f"<details><summary>All {len(document['pairs'])} pairs</summary>{every}</details>"
+    told = "Chance that the recipe of the row is better than that of the column; marked: beyond chance, corrected for the number of pairs."
+    square = f'<p>{told}</p><div class="wide">{_square(document)}</div>'
+    return (square if len(document["pairs"]) > 1 else "") + every
+
+
+def _square(document: Mapping[str, Any]) -> str:
+    """The table of chances, row against column; a winner's chance is marked."""
+    names = [arm["name"] for arm in document["arms"] if arm["seeds"]]
+    chance = {(pair["a"], pair["b"]): (pair["chance"], pair["winner"]) for pair in document["pairs"]}
+    chance |= {(b, a): (None if c is None else 1 - c, winner) for (a, b), (c, winner) in chance.items()}
+    head = "".join(f'<th class="number" title="{_escaped(name)}">{n}</th>' for n, name in enumerate(names, start=1))
+    body = []
+    for n, name in enumerate(names, start=1):
+        cells = [chance.get((name, other), (None, None)) for other in names]
+        told = "".join(f'<td class="number{" won" if winner == name else ""}">{"" if c is None else f"{c:.0%}"}</td>' for c, winner in cells)
+        body.append(f'<tr><td class="name">{n} {_escaped(name)}</td>{told}</tr>')
+    return f'<table class="plain"><tr><th></th>{head}</tr>{"".join(body)}</table>'
 
 
 def token_rows(document: Mapping[str, Any]) -> Rows:

@@ -131,4 +131,4 @@ def _cause(code: int) -> str:
 
 
 def _told(job: Job) -> dict[str, Any]:
-    return {"experiment": job.experiment.stored(), "arm": job.arm.name, "seed": job.seed, "folder": str(job.folder)}
+    return {"experiment": job.experiment.stored(), "arm": job.arm.name, "seed": job.seed, "folder": str(job.folder), "pause": job.pause}

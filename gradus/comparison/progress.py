@@ -97,14 +97,14 @@ def score(name: str, result: Mapping[str, Any]) -> str:
 
 def told(document: Mapping[str, Any]) -> str:
     """The result of a comparison as text: the table of arms, the pairs, the notes and the sentence."""
-    parts = [_aligned(*arm_rows(document))]
+    parts = [aligned(*arm_rows(document))]
     if document["pairs"]:
-        parts.append(_aligned(*pair_rows(document)))
+        parts.append(aligned(*pair_rows(document)))
     parts += [f"note: {note}" for note in document["notes"]]
     return "\n\n".join([*parts, document["says"]])
 
 
-def _aligned(titles: Any, cells: Any) -> str:
+def aligned(titles: Any, cells: Any) -> str:
     rows = [tuple(titles), *cells]
     widths = [max(len(row[i]) for row in rows) for i in range(len(titles))]
     return "\n".join("  ".join(text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths, strict=True))).rstrip() for row in rows)

@@ -38,7 +38,7 @@ def terms_of(ground: Ground, said: Callable[[str], None] | None = None) -> dict[
     if ground.start is not None:
         terms["model"] = str(made(ground.start, said))
     if ground.judge is not None:
-        terms["reward"] = str(made(ground.judge, said))
+        terms["reward"] = (str(made(ground.judge, said)),)
         terms["fields"] = (("study.reward", "Verified"), *terms["fields"])
     return terms
 

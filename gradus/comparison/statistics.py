@@ -3,11 +3,14 @@
 A bootstrap over three seeds has three values to draw from and finds differences that are not there. So the interval of a pair is Student's,
 with the seeds as its degrees of freedom, and both sources of chance in its width:
 
-    d[s, p] = a[s, p] - b[s, p]                     seed s, problem p, the same for both arms
-    se^2 = var_s(mean_p d) / S + var_p(mean_s d) / P    the second term: other problems might have been asked
+    d[s, p] = a[s, p] - b[s, p]                     seed s of S, problem p of P, the same for both arms
+    d[s, p] = mean + seed[s] + problem[p] + rest[s, p]
+    Ms = P var_s(mean_p d)      Mp = S var_p(mean_s d)      Mr = the mean square of the rest, with (S - 1)(P - 1) degrees
+    se^2 = (Ms + max(Mp - Mr, 0)) / (S P)           the second term: other problems might have been asked
     interval: mean d +- t(S - 1) * se
 
-The first term already holds a part of the second, so the interval is rather too wide than too narrow. Verdicts for many pairs are corrected by
+Ms and Mp both hold the variance of the rest, which counts once. All of se has the degrees of the seeds, although the second term has more: the
+interval is rather too wide than too narrow (`python -m benchmarks.compare_same`). Verdicts for many pairs are corrected by
 Holm's method (A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 6, 1979).
 """
 
@@ -35,20 +38,44 @@ def difference(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Difference:
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.shape != b.shape or a.ndim != 2 or not a.size:
         raise ValueError(f"two arms must have one shape [seeds, problems] and not be empty; they have {a.shape} and {b.shape}")
-    from scipy import stats
-
     d = a - b
-    seeds, problems = d.shape
+    seeds = len(d)
     mean = float(d.mean())
     if seeds < 2:
         return Difference(mean, None, None, None, None)
-    error = float(np.sqrt(d.mean(1).var(ddof=1) / seeds + (d.mean(0).var(ddof=1) / problems if problems > 1 else 0.0)))
+    error = float(np.sqrt(_variance(d)))
+    return _student(mean, error, seeds - 1, level)
+
+
+def over_problems(a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Difference:
+    """The difference of two single runs over the same problems; the luck of training is not in its interval. Args: a, b float64 [problems]."""
+    d = np.asarray(a, np.float64) - np.asarray(b, np.float64)
+    if len(d) < 2:
+        return Difference(float(d.mean()), None, None, None, None)
+    return _student(float(d.mean()), float(d.std(ddof=1) / np.sqrt(len(d))), len(d) - 1, level)
+
+
+def _student(mean: float, error: float, freedom: int, level: float) -> Difference:
+    """Student's interval of a mean with this standard error."""
+    from scipy import special
+
     if error == 0.0:
         certain = 0.5 if mean == 0 else float(mean > 0)
         return Difference(mean, mean, mean, certain, 1.0 if mean == 0 else 0.0)
-    half = float(stats.t.ppf((1 + level) / 2, seeds - 1)) * error
-    chance = float(stats.t.cdf(mean / error, seeds - 1))
+    half = float(special.stdtrit(freedom, (1 + level) / 2)) * error
+    chance = float(special.stdtr(freedom, mean / error))
     return Difference(mean, mean - half, mean + half, chance, 2 * min(chance, 1 - chance))
+
+
+def _variance(d: np.ndarray) -> float:
+    """The variance of the mean of d [seeds, problems], seeds and problems both drawn at random; see the head of this file."""
+    seeds, problems = d.shape
+    of_seeds = problems * d.mean(1).var(ddof=1)
+    if problems < 2:
+        return float(of_seeds / seeds)
+    of_problems = seeds * d.mean(0).var(ddof=1)
+    rest = ((d - d.mean(1, keepdims=True) - d.mean(0, keepdims=True) + d.mean()) ** 2).sum() / ((seeds - 1) * (problems - 1))
+    return float((of_seeds + max(of_problems - rest, 0.0)) / d.size)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

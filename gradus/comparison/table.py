@@ -106,9 +106,10 @@ def sentence(arms: Sequence[Mapping[str, Any]], pairs: Sequence[Mapping[str, Any
 
 
 def _told(pair: Mapping[str, Any], top: str) -> str:
-    sign = 1 if pair["a"] == top else -1
-    low, high = sorted((sign * pair["low"], sign * pair["high"]))
-    return f"{pair['b'] if sign > 0 else pair['a']} by {abs(pair['mean']):.3g} [{low:.3g}, {high:.3g}] (p = {pair['corrected']:.2g})"
+    """The other arm, by how much it is worse, with the interval of that amount."""
+    sign = 1 if pair["mean"] >= 0 else -1
+    amounts = [f"{x:.3f}" if abs(x) < 10 else f"{x:.3g}" for x in (abs(pair["mean"]), *sorted((sign * pair["low"], sign * pair["high"])))]
+    return f"{pair['b'] if pair['a'] == top else pair['a']} by {amounts[0]} [{amounts[1]}, {amounts[2]}] (p = {pair['corrected']:.2g})"
 
 
 def _and(names: Sequence[str]) -> str:
@@ -120,16 +121,33 @@ def notes(experiment: Experiment, results: Results) -> list[str]:
     runs = {(name, seed): run for name, by_seed in results.items() for seed, run in by_seed.items()}
     told = [f"{name}, seed {seed}, failed: {run['failed']}" for (name, seed), run in runs.items() if "failed" in run]
     whole = {at: run for at, run in runs.items() if "failed" not in run}
-    for what, about in (("held_out", "held-out problems"), ("model", "model files")):
+    for what, about in (("held_out", "held-out problems"), ("model", "models at the start")):
         if len({run["start"][what] for run in whole.values()}) > 1:
             told.append(f"the {about} are not the same in all runs")
-    by_seed: dict[int, set[str]] = {}
-    for (_, seed), run in whole.items():
-        by_seed.setdefault(seed, set()).add(run["start"]["problems"])
-    if any(len(found) > 1 for found in by_seed.values()):
-        told.append("the training problems are not the same in all runs of a seed")
+    told += [*_replaced(experiment), *_other_problems(experiment, whole)]
     if any(not run["final"]["fresh"] for run in whole.values()):
         told.append("the task has too few held-out problems: those that chose the best weights are examined too, so the column best is too high")
     if experiment.budget.unit == "seconds":
         told.append("the budget is in seconds: another run of this comparison ends at other steps")
     return told
+
+
+def _replaced(experiment: Experiment) -> list[str]:
+    """The sentence about a reward that judges every run in place of the recipe's own."""
+    if not experiment.reward:
+        return []
+    judge = dict(experiment.fields).get("study.reward")
+    held = "and held-out answers, too" if judge is None else f"and {judge} judges held-out answers"
+    return [f"{_and(experiment.reward)} judge{'s' * (len(experiment.reward) == 1)} the training of every recipe, in place of its own reward, {held}"]
+
+
+def _other_problems(experiment: Experiment, runs: Mapping[tuple[str, int], Mapping[str, Any]]) -> list[str]:
+    """A sentence for each arm whose training problems are not those of the first arm with the same seed, in the same order, as far as both go."""
+    told, first = {}, experiment.arms[0].name
+    for (name, seed), run in sorted(runs.items(), key=lambda item: item[0][1]):
+        here, there = run["start"]["problems"], runs.get((first, seed), run)["start"]["problems"]
+        apart = next((n for n, (a, b) in enumerate(zip(here, there), start=1) if a != b), None)
+        if apart is not None and name not in told:
+            order = "in another order" if set(here) & set(there[apart - 1 :]) else "others"
+            told[name] = f"the training problems of {name} are not those of {first}: from number {apart} on they are {order} (seed {seed})"
+    return list(told.values())

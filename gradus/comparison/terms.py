@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from gradus.comparison.experiment import Experiment, arm_of, seeds_of
 from gradus.comparison.ground import Ground, ground_of
 from gradus.comparison.measures import Measure
 from gradus.comparison.starts import elsewhere_of, terms_of
+from gradus.rewards.functions import reward_from
 from gradus.training.budget import budget_of
 from gradus.types import UserError
 
@@ -41,6 +43,8 @@ def experiment_of(
         raise UserError(f"the ground {found.name} has a task of its own; leave out --task and its options, or leave out --ground")
     base: dict[str, Any] = {} if found is None else terms_of(found, said)
     base |= given
+    if "reward" in base:
+        base["reward"] = rewards_in_words(base["reward"])
     if task_options:
         base["task_options"] = tuple(task_options.items())
     base["fields"] = tuple({**dict(base.get("fields", ())), **(fields or {})}.items())
@@ -54,6 +58,30 @@ def experiment_of(
     numbers = SEEDS if seeds is None else seeds
     base["seeds"] = seeds_of(str(numbers)) if isinstance(numbers, int | str) else tuple(numbers)
     return Experiment(tuple(arm_of(word) for word in recipes), **base)
+
+
+def rewards_in_words(given: Any) -> tuple[str, ...]:
+    """Rewards as texts: those of a text, a function at the top level of a file, a pair (reward, weight), or a list of these.
+
+    Raises UserError for any other reward, because the processes that train could not load it.
+    """
+    if not given:
+        return ()
+    told = []
+    for one in given if isinstance(given, list) or (isinstance(given, tuple) and not _is_pair(given)) else [given]:
+        what, weight = one if _is_pair(one) else (one, 1.0)
+        made = what if isinstance(what, str | Path) else getattr(reward_from(what), "path", None)
+        if made is None:
+            raise UserError(
+                f"the reward {getattr(what, '__name__', type(what).__name__)} lives in this process alone, and a comparison trains in others; "
+                "write it at the top level of a file, and give FILE.py:FUNCTION"
+            )
+        told.append(f"{made}*{weight:g}" if weight != 1.0 else str(made))
+    return tuple(told)
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], int | float)
 
 
 def calibration(ground: Ground, said: Callable[[str], None] | None = None) -> Experiment:

@@ -1,6 +1,6 @@
 """A process that carries out the runs of a comparison, one after another. It ends as soon as its parent does.
 
-Lines on standard input: {"experiment", "arm", "seed", "folder"}. Lines on standard output: {"total", "done", "score"} after each step,
+Lines on standard input: {"experiment", "arm", "seed", "folder", "pause"}. Lines on standard output: {"total", "done", "score"} after each step,
 {"message"}, and {"result"} or {"failed"} at the end of a run. What user code prints goes to standard error, and the traceback of a fault, too.
 """
 
@@ -65,7 +65,7 @@ def main() -> None:
 
             experiment = Experiment.read(given["experiment"])
             arm = next(a for a in experiment.arms if a.name == given["arm"])
-            view.send(result=carry_out(Job(experiment, arm, given["seed"], Path(given["folder"])), view))
+            view.send(result=carry_out(Job(experiment, arm, given["seed"], Path(given["folder"]), given["pause"]), view))
         except Exception as error:
             if not isinstance(error, UserError):
                 traceback.print_exc()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 WIDTH, HEIGHT = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 12, 26
+ROW = 40  # height of one interval with its name
 COLOURS = 6
 MOST_POINTS = 400  # of a drawn line; longer lines keep the lowest and the highest point of every stretch
 
@@ -101,8 +102,8 @@ def chart(title: str, series: Sequence[Series], *, axis: str = "step", unite: bo
     values = [value for s in series for _, value in s.points]
     values += [end for s in series for _, *ends in s.spans for end in ends]
     frame = _Frame(min(steps), max(steps), *_padded(min(values), max(values)))
-    lines = "".join(_line(s, i % COLOURS, frame) for i, s in enumerate(series))
-    legend = "".join(_entry(s, i % COLOURS) for i, s in enumerate(series))
+    lines = "".join(_line(s, i, frame) for i, s in enumerate(series))
+    legend = "".join(_entry(s, i) for i, s in enumerate(series))
     label = f"{title} by {axis}, last: {', '.join(f'{s.name} {s.points[-1][1]:.3g}' for s in series)}"
     return _figure(title, label, _axes(frame) + lines, legend, axis)
 
@@ -129,11 +130,54 @@ def bars(title: str, labels: Sequence[str], series: Sequence[tuple[str, Sequence
     return _figure(title, label, "".join(parts), legend, about)
 
 
-def _figure(title: str, label: str, inside: str, legend: str, axis: str) -> str:
+def intervals(title: str, rows: Sequence[tuple[str, float, float, float]], *, about: str = "") -> str:
+    """A figure of values with their intervals, one below the other, each under its name. '' without rows.
+
+    Args: rows: (name, value, low, high); about: what the bars are.
+    """
+    if not rows:
+        return ""
+    low, high = _padded(min(row[2] for row in rows), max(row[3] for row in rows))
+    bottom, parts = ROW * len(rows) + 4, []
+
+    def across(value: float) -> float:
+        return LEFT + (value - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+    for value in ticks(low, high, 5):
+        x = across(value)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{bottom}"/>')
+        parts.append(f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{value:g}</text>')
+    for i, (name, value, left, right) in enumerate(rows):
+        style, y, told = _colour(i), ROW * (i + 1) - 9, html.escape(f"{name}: {value:.3f} [{left:.3f}, {right:.3f}]")
+        parts.append(f'<text class="name" x="{LEFT}" y="{y - 9}">{html.escape(_fitting(name, 42))}</text>')
+        parts.append(f'<text x="{LEFT - 7}" y="{y + 3.5:.1f}" text-anchor="end">{value:.3f}</text>')
+        parts.append(f'<path class="span" {style} d="M{across(left):.1f},{y}H{across(right):.1f}"/>')
+        parts.append(f'<circle {style} cx="{across(value):.1f}" cy="{y}" r="4"><title>{told}</title></circle>')
+    label = f"{title}: " + "; ".join(f"{name} {value:.3f}" for name, value, *_ in rows)
+    return _figure(title, label, "".join(parts), "", about, bottom + 24)
+
+
+def _fitting(name: str, most: int) -> str:
+    """The name, cut so that it is not wider than `most` letters of a common width; capitals, m, w and letters of other scripts are wider."""
+    wide = 0.0
+    for i, letter in enumerate(name):
+        wide += 1.6 if letter in "mwMW@%" or ord(letter) > 0x2000 else 1.25 if letter.isupper() else 1.0
+        if wide > most:
+            return f"{name[:i]}…"
+    return name
+
+
+def _colour(i: int) -> str:
+    """The style of the series number i. Beyond the colours, lines are dashed: the colours begin again."""
+    return f'style="--c:var(--curve-{i % COLOURS})"' + (' data-again=""' if i >= COLOURS else "")
+
+
+def _figure(title: str, label: str, inside: str, legend: str, axis: str, height: float = HEIGHT) -> str:
+    entries = f'<ul class="legend">{legend}</ul>' if legend else ""
     return (
         f'<figure><figcaption>{html.escape(title)}<span class="axis">{html.escape(axis)}</span></figcaption>'
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(label)}">'
-        f'{inside}</svg><ul class="legend">{legend}</ul></figure>'
+        f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{html.escape(label)}">'
+        f"{inside}</svg>{entries}</figure>"
     )
 
 
@@ -185,8 +229,8 @@ def _axes(frame: _Frame) -> str:
     return "".join(parts)
 
 
-def _line(series: Series, colour: int, frame: _Frame) -> str:
-    style = f'style="--c:var(--curve-{colour})"'
+def _line(series: Series, place: int, frame: _Frame) -> str:
+    style = _colour(place)
     window = len(series.points) // 20
     drawn = smooth(series.points, window) if window > 1 and not series.dots else series.points
     faint = f'<path class="faint" {style} d="{_path(thinned(series.points), frame)}"/>' if drawn is not series.points else ""
@@ -210,5 +254,5 @@ def _path(points: Sequence[tuple[float, float]], frame: _Frame) -> str:
     return "M" + "L".join(f"{frame.x(step):.1f},{frame.y(value):.1f}" for step, value in points)
 
 
-def _entry(series: Series, colour: int) -> str:
-    return f'<li style="--c:var(--curve-{colour})">{html.escape(series.name)} <b>{series.points[-1][1]:.3g}</b></li>'
+def _entry(series: Series, place: int) -> str:
+    return f'<li {_colour(place)}>{html.escape(series.name)} <b>{series.points[-1][1]:.3g}</b></li>'

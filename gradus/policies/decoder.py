@@ -133,10 +133,16 @@ class Layer(nn.Module):
         return x if self.steer is None else self.steer(x)
 
 
+def embedding(count: int, width: int) -> nn.Embedding:
+    """An embedding with PyTorch's initial values; on the meta device with none, because their draw there imports torch's compiler, for over a second."""
+    undefined = torch.get_default_device().type == "meta"
+    return nn.Embedding(count, width, _weight=torch.empty(count, width)) if undefined else nn.Embedding(count, width)
+
+
 class Stack(nn.Module):
     def __init__(self, c: DecoderConfig) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size)
+        self.embed_tokens = embedding(c.vocab_size, c.hidden_size)
         self.layers = nn.ModuleList(Layer(c, i) for i in range(c.num_hidden_layers))
         self.norm = RMSNorm(c.hidden_size, c.rms_norm_eps, c.norm_offset)
 

@@ -5,6 +5,7 @@ Every family of recipes and every group of tasks has its own file, one row per l
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
 import json
@@ -13,6 +14,7 @@ from typing import Any
 
 NAME = "index.jsonl"
 FOLDERS = {"recipes": Path(__file__).parent.parent / "papers", "tasks": Path(__file__).parent.parent / "tasks"}
+TESTS = Path(__file__).parent.parent.parent / "tests" / "papers"
 NAMED = {"recipes": "key", "tasks": "name"}
 
 
@@ -34,7 +36,7 @@ def build() -> dict[Path, str]:
     files: dict[Path, list[dict[str, Any]]] = {}
     for key, place in sorted(registry.recipe_modules().items()):
         if place.startswith("gradus."):
-            files.setdefault(_file("recipes", place), []).append({**recipe_row(registry.recipe(key)), **claims_of(place)})
+            files.setdefault(_file("recipes", place), []).append(recipe_row(registry.recipe(key)) | {"tests": tests_of(place)} | claims_of(place))
     for name, place in sorted(registry.task_modules().items()):
         if place.startswith("gradus."):
             files.setdefault(_file("tasks", place), []).append({"name": name, "about": summary(registry.task_maker(name))})
@@ -49,6 +51,16 @@ def _file(kind: str, place: str) -> Path:
 def recipe_row(recipe: Any) -> dict[str, Any]:
     names = ("key", "base", "family", "about")
     return {**{name: getattr(recipe, name) for name in names}, "requires": sorted(recipe.requires)}
+
+
+def tests_of(place: str) -> int:
+    """The number of test functions in the test file of a recipe's module; 0 without a source tree."""
+    folder, name = place.partition(":")[0].split(".")[-2:]
+    path = TESTS / folder / f"test_{name}.py"
+    if not path.is_file():
+        return 0
+    tree = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return sum(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_") for node in tree)
 
 
 def claims_of(place: str) -> dict[str, Any]:

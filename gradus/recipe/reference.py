@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gradus.recipe import registry
 from gradus.runtime.user_code import split_spec
-from gradus.types import UserError, unknown
+from gradus.types import UserError
 
 _PARAGRAPH = re.compile(r"^References?:\s+(.+?)(?:\n\s*\n|\Z)", re.M | re.S)
 _ON_ARXIV = re.compile(r"(?P<authors>[^,;]+), (?P<title>[^;]+?), arXiv:(?P<arxiv>\d{4}\.\d{4,5})")
@@ -76,7 +76,7 @@ def reference_of(name: str) -> tuple[str, Reference | None]:
         return key, read_reference(_docstring(path))
     modules = registry.recipe_modules()
     if name not in modules:
-        raise unknown("recipe", name, modules, "List them with: gradus papers")
+        raise registry.no_recipe(name)
     spec = importlib.util.find_spec(modules[name].partition(":")[0])
     if spec is None or spec.origin is None:
         raise UserError(f'recipe "{name}" is offered by {modules[name]}, but this module is missing; install its package again')

@@ -73,12 +73,21 @@ def recipe(name: str) -> Any:
         return _user_recipe(name)
     modules = recipe_modules()
     if name not in modules:
-        raise unknown("recipe", name, modules, "List them with: gradus papers")
+        raise no_recipe(name)
     module, _, attribute = modules[name].partition(":")
     found = getattr(importlib.import_module(module), attribute)
     if found.key != name:
         raise UserError(f'the recipe "{name}" ({modules[name]}) has the key "{found.key}"; the two must be equal')
     return found
+
+
+def no_recipe(name: str) -> UserError:
+    """The error for a name without a recipe: that of a system of the catalogue that waits, or an unknown one."""
+    from gradus.recipe.catalogue import systems
+
+    if name not in systems():
+        return unknown("recipe", name, recipe_modules(), "List them with: gradus papers")
+    return UserError(f'"{name}" has no recipe yet: it waits for {systems()[name].waits}; see the recipes near it: gradus show {name}')
 
 
 def _in_turn(name: str) -> Any:

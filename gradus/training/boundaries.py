@@ -25,7 +25,7 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
         saves = (setting.save_every and run.step % setting.save_every == 0) or (last and not final)
         due = saves and run.step > 0 and sound(run.numbers, run.players)
         run.mark()
-        stopped = run.stop.boundary(last=last and final)
+        stopped = run.stop.boundary(last=last and final) or (not last and paused(run))
         if last or due or stopped:
             run.save(planned=bool(due))
         if stopped:
@@ -54,6 +54,13 @@ async def boundaries(run: Run) -> AsyncIterator[int]:
 def over(run: Run, done: int) -> bool:
     """Whether the steps of the run, or of its stage, are done, or its budget is spent."""
     return done >= run.length if run.budget is None else run.progress >= 1
+
+
+def paused(run: Run) -> bool:
+    """Whether the run has reached the amount at which it is saved and returned for now."""
+    if run.pause is None:
+        return False
+    return (run.step if run.pause.unit == "steps" else run.spent()[-1]) >= run.pause.amount
 
 
 def evaluates(run: Run, done: int) -> bool:

@@ -68,6 +68,7 @@ class Run:
     watchdog: Watchdog = field(default_factory=Watchdog)  # reports long waits while the run trains
     warned: bool = False  # whether the view has shown that the run learns nothing
     budget: Budget | None = None  # ends the run in place of the number of steps
+    pause: Budget | None = None  # saves and returns the run at this amount of its budget; it continues as if it had not paused
     seconds: dict[int, float] = field(default_factory=dict)  # of each step
     totals: list[float] = field(default_factory=lambda: [0.0])  # see `spent`
     stages: Any = None  # the stages and the run's place in them (`gradus.training.stages.Course`); None: a run without stages

@@ -7,6 +7,7 @@ draw equal masks, so the new, the old and the reference model are compared on th
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
@@ -114,6 +115,7 @@ class RandomLevels:
         return hidden, np.repeat((1 / (levels * self.draws))[:, None], actions, 1)
 
 
+@functools.cache
 def gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes in (0, 1), ascending, and weights that sum to 1; exact for polynomials of degree 2 nodes - 1.
 
@@ -121,7 +123,10 @@ def gauss(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     [[0.21132, 0.78868], [0.5, 0.5]]
     """
     at, weights = np.polynomial.legendre.leggauss(nodes)
-    return (at + 1) / 2, weights / 2
+    found = (at + 1) / 2, weights / 2
+    for array in found:
+        array.setflags(write=False)  # one array for all calls
+    return found
 
 
 @dataclass(frozen=True)

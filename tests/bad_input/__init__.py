@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tests.bad_input.acting import ACTING
+from tests.bad_input.claims import CLAIMS
 from tests.bad_input.code import CODE
+from tests.bad_input.comparisons import COMPARISONS
 from tests.bad_input.contracts import CONTRACTS
 from tests.bad_input.data import DATA
 from tests.bad_input.models import MODELS
@@ -11,6 +13,7 @@ from tests.bad_input.names import NAMES
 from tests.bad_input.numbers import NUMBERS
 from tests.bad_input.own_parts import OWN_PARTS
 from tests.bad_input.parts import PARTS
+from tests.bad_input.races import RACES
 from tests.bad_input.row import TRAIN, Row
 from tests.bad_input.runs import RUNS
 
@@ -27,4 +30,7 @@ SECTIONS: dict[str, list[Row]] = {
     "Your own code": CODE,
     "Your own parts": OWN_PARTS,
     "Runs": RUNS,
+    "Comparisons": COMPARISONS,
+    "Claims": CLAIMS,
+    "Races": RACES,
 }

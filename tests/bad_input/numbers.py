@@ -48,6 +48,7 @@ NUMBERS: list[Row] = [
     ("{train} --task bandit --task.best 4", "best is 4; it must be 1 to 3, fewer than the arms of level 2"),
     ("{train} --task corridor --task.patience 0.5", "patience is 0.5; give 1 to 100 turns a room"),
     ("{train} --task string_ops --task.level high", '--task.level is "high"; it must be a whole number'),
+    ("train grpo --task noisy --task.fooled 1.5 --run run", "fooled is 1.5; it is a share, so give a number from 0 to 1"),
     ("eval {home}/run --pass-at 0", '--pass-at is "0"; write whole numbers from 1 on'),
     ("eval {home}/run --samples 2 --pass-at 4", "pass@4 needs at least 4 samples|raise --samples"),
     ("eval {home}/run --problems 0", "--problems is 0; give at least one"),

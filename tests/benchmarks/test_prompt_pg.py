@@ -43,7 +43,7 @@ def test_the_three_numbers_of_the_claim():
 
     found = summary([seed(0.8, 0.5), seed(0.9, 0.4)], 0.1, 0.85, 0.5)
     # differences 0.3 and 0.5: mean 0.4, deviation 0.1414, half width 12.706 * 0.1414 / sqrt(2) = 1.27
-    assert (found["difference"], found["verdict"]) == (0.4, "not seen")
+    assert (found["figure"], found["verdict"]) == (0.4, "not seen")
     assert found["interval"] == pytest.approx([-0.8706, 1.6706], abs=1e-3)
     assert found["same_kind"] == {"random": 0.4, "likeliest": 0.9}
     assert found["spread"] == {"likeliest": 0.0707, "random": 0.0707}

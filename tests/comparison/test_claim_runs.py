@@ -16,6 +16,7 @@ from gradus.comparison import claim_runs
 from gradus.comparison.claim_runs import distance, judged, measure, measured_figures, terms, weight_figures
 from gradus.comparison.claims import Known, known
 from gradus.comparison.compare import Comparison
+from gradus.comparison.ground import grounds
 from gradus.comparison.job import carry_out
 from gradus.comparison.worker import Lines
 from gradus.recipe.claim import Claim
@@ -110,7 +111,7 @@ def test_the_terms_are_those_of_the_claim():
         ({"budget": "3 steps"}, '--budget is "3 steps"'),
         ({"measure": "acuracy"}, 'unknown measure "acuracy"'),
         ({"against": "grpo"}, "the arm grpo is given twice"),
-        ({"script": "benchmarks.mine"}, "program of its own, in the source tree: python -m benchmarks.mine"),
+        ({"script": "benchmarks.mine"}, "program of its own, in the source tree; use python -m benchmarks.mine"),
     ],
 )
 def test_refused_before_anything_runs(changes, said, tmp_path):
@@ -120,7 +121,8 @@ def test_refused_before_anything_runs(changes, said, tmp_path):
 
 
 def test_every_claim_of_the_tree_can_be_measured():
-    """Each claim without a program of its own gives the plan of every run."""
+    """Each claim without a program of its own gives the plan of every run, or names a ground that exists."""
+    assert {of.claim.ground for of in known()} - {None} <= set(grounds())
     for of in known():
         if of.claim.script is None and of.claim.ground is None:
             made = terms(of)

@@ -37,7 +37,7 @@ def test_all_runs_share_their_terms(whole: Comparison):
     assert len(runs) == 4
     assert len({run["start"]["held_out"] for *_, run in runs}) == 1
     for seed in (0, 1):
-        assert len({run["start"]["problems"] for _, s, run in runs if s == seed}) == 1
+        assert len({tuple(run["start"]["problems"]) for _, s, run in runs if s == seed}) == 1
     first = {name: whole.folder / "runs" / f"{name}-seed0" for name in ("grpo", "rloo")}
     rows = {name: json.loads((path / "metrics.jsonl").read_text().splitlines()[0]) for name, path in first.items()}
     assert rows["grpo"]["held_out/accuracy"] == rows["rloo"]["held_out/accuracy"]  # the same weights answer the same problems
@@ -103,9 +103,11 @@ def test_two_kills_change_no_byte_but_times(tmp_path: Path):
     def run() -> subprocess.Popen[bytes]:
         return subprocess.Popen([sys.executable, "-m", "gradus", *words], env=environment)
 
-    for seconds in (12.0, 15.0):
-        process = run()
-        time.sleep(seconds)
+    for reached in ("runs/*/metrics.jsonl", "results/*.json"):  # within the first runs; after the first result
+        process, until = run(), time.monotonic() + 300
+        while not list((tmp_path / "killed").glob(reached)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert run().wait() == 0

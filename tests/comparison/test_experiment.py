@@ -42,6 +42,7 @@ def test_fields_and_budget_reach_every_plan():
     plans = [made.plan(arm, 5) for arm in made.arms]
     assert [(p.recipe.setting.prompts, p.recipe.setting.steps, p.seed) for p in plans] == [(3, 7, 5)] * 3
     assert [p.recipe.setting.group for p in plans] == [8, 8, 2]
+    assert made.plan(Arm("own", "grpo", (("prompts", "5"),)), 0).recipe.setting.prompts == 5  # an arm's own field wins
 
 
 def test_a_field_that_one_recipe_lacks_is_refused_with_its_name():

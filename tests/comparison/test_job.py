@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gradus.comparison.experiment import Arm, Experiment
-from gradus.comparison.job import Job, by_purpose, curve, identity, readings
+from gradus.comparison.job import Job, by_purpose, curve, forget_peak, identity, peak_memory, readings
 from gradus.training.budget import Budget
+
+
+def test_a_run_has_a_peak_of_its_own():
+    held = np.ones(40_000_000)  # 320 MB
+    before = peak_memory()
+    del held
+    forget_peak()
+    assert peak_memory() < before - 2e8
+
 
 V = {"torch": "1"}
 ROWS = [
@@ -50,5 +60,20 @@ def test_the_identity_is_what_decides_the_result(job: Job, tmp_path: Path):
         replace(job, experiment=replace(job.experiment, budget=Budget("tokens", 2))),
         replace(job, experiment=replace(job.experiment, task="countdown")),
     ]
+    others += [replace(job, experiment=replace(job.experiment, reward=("Verified*2",)))]
     assert identity(job, {"torch": "2"}) != identity(job, V)
     assert len({identity(one, V) for one in (job, *others)}) == 1 + len(others)
+
+
+def test_the_identity_holds_the_content_of_every_file(job: Job, tmp_path: Path):
+    reward, problems, model = tmp_path / "mine.py", tmp_path / "mine.jsonl", tmp_path / "model"
+    model.mkdir()
+    files = {reward: "def score(completions, **columns):\n    return [0.0]\n", problems: '{"prompt": "1", "answer": "1"}\n', model / "weights": "1"}
+    for path, text in files.items():
+        path.write_text(text)
+    job = replace(job, experiment=replace(job.experiment, reward=(f"{reward}:score",), task=str(problems), model=str(model)))
+    found = [identity(job, V)]
+    for path, text in files.items():
+        path.write_text(text + " ")
+        found.append(identity(job, V))
+    assert len(set(found)) == 4

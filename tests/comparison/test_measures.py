@@ -14,6 +14,8 @@ RESULT = {
     "metrics": {"entropy": {"last": 0.25, "drop": 0.1}},
     "elsewhere": {"deep": {"samples": 2, "right": [1, 0]}},
     "area": 0.4,
+    "spent": {"steps": 2, "tokens": 900, "rollouts": 8},
+    "times": {"steps": 1.5, "train": 2.0, "memory": 1e9},
 }
 
 
@@ -27,6 +29,7 @@ def test_the_values_of_a_run():
     assert Measure("distinct").of(RESULT).tolist() == [0.0, 1.0, 3.0]
     assert Measure("accuracy@deep").of(RESULT).tolist() == [0.5, 0.0]
     assert Measure("worst@kind").of(RESULT).tolist() == [0.5]  # a: (0 + 1) / 2, b: 0.5
+    assert [Measure(name).of(RESULT).tolist() for name in ("tokens", "rollouts", "seconds", "memory")] == [[900.0], [8.0], [1.5], [1e9]]
 
 
 def test_unknown_groups_and_tasks_are_refused():

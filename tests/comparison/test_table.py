@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradus.comparison.experiment import Arm, Experiment
@@ -15,7 +16,7 @@ def result(right: list[int], **changes: Any) -> dict[str, Any]:
     """A finished run with so many right answers of 4 to each problem."""
     exam = {"samples": 4, "right": right, "reward": [n / 4 for n in right], "length": [5.0] * len(right), "fresh": True, "failed": 0}
     return {
-        "start": {"problems": "p", "held_out": "h", "model": "m"},
+        "start": {"problems": ["p", "q"], "held_out": "h", "model": "m"},
         "curve": [[0, 0.1], [10, sum(right) / 4 / len(right)]],
         "final": exam,
         "best": exam,
@@ -48,6 +49,8 @@ def test_fewer_is_better_of_lengths():
     found = figures(experiment("a", "b", measure="length"), runs)
     assert found["pairs"][0]["winner"] == "b"
     assert found["pairs"][0]["chance"] < 0.05  # that a is better
+    # lengths 5 and 2.0, 2.1, 2.2: less by 2.9, with an interval above 0
+    assert found["says"].startswith("b has the better length than a by 2.900 [2.652, 3.148]")
 
 
 def test_what_cannot_be_told_is_said():
@@ -67,6 +70,28 @@ def test_every_pair_counts_in_the_correction():
     assert any(pair["corrected"] > pair["p"] for pair in found["pairs"])
 
 
+def test_the_figures_of_an_arm_are_those_of_an_independent_computation():
+    """Means by hand, Holm's correction step by step, and the bootstrap's interval against one of plain draws of seeds and problems."""
+    draw = np.random.default_rng(5)
+    rights = {name: {s: draw.integers(0, 5, 30).tolist() for s in range(3)} for name in "abc"}
+    runs = {name: {s: result(right, tokens={"rollout": 10 * s, "score": 6}) for s, right in found.items()} for name, found in rights.items()}
+    document = figures(experiment(*"abc"), runs)
+    for arm in document["arms"]:
+        shares = np.array([rights[arm["name"]][s] for s in range(3)]) / 4
+        assert arm["final"]["mean"] == pytest.approx(sum(map(sum, shares.tolist())) / 90)
+        assert arm["area"] == pytest.approx(np.mean([(0.1 + share) / 2 for share in shares.mean(1)]))
+        assert arm["tokens"] == {"rollout": 10.0, "score": 6.0}
+        assert (arm["length"], arm["entropy"], arm["spent"]["steps"]) == (5.0, 0.5, 10)
+        assert arm["final"]["deviation"] == pytest.approx(np.sqrt(((shares.mean(1) - shares.mean()) ** 2).sum() / 2))
+        again = [shares[draw.integers(0, 3, 3)][:, draw.integers(0, 30, 30)].mean() for _ in range(6000)]
+        assert (arm["final"]["low"], arm["final"]["high"]) == pytest.approx(np.quantile(again, [0.025, 0.975]), abs=0.015)
+    order = sorted(document["pairs"], key=lambda pair: pair["p"])
+    assert [pair["corrected"] for pair in order] == pytest.approx(np.maximum.accumulate([min(1, f * pair["p"]) for f, pair in zip((3, 2, 1), order)]))
+    for pair in order:  # two-sided p and the chance are two readings of one t
+        assert pair["p"] == pytest.approx(2 * min(pair["chance"], 1 - pair["chance"]))
+        assert (pair["mean"] > 0) == (pair["chance"] > 0.5)
+
+
 def test_failed_runs_are_listed_and_not_counted():
     runs = {"a": {0: result([4] * 8), 1: result([4] * 8), 2: {"failed": "NaN"}}, "b": {s: result([1] * 8) for s in range(3)}}
     found = figures(experiment("a", "b"), runs)
@@ -79,9 +104,26 @@ def test_failed_runs_are_listed_and_not_counted():
 
 
 def test_unequal_terms_are_noted():
-    other = {"problems": "q", "held_out": "i", "model": "m"}
+    other = {"problems": ["r", "s"], "held_out": "i", "model": "m"}
     found = figures(experiment("a", "b"), {"a": {0: result([1] * 8)}, "b": {0: result([1] * 8, start=other)}})
-    assert found["notes"] == ["the held-out problems are not the same in all runs", "the training problems are not the same in all runs of a seed"]
+    apart = "the training problems of b are not those of a: from number 1 on they are others (seed 0)"
+    assert found["notes"] == ["the held-out problems are not the same in all runs", apart]
+
+
+@pytest.mark.parametrize(("drawn", "said"), [(["p"], None), (["p", "q", "r"], None), ([], None), (["q", "p"], "from number 1 on they are in another order")])
+def test_more_or_fewer_of_the_same_problems_are_equal_terms(drawn, said):
+    start = {"problems": drawn, "held_out": "h", "model": "m"}
+    found = figures(experiment("a", "b"), {"a": {0: result([1] * 8)}, "b": {0: result([1] * 8, start=start)}})["notes"]
+    assert (found == []) if said is None else (said in found[0])
+
+
+def test_a_reward_in_place_of_the_recipes_own_is_noted():
+    runs = {"a": {0: result([1] * 8)}}
+    assert figures(experiment("a", reward=("mine.py:f",)), runs)["notes"] == [
+        "mine.py:f judges the training of every recipe, in place of its own reward, and held-out answers, too"
+    ]
+    true = figures(experiment("a", reward=("mine.py:f", "Verified"), fields=(("study.reward", "Verified"),)), runs)["notes"]
+    assert true == ["mine.py:f and Verified judge the training of every recipe, in place of its own reward, and Verified judges held-out answers"]
 
 
 def test_examined_problems_that_chose_weights_are_noted():

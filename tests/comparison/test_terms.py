@@ -6,7 +6,8 @@ import pytest
 
 from gradus.comparison.experiment import Experiment
 from gradus.comparison.ground import Ground, Pair
-from gradus.comparison.terms import calibration, experiment_of
+from gradus.comparison.terms import calibration, experiment_of, rewards_in_words
+from gradus.runtime.user_code import load_object
 from gradus.training.budget import Budget
 from gradus.types import UserError
 
@@ -62,3 +63,17 @@ def test_the_calibration_has_the_pair_first():
     made = calibration(GROUND)
     assert [arm.name for arm in made.arms] == ["rloo", "grpo", "dapo"]
     assert (made.measure, len(made.seeds), made.shows) == ("entropy:last", 4, ("accuracy", "pass@8"))
+
+
+def test_rewards_become_words():
+    assert rewards_in_words(None) == ()
+    assert rewards_in_words("mine.py:f") == ("mine.py:f",)
+    assert rewards_in_words([("mine.py:f", 0.5), "Verified"]) == ("mine.py:f*0.5", "Verified")
+
+
+def test_a_function_of_a_file_is_a_reward_and_one_of_this_process_is_not(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def score(completions, **columns):\n    return [0.0 for _ in completions]\n")
+    assert rewards_in_words(load_object(f"{path}:score", "reward")) == (f"{path}:score",)
+    with pytest.raises(UserError, match="lives in this process alone"):
+        rewards_in_words(lambda completions: [0.0])

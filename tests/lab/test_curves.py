@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradus.lab.curves import HEIGHT, MOST_POINTS, WIDTH, Series, bars, chart, smooth, thinned, ticks, united
+from gradus.lab.curves import HEIGHT, MOST_POINTS, WIDTH, Series, bars, chart, intervals, smooth, thinned, ticks, united
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,19 @@ def test_names_are_escaped_and_nothing_is_nothing() -> None:
     assert "<b>bold</b>" not in bars("<i>", ["<b>bold</b>"], [("<b>bold</b>", [1.0])])
     assert chart("x", [Series("a", ())]) == ""
     assert "<b>bold</b>" not in chart("<i>", [Series("<b>bold</b>", ((0, 1.0),))])
+
+
+def test_intervals_stand_under_their_names():
+    drawn = intervals("Final", [("a<b", 0.5, 0.4, 0.6), ("w" * 80, 0.7, 0.7, 0.8)], about="mean")
+    assert "a&lt;b" in drawn
+    assert f"{'w' * 26}…" in drawn
+    # the range 0.38 to 0.82 spans 52 to 408: 0.5 at 52 + 12/44 * 356 = 149.1, 0.4 at 68.2, 0.6 at 230.0
+    assert 'd="M68.2,31H230.0"' in drawn
+    assert 'cx="149.1"' in drawn
+    assert "<ul" not in drawn
+    assert intervals("Final", []) == ""
+
+
+def test_more_lines_than_colours_are_dashed():
+    drawn = chart("many", [Series(str(n), ((0, n), (1, n))) for n in range(7)])
+    assert drawn.count("data-again") == 2  # the seventh line and its legend

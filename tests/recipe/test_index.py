@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+from pathlib import Path
 
 import pytest
 
@@ -39,3 +40,15 @@ def test_a_task_that_needs_options_is_told_by_its_maker() -> None:
         """
 
     assert index.summary(maker) == "Problems of a file."
+
+
+def test_the_tests_of_a_recipe_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "credit").mkdir()
+    (tmp_path / "credit" / "test_vine.py").write_text("def test_a(): ...\nasync def test_b(): ...\ndef helper(): ...\nclass TestC:\n    def test_d(self): ...\n")
+    monkeypatch.setattr(index, "TESTS", tmp_path)
+    assert index.tests_of("gradus.papers.credit.vine:vine") == 3
+    assert index.tests_of("gradus.papers.credit.tree:tree") == 0  # in an installed package
+
+
+def test_every_recipe_has_tests() -> None:
+    assert [row["key"] for row in index.read()["recipes"] if row["family"] != "other" and not row["tests"]] == []

@@ -74,8 +74,8 @@ def test_a_name_that_is_taken_is_refused(offer):
 
 
 def test_unknown_names_are_told_with_the_nearest():
-    with pytest.raises(UserError, match=r'unknown recipe "gppo" \(did you mean'):
-        registry.recipe("gppo")
+    with pytest.raises(UserError, match=r'unknown recipe "grop" \(did you mean'):
+        registry.recipe("grop")
     with pytest.raises(UserError, match=r'unknown task "arithmetik" \(did you mean arithmetic\?\)'):
         registry.task_maker("arithmetik")
 

@@ -15,6 +15,7 @@ from gradus.papers.bases.reinforce import reinforce
 from gradus.selection.filters import Everything
 from gradus.study.held_out import HeldOut
 from gradus.testing.methods import check_resumes, toy_run
+from gradus.training.budget import Budget
 from gradus.training.launch import go
 from gradus.types import Frozen, Group, UserError
 from gradus.types.players import Lagged, MovingAverage
@@ -42,6 +43,20 @@ def scripted(study, tmp_path=None, *, steps=6, **setting):
         policy.save = lambda folder: (folder.mkdir(exist_ok=True), (folder / "moves").write_text(str(run.players["policy"].updates)))
         run.folder = RunFolder.create(tmp_path / "run", {}, {})
     return go(run)
+
+
+def test_it_pauses_at_an_amount_of_its_budget_and_not_after_its_end():
+    def paused(amount, steps=4):
+        run = toy_run(reinforce, steps=steps)
+        run.pause = Budget("steps", amount)
+        return go(run)
+
+    assert [(run.step, run.stop.asked) for run in (paused(2), paused(4), paused(9))] == [(2, None), (4, None), (4, None)]
+    run = toy_run(reinforce, steps=9)
+    run.budget = Budget("rollouts", 100)
+    run.pause = Budget("rollouts", 40)
+    assert go(run).step == 3  # of 16 rollouts each
+    assert run.spent()[-1] == 48
 
 
 def test_it_evaluates_when_asked_at_the_start_and_at_the_end():

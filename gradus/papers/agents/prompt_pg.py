@@ -40,6 +40,7 @@ from torch import Tensor
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.environments.examples import DrawnExamples
 from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes
 from gradus.types.batch import Batch
@@ -73,4 +74,28 @@ prompt_pg = reinforce.derive(
     setting__steps=240,
     setting__warmup=0,
     requires=frozenset({"solution"}),
+)
+
+claims = (
+    Claim(
+        says=(
+            "Tables of numbers up to 9 with four kinds of question, 160 of them for training, 20 candidates, two examples, and a worker that "
+            "answers well only after an example of the question's kind: after 80 steps of 20 questions (10 epochs) the examples that the selector "
+            "finds likeliest give right answers to 150 held-out questions at least 10 points more often than examples drawn uniformly. The share "
+            "of prompts with an example of the kind is about 0.45 for uniform draws and at least 0.85 for the likeliest, and the deviation of "
+            "right answers over 5 runs is at most half that of uniform draws."
+        ),
+        source=(
+            "arXiv:2209.14610, the comparison with random selection and its spread; task, worker and the three thresholds are ours, and 10 epochs "
+            "are fewer than the paper's 30. It replaces, before any measurement, a claim whose worker was the built-in model, which answers no "
+            "question about a table after any examples, so that nothing could be learned."
+        ),
+        measure="right answers on 150 held-out questions, likeliest examples minus uniform draws",
+        better_by=0.1,
+        task="tables",
+        options={"problems": "160", "largest": "9"},
+        budget="steps=80",
+        seeds=5,
+        script="benchmarks.prompt_pg",
+    ),
 )

@@ -16,6 +16,7 @@ Ours: 4 actions of each kind; a fixed weight; no cloning.
 
 from gradus.objectives.actor_critic import Conservative
 from gradus.papers.bases.sac import sac
+from gradus.recipe.claim import Claim
 from gradus.rollouts.recorded import Recorded
 from gradus.updates.optimizers import AdamW
 
@@ -32,4 +33,23 @@ cql = sac.derive(
     players__critic__optimizer=AdamW(lr=3e-4, clip=None),
     optimizer__lr=1e-4,
     requires=frozenset({"transitions"}),
+)
+
+claims = (
+    Claim(
+        says="The values that it gives to recorded transitions lie at least 1 below those of the same recipe without the added term.",
+        source="arXiv:2006.04779, a lower bound of the values; the size of the effect and the task are ours",
+        against="cql --players.critic.objective.conservative.weight 0",
+        measure="critic/q:last",
+        better_by=-1.0,
+        task="pendulum",
+        options={"recorded": "2000"},
+        fields={
+            "players.policy.model.hidden": "(64,64)",
+            "players.critic.model.hidden": "(64,64)",
+            "study": "none",
+            "agreement.every": "0",
+        },
+        budget="steps=15",
+    ),
 )

@@ -16,6 +16,7 @@ Ours: an answer that is cut at the limit keeps its reward; the released code pay
 from gradus.credit.groups import GroupRelative
 from gradus.objectives.aggregation import ConstantLength
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 
 dr_grpo = grpo.derive(
     "dr_grpo",
@@ -25,4 +26,33 @@ dr_grpo = grpo.derive(
     objective__kl=None,
     players__reference=None,
     update__count=8,
+)
+
+claims = (
+    Claim(
+        says=(
+            "With one update per batch and a sum over tokens, it is the policy gradient with the group's mean reward as baseline: the final "
+            "weights are equal."
+        ),
+        source="arXiv:2503.20783, section 3.2",
+        against="reinforce --credit GroupRelative --credit.scale none",
+        within=1e-06,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "1e-4"},
+        own={"objective.policy.average": "SequenceSum", "update.count": "1"},
+        budget="steps=3",
+        seeds=1,
+    ),
+    Claim(
+        says="Over 15 steps the mean length of answers stays at least 0.3 tokens below that of division by each answer's own length.",
+        source="arXiv:2503.20783, the growth of wrong answers under a mean per answer; the size of the effect and the task are ours",
+        against="dr_grpo --objective.policy.average SequenceMean --credit.scale population",
+        measure="length:last",
+        better_by=-0.3,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        budget="steps=15",
+    ),
 )

@@ -25,6 +25,7 @@ advantages within -5 and 5, and leaves samples with advantage zero out of the me
 from gradus.objectives.flow_kl import TransitionKL
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.rollouts.flow_sampling import FlowSampling
 from gradus.types.samplers import Ode, Sde
 
@@ -36,4 +37,16 @@ flow_grpo = grpo.derive(
     objective__kl=TransitionKL(0.04),
     update__count=2,
     setting__learning_rate=1e-3,
+)
+
+claims = (
+    Claim(
+        says="The reward of samples rises by at least 0.1 within 25 steps.",
+        source="arXiv:2505.05470, abstract (GenEval accuracy 63 % to 95 %); the size of the effect and the task are ours",
+        measure="reward:gain",
+        better_by=0.1,
+        task="flow_2d",
+        fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none"},
+        budget="steps=25",
+    ),
 )

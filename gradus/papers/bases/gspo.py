@@ -15,6 +15,7 @@ mini-batches of section 5.1. Its formulas leave the KL term out for brevity; her
 from gradus.objectives.ratios import SequenceRatio
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 
 gspo = grpo.derive(
     "gspo",
@@ -22,4 +23,29 @@ gspo = grpo.derive(
     objective__policy__ratio=SequenceRatio(),
     objective__policy__trust=Clip(3e-4, 4e-4),
     update__count=4,
+)
+
+claims = (
+    Claim(
+        says="With one advantage per answer GSPO-token is GSPO: the final weights agree.",
+        source="arXiv:2507.18071, eq. 13 and 14",
+        against="gspo --objective.policy.ratio SequenceTokenRatio",
+        within=1e-05,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "1e-4"},
+        budget="steps=2",
+        seeds=1,
+    ),
+    Claim(
+        says="It clips a far larger share of tokens than GRPO with as many updates: at least 0.1 more.",
+        source="arXiv:2507.18071, section 5 (a share of clipped tokens two orders of magnitude larger)",
+        against="grpo --update.count 4",
+        measure="clip_share:mean",
+        better_by=0.1,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "1e-4"},
+        budget="steps=4",
+    ),
 )

@@ -11,6 +11,7 @@ several pairs per problem, and any reward in place of a language model that stat
 """
 
 from gradus.papers.bases.dpo import dpo
+from gradus.recipe.claim import Claim
 from gradus.rollouts.auto import Auto
 from gradus.selection.pairs import Consecutive
 
@@ -20,4 +21,23 @@ online_dpo = dpo.derive(
     rollout=Auto(),
     selection=Consecutive(),
     objective__given=None,
+)
+
+claims = (
+    Claim(
+        says="Pairs of the current policy give at least 0.03 more accuracy after 20 steps than pairs of the start model.",
+        source="arXiv:2402.04792, abstract (above offline DPO); the size of the effect and the task are ours",
+        against=(
+            "online_dpo --rollout \"BehaviourPolicy(player='start')\" --players.policy.learns_from start --players.start Player --players.start.model "
+            "Copy"
+        ),
+        measure="accuracy",
+        better_by=0.03,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        budget="steps=20",
+        problems=60,
+        samples=2,
+    ),
 )

@@ -18,6 +18,7 @@ from gradus.credit.groups import GroupRelative
 from gradus.objectives.ratios import TokenRatio
 from gradus.objectives.trust import CappedWeight
 from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim
 from gradus.rollouts.in_flight import InFlight
 
 pipeline_rl = reinforce.derive(
@@ -27,4 +28,38 @@ pipeline_rl = reinforce.derive(
     credit=GroupRelative(scale="none"),
     objective__policy__ratio=TokenRatio(against="behaviour"),
     objective__policy__trust=CappedWeight(cap=5.0),
+)
+
+claims = (
+    Claim(
+        says=(
+            "With one part no weight changes while an answer is written, and the final weights are those of REINFORCE with the group's mean as "
+            "baseline."
+        ),
+        source="arXiv:2509.19128, section 3, at no change in flight",
+        against="reinforce --credit GroupRelative --credit.scale none",
+        within=1e-06,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "1e-4"},
+        own={"rollout.parts": "1"},
+        budget="steps=3",
+        seeds=1,
+    ),
+    Claim(
+        says=(
+            "Answers from up to four policy versions train as well: after 512 answers, accuracy is at least 0.9 of that without weight changes in "
+            "flight."
+        ),
+        source="arXiv:2509.19128, learning per sample like that of conventional RL; the size of the effect and the task are ours",
+        against="pipeline_rl --rollout.parts 1",
+        measure="accuracy",
+        at_least=0.9,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "1e-4"},
+        budget="rollouts=512",
+        problems=60,
+        samples=2,
+    ),
 )

@@ -20,6 +20,7 @@ from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import ValueLoss
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim
 from gradus.types import Frozen
 from gradus.types.players import Copy, Head, Player
 
@@ -32,4 +33,20 @@ ppo = reinforce.derive(
     players__critic=Player(Head(of=Copy("policy")), objective=Frozen(value=ValueLoss(0.2)), learns_from="policy"),
     players__reference=Player(Copy("policy")),
     update__epochs=4,
+)
+
+claims = (
+    Claim(
+        says="If every batch is used for 16 updates at a high rate, accuracy at the end is at least 0.1 higher with the clip than without.",
+        source="arXiv:1707.06347, table 1 (score 0.82 with the clip, -0.39 without clip or penalty); the size of the effect and the task are ours",
+        against="ppo --objective.policy.trust Unclipped",
+        measure="accuracy",
+        better_by=0.1,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "1e-3", "update.count": "4"},
+        budget="steps=6",
+        problems=60,
+        samples=2,
+    ),
 )

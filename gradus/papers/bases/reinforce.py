@@ -11,6 +11,7 @@ from gradus.curricula.shuffled_epochs import ShuffledEpochs
 from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.terms import PolicyGradient
 from gradus.objectives.trust import Unclipped
+from gradus.recipe.claim import Claim
 from gradus.recipe.core import Recipe
 from gradus.rewards.verified import Verified
 from gradus.rollouts.auto import Auto
@@ -34,4 +35,18 @@ reinforce = Recipe(
     update=Minibatches(),
     schedule=ConstantSchedule(),
     study=HeldOut(),
+)
+
+claims = (
+    Claim(
+        says="The mean reward as a baseline lowers the norm of the gradient, its variance at fixed weights: by a fifth at least.",
+        source="Williams 1992, the reinforcement baseline, which leaves the expected gradient as it is; the size of the effect and the task are ours",
+        against="reinforce --credit RewardToGo",
+        measure="grad_norm:mean",
+        at_most=0.8,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "8", "group": "4", "warmup": "0", "study": "none", "learning_rate": "0"},
+        budget="steps=4",
+    ),
 )

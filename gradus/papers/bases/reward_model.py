@@ -19,6 +19,7 @@ verifier; no shift of the scores afterwards.
 
 from gradus.objectives.ranking import BradleyTerry
 from gradus.papers.bases.dpo import dpo
+from gradus.recipe.claim import Claim
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.rollouts.demonstrations import DemonstratedPairs
 from gradus.selection.filters import Informative
@@ -34,4 +35,17 @@ reward_model = dpo.derive(
     objective=Frozen(sampled=BradleyTerry(), given=BradleyTerry(source="expert")),
     players=Frozen(policy=Player(Head(of=Copy("sampler")), learns_from="sampler"), sampler=Player()),
     study=PairAccuracy(),
+)
+
+claims = (
+    Claim(
+        says="After 20 steps the share of held-out pairs in the right order is at least 0.1 above that of the start, one half.",
+        source="arXiv:2203.02155, held-out accuracy of the reward models; the size of the effect and the task are ours",
+        measure="held_out/accuracy:gain",
+        better_by=0.1,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "8", "group": "4", "learning_rate": "3e-4", "warmup": "0", "eval_every": "0"},
+        budget="steps=20",
+    ),
 )

@@ -13,6 +13,7 @@ solutions are not mixed in; of answers with equal equations the earliest stays, 
 """
 
 from gradus.papers.bases.best_of_n import best_of_n
+from gradus.recipe.claim import Claim
 from gradus.rollouts.behaviour_policy import BehaviourPolicy
 from gradus.selection.deduplicate import RightAndDistinct
 from gradus.types.players import Copy, Player
@@ -24,4 +25,23 @@ rft = best_of_n.derive(
     selection=RightAndDistinct(pattern=r"\S+=\S+"),
     players__policy=Player(learns_from="start"),
     players__start=Player(Copy("policy")),
+)
+
+claims = (
+    Claim(
+        says=(
+            "Fine-tuning on the model's own right and distinct answers gives at least 0.05 more accuracy than on the data's worked solutions, at "
+            "equal steps."
+        ),
+        source="arXiv:2308.01825, RFT above SFT on GSM8K; the size of the effect and the task are ours",
+        against="sft",
+        measure="accuracy",
+        better_by=0.05,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "8", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        budget="steps=12",
+        problems=60,
+        samples=2,
+    ),
 )

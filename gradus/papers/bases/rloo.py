@@ -10,7 +10,36 @@ reward; with a verifier as reward it is left out here.
 
 from gradus.credit.groups import LeaveOneOut
 from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim
 
 rloo = reinforce.derive(
     "rloo", "The baseline of each sample is the mean reward of the group's other samples.", credit=LeaveOneOut()
+)
+
+claims = (
+    Claim(
+        says="The group's other samples as baseline give the gradient of the group's mean as baseline times G / (G - 1): with pairs, twice its norm.",
+        source="arXiv:2402.14740, eq. 8; Kool et al. 2019",
+        against="rloo --credit GroupRelative --credit.scale none",
+        measure="grad_norm:mean",
+        at_least=1.9999,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "8", "group": "2", "warmup": "0", "study": "none", "learning_rate": "0"},
+        budget="steps=2",
+        seeds=2,
+    ),
+    Claim(
+        says="After the same 12,000 tokens generated, scored and trained on, accuracy is at least 0.05 above PPO's.",
+        source="arXiv:2402.14740, the comparison with PPO (better, with fewer models in memory); the size of the effect and the task are ours",
+        against="ppo",
+        measure="accuracy",
+        better_by=0.05,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        budget="tokens=12000",
+        problems=60,
+        samples=2,
+    ),
 )

@@ -15,6 +15,7 @@ problems with equal rewards.
 from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.ranking import ImitationOfBest, Ranking
 from gradus.papers.bases.best_of_n import best_of_n
+from gradus.recipe.claim import Claim
 from gradus.selection.filters import Informative
 
 rrhf = best_of_n.derive(
@@ -23,4 +24,18 @@ rrhf = best_of_n.derive(
     selection=Informative(),
     objective__ranking=Ranking(),
     objective__imitation=ImitationOfBest(average=SequenceSum()),
+)
+
+claims = (
+    Claim(
+        says="It needs one model in place of PPO's four: a step handles less than a third of PPO's tokens.",
+        source="arXiv:2304.05302, abstract (1 to 2 models in training, PPO 4); the factor is ours",
+        against="ppo",
+        measure="tokens",
+        at_most=0.33,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
+        budget="steps=2",
+    ),
 )

@@ -21,6 +21,7 @@ from gradus.credit.bellman import SoftBellman
 from gradus.credit.groups import Constant
 from gradus.curricula.shuffled_epochs import ShuffledEpochs
 from gradus.objectives.actor_critic import SoftPolicy, TDError, Temperature
+from gradus.recipe.claim import Claim
 from gradus.recipe.core import Recipe, Setting
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.lanes import Lanes
@@ -54,4 +55,24 @@ sac = Recipe(
     schedule=ConstantSchedule(),
     study=HeldOut(),
     setting=Setting(warmup=0, prompts=1, group=1),
+)
+
+claims = (
+    Claim(
+        says="The smaller of two heads as target keeps the estimates of Q at least 1 below those of a single head after 1,500 turns.",
+        source="arXiv:1812.05905, two Q functions against positive bias; the size of the effect and the task are ours",
+        against="sac --players.critic.model.heads 1",
+        measure="critic/q:last",
+        better_by=-1.0,
+        task="pendulum",
+        fields={
+            "players.policy.model.hidden": "(64,64)",
+            "players.critic.model.hidden": "(64,64)",
+            "optimizer.lr": "1e-3",
+            "selection.warmup": "500",
+            "study": "none",
+            "agreement.every": "0",
+        },
+        budget="steps=30",
+    ),
 )

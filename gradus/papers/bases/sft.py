@@ -14,6 +14,7 @@ from gradus.credit.groups import Constant
 from gradus.curricula.shuffled_epochs import Once
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim
 from gradus.rollouts.demonstrations import Demonstrations
 from gradus.types import Frozen
 
@@ -25,4 +26,25 @@ sft = reinforce.derive(
     credit=Constant(),
     objective=Frozen(imitation=Imitation()),
     requires=frozenset({"solution"}),
+)
+
+claims = (
+    Claim(
+        says="Imitation of worked solutions raises accuracy on held-out sums of three digits by at least 0.1 within 15 steps.",
+        source="arXiv:2203.02155, SFT above the prompted model; the size of the effect and the task are ours",
+        measure="held_out/accuracy:gain",
+        better_by=0.1,
+        task="arithmetic",
+        options={"level": "3"},
+        fields={
+            "prompts": "8",
+            "group": "8",
+            "learning_rate": "3e-4",
+            "warmup": "0",
+            "eval_every": "0",
+            "study.problems": "64",
+            "study.greedy": "false",
+        },
+        budget="steps=15",
+    ),
 )

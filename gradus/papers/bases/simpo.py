@@ -13,6 +13,7 @@ Reference: Meng et al., SimPO: Simple Preference Optimization with a Reference-F
 from gradus.objectives.preference import Logistic, Preference
 from gradus.objectives.scores import MeanLogProb
 from gradus.papers.bases.dpo import dpo
+from gradus.recipe.claim import Claim
 
 simpo = dpo.derive(
     "simpo",
@@ -20,4 +21,31 @@ simpo = dpo.derive(
     objective__sampled=Preference(beta=2.0, score=MeanLogProb(), link=Logistic(margin=1.0)),
     objective__given=Preference(beta=2.0, score=MeanLogProb(), link=Logistic(margin=1.0), source="expert"),
     players__reference=None,
+)
+
+claims = (
+    Claim(
+        says="Without a reference model a step handles at most 0.8 times the tokens of DPO.",
+        source="arXiv:2405.14734, efficiency without a reference model; the factor is ours",
+        against="dpo",
+        measure="tokens",
+        at_most=0.8,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none"},
+        budget="steps=3",
+    ),
+    Claim(
+        says="With the mean log-probability as reward, accuracy after 15 steps is at least 0.02 above DPO's.",
+        source="arXiv:2405.14734, main results (above DPO); the size of the effect and the task are ours",
+        against="dpo",
+        measure="accuracy",
+        better_by=0.02,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        budget="steps=15",
+        problems=60,
+        samples=2,
+    ),
 )

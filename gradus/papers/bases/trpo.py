@@ -15,6 +15,7 @@ KL is estimated in the same way, and the batch's mean reward is subtracted from 
 
 from gradus.objectives.aggregation import TokenMean
 from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim
 from gradus.updates.trust_region import TrustRegion
 
 trpo = reinforce.derive(
@@ -22,4 +23,14 @@ trpo = reinforce.derive(
     "A natural-gradient step with a bound on the KL divergence from the old policy.",
     objective__policy__average=TokenMean(),
     update=TrustRegion(max_kl=0.01),
+)
+
+claims = (
+    Claim(
+        says="At a learning rate that loses a policy without a bound on the step, accuracy at the end is at least 0.2 above REINFORCE's.",
+        source="arXiv:1502.05477, steps of bounded KL divergence; the ground and the size of the effect are ours",
+        against="reinforce",
+        better_by=0.2,
+        ground="unstable",
+    ),
 )

@@ -38,6 +38,7 @@ from torch import Tensor
 from gradus.credit.groups import GroupRelative
 from gradus.credit.scaled import Scaled
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.types import Group, Key
 from gradus.types.parts import Signals
 from gradus.types.ranges import check_ranges
@@ -167,4 +168,20 @@ attention_rhythm = grpo.derive(
     objective__kl=None,
     players__reference=None,
     update__count=16,
+)
+
+claims = (
+    Claim(
+        says=(
+            "Advantages grown at anchors and their preplan tokens learn faster than GRPO's even ones: the mean reward over 40 steps is at least "
+            "0.01 higher."
+        ),
+        source="arXiv:2510.13554, section 5 (faster and higher on Countdown and mathematics); the size of the effect is ours",
+        against="attention_rhythm --credit.factor.amp=1.0",
+        measure="reward:mean",
+        better_by=0.01,
+        task="countdown",
+        budget="steps=40",
+        seeds=3,
+    ),
 )

@@ -25,6 +25,7 @@ from gradus.credit.groups import GroupRelative
 from gradus.objectives.flow_matching import MatchedPolicy, Robust, VelocityGap
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.flow_grpo import flow_grpo
+from gradus.recipe.claim import Claim
 from gradus.types.players import MovingAverage, Player
 from gradus.types.samplers import Ode
 
@@ -40,4 +41,17 @@ awm = flow_grpo.derive(
     objective__proximal=VelocityGap(1.0, "average", draws=6),
     players__average=Player(MovingAverage("policy", decay=0.3, rise=0.001)),
     update__count=1,
+)
+
+claims = (
+    Claim(
+        says="With as many samples per step, the mean reward over 20 steps is at least 0.05 above Flow-GRPO's.",
+        source="arXiv:2509.25050, abstract (up to 24 times faster); the size of the effect and the task are ours",
+        against="flow_grpo",
+        measure="reward:mean",
+        better_by=0.05,
+        task="flow_2d",
+        fields={"prompts": "8", "group": "8", "warmup": "0", "study": "none"},
+        budget="steps=20",
+    ),
 )

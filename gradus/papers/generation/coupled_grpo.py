@@ -28,6 +28,7 @@ from gradus.credit.groups import LeaveOneOut
 from gradus.objectives.denoised import DenoisedKL, DenoisedPolicy
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.rollouts.unmasking import Unmasking
 from gradus.types.masks import Coupled
 from gradus.types.players import MovingAverage, Player
@@ -43,4 +44,30 @@ coupled_grpo = grpo.derive(
     objective__kl=DenoisedKL(Coupled(0.2, 0.8), 0.01, moves=2),
     players__reference=Player(MovingAverage("policy", decay=0.4, every=64)),
     update=Minibatches(epochs=2),
+)
+
+claims = (
+    Claim(
+        says="After training, the solve rate is at least 5 points above that of GRPO with a single full mask at equal steps.",
+        source=(
+            "DiffuCoder, arXiv:2506.20639, the comparison of coupled sampling with the full-mask baseline; 4 x 4 sudoku with the built-in masked "
+            "model in place of code. Replaced before any measurement: the earlier set-up (3e-4 on a built-in model that had been stopped early) "
+            "taught neither arm anything, because that model lacked the skill; 3,840 whole solutions taught it 14 points. The rate is that at "
+            "which the recipe itself learned on another seed and model in ten steps, a little lowered; both arms have it."
+        ),
+        against="coupled_grpo --objective.policy.masks=OneStep --objective.kl.masks=OneStep",
+        measure="held_out/accuracy:last",
+        better_by=0.05,
+        task="sudoku4",
+        fields={
+            "learning_rate": "2e-4",
+            "setting.prompts": "8",
+            "setting.group": "8",
+            "setting.eval_every": "0",
+            "study.problems": "192",
+            "study.greedy": "false",
+        },
+        budget="steps=12",
+        seeds=3,
+    ),
 )

@@ -22,6 +22,7 @@ also punish wrong formats and endless answers. Ours: the expert answers are the 
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.rollouts.beside import Beside
 from gradus.rollouts.demonstrations import Demonstrations
 from gradus.schedules.ramp import Ramp
@@ -37,4 +38,21 @@ chord = grpo.derive(
     players__reference=None,
     schedule=Ramp("objective.imitation.coefficient", ((0, 0.9), (200, 0.05)), shape="cosine", rest="objective.policy.coefficient"),
     requires=frozenset({"solution"}),
+)
+
+claims = (
+    Claim(
+        says=(
+            "On countdown, whose worked solutions are the expert's answers, the held-out accuracy after 20 steps is at least 0.02 above that of "
+            "GRPO alone with as many own samples."
+        ),
+        source="arXiv:2508.11408, table of main results (there against SFT followed by RL); size of the effect and comparison with GRPO are ours",
+        against="grpo",
+        measure="held_out/accuracy:last",
+        better_by=0.02,
+        task="countdown",
+        own={"schedule.points": "((0,0.9),(15,0.05))"},
+        budget="steps=20",
+        seeds=3,
+    ),
 )

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.rollouts.auto import Auto, rolled
 from gradus.rollouts.hints import Hint, hinted, ladder
 from gradus.types import Frozen, Group, Request, Trajectory, UserError
@@ -98,4 +99,22 @@ scaf_grpo = grpo.derive(
     players__reference=None,
     update__count=4,
     requires=frozenset({"hints"}),
+)
+
+claims = (
+    Claim(
+        says=(
+            "On countdown at level 3, hints give a gradient to groups without a right answer: over 8 steps the share of groups with a gradient is "
+            "at least 0.05 higher."
+        ),
+        source="arXiv:2510.19807, the learning cliff of groups without a right answer; the size of the effect and the task are ours",
+        against="grpo --objective.kl none --players.reference none --update.count 4",
+        measure="informative:mean",
+        better_by=0.05,
+        task="countdown",
+        options={"level": "3"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        own={"rollout.exempt": "0.0"},
+        budget="steps=8",
+    ),
 )

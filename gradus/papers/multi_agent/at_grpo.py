@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.rewards.environment import EnvironmentReturn
 from gradus.rollouts.episodes import Episodes, Played, Seat, refuse_long
 from gradus.rollouts.ids import group_name, trajectory_name
@@ -170,4 +171,26 @@ at_grpo = grpo.derive(
     objective__kl=None,
     players__reference=None,
     update__count=32,
+)
+
+claims = (
+    Claim(
+        says=(
+            "On sokoban with a planner and a checker, groups by agent and turn end at least 20 points above whole-episode groups of each seat, at "
+            "equal numbers of steps and of sampled messages per turn."
+        ),
+        source=(
+            "arXiv:2510.11062; the size at this scale is ours. Before any measurement both arms got the 32 mini-batches of the recipe, and with "
+            "them the rate of the built-in models, 1e-4, in place of 3e-4"
+        ),
+        against="grpo --rollout=Seats --reward=EnvironmentReturn --objective.kl=none --players.reference=none --update.count=32",
+        measure="held_out/accuracy:last",
+        better_by=0.2,
+        task="sokoban",
+        options={"team": "true"},
+        fields={"group": "4", "prompts": "16", "learning_rate": "1e-4", "eval_every": "0", "study.problems": "64"},
+        own={"rollout.play.max_turns": "12"},
+        budget="steps=15",
+        seeds=3,
+    ),
 )

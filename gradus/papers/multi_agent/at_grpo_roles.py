@@ -9,6 +9,7 @@ at_grpo (16 messages each in the released code, so about half as many for each o
 """
 
 from gradus.papers.multi_agent.at_grpo import at_grpo
+from gradus.recipe.claim import Claim
 from gradus.types import Frozen
 from gradus.types.players import Copy, Player
 
@@ -18,4 +19,26 @@ at_grpo_roles = at_grpo.derive(
     family="multi_agent",
     rollout__players=Frozen(checker="checker"),
     players__checker=Player(Copy("policy"), objective=at_grpo.objective, credit=at_grpo.credit),
+)
+
+claims = (
+    Claim(
+        says="A policy for each role gives a mean success over 4 steps at least 0.02 above that of one policy for both.",
+        source="arXiv:2510.11062, role-specialised against shared policies; the size of the effect and the task are ours",
+        against="at_grpo",
+        measure="accuracy:mean",
+        better_by=0.02,
+        task="sokoban",
+        options={"team": "true"},
+        fields={
+            "prompts": "3",
+            "group": "4",
+            "learning_rate": "3e-4",
+            "warmup": "0",
+            "study": "none",
+            "update.count": "4",
+            "rollout.play.max_turns": "6",
+        },
+        budget="steps=4",
+    ),
 )

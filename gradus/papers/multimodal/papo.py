@@ -34,6 +34,7 @@ from gradus.objectives.aggregation import Average, TokenMean, averaged
 from gradus.objectives.kl import KL
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.types import unknown
 from gradus.types.batch import Batch
 from gradus.types.ranges import check_ranges
@@ -104,4 +105,28 @@ papo = grpo.derive(
     objective__perception=Perception(),
     update__count=3,
     requires=frozenset({"images"}),
+)
+
+claims = (
+    Claim(
+        says=(
+            "On count and relation questions of which half have the usual answer, held-out accuracy after the run is at least 2 points above "
+            "GRPO's."
+        ),
+        source=(
+            "arXiv:2507.06448, table of main results (gains of a few points over GRPO; larger where the picture matters); the size here is ours. "
+            "Before any measurement GRPO got the clip and the mini-batches of PAPO, so that the perception term alone differs. Before any "
+            "measurement, too: relation questions name the shapes in place of their cells, because the cells gave the answer without the picture; "
+            "30 steps in place of 60, because the built-in model, which now can look and mostly guesses, gains 29 points in 24 steps of GRPO (seed "
+            "9)"
+        ),
+        against="grpo --objective.kl.coefficient=0.01 --objective.policy.trust.high=0.3 --update.count=3",
+        measure="held_out/accuracy:last",
+        better_by=0.02,
+        task="shapes",
+        options={"level": "2", "kinds": "count,relation", "bias": "0.5"},
+        own={"objective.perception.view.patch": "12"},
+        budget="steps=30",
+        seeds=3,
+    ),
 )

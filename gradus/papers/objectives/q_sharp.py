@@ -38,6 +38,7 @@ from torch import Tensor
 from gradus.credit.groups import Constant
 from gradus.objectives.aggregation import Average, TokenMean, averaged
 from gradus.papers.bases.reinforce import reinforce
+from gradus.recipe.claim import Claim
 from gradus.rollouts.auto import Auto
 from gradus.rollouts.ids import group_name, trajectory_name
 from gradus.rollouts.ruled import Ruled
@@ -148,5 +149,24 @@ q_sharp = reinforce.derive(
         objective=Frozen(likelihood=RewardLikelihood()),
         credit=Constant(),
         learns_from="policy",
+    ),
+)
+
+claims = (
+    Claim(
+        says=(
+            "Guided decoding by a value model that is fitted to the frozen policy's own answers raises held-out accuracy on arithmetic above the "
+            "unguided policy's by at least 5 points within 60 steps."
+        ),
+        source=(
+            "arXiv:2502.20548, sections 4 and 5: guidance of a frozen reference beats the reference on GSM8K and MATH at a small KL; here the "
+            "built-in model on arithmetic, 60 steps"
+        ),
+        measure="held_out/accuracy:gain",
+        better_by=0.05,
+        task="arithmetic",
+        fields={"learning_rate": "0.001", "eval_every": "60"},
+        budget="steps=60",
+        seeds=3,
     ),
 )

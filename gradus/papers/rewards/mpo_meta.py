@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gradus.papers.bases.ppo import ppo
+from gradus.recipe.claim import Claim
 from gradus.rewards.combine import Combines, Sum
 from gradus.rewards.judge import Check, Criterion, WrittenPoints, checks_for, filled, question
 from gradus.rewards.rubric import Rubric
@@ -179,4 +180,30 @@ mpo_meta = ppo.derive(
     credit__coefficient=0.05,
     players__judge=Player(Copy("policy")),
     players__meta=Player(Copy("policy")),
+)
+
+claims = (
+    Claim(
+        says=(
+            "Under a judge that takes a title alone for a story, the held-out verdict of the hidden rules falls below its start if the rubric is "
+            "fixed, and with the evolving rubric gains at least 0.1 more over the run."
+        ),
+        source="arXiv:2504.20157, essays: the fixed first rubric is hacked, the evolving one is not; task, sizes and the scripted meta model are ours",
+        against="mpo_meta --reward.reward.parts.rubric.reviser=none",
+        measure="held_out/reward:gain",
+        better_by=0.1,
+        task="stories",
+        model="gradus/policies/tiny/words",
+        fields={
+            "setting.prompts": "8",
+            "setting.group": "8",
+            "reward.reward.parts.rubric.judge": "ScriptedPoints",
+            "study.reward": "Verified",
+            "study.greedy": "false",
+            "study.problems": "100",
+        },
+        own={"reward.reward.parts.rubric.reviser": "ScriptedReview"},
+        budget="steps=50",
+        seeds=3,
+    ),
 )

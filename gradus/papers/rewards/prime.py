@@ -31,6 +31,7 @@ from gradus.credit.groups import leave_one_out
 from gradus.objectives.aggregation import TokenMean, pulling
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.rloo import rloo
+from gradus.recipe.claim import Claim
 from gradus.selection.filters import MeanReward
 from gradus.types import Frozen, Group, UserError
 from gradus.types.batch import Batch, segment_sum
@@ -142,4 +143,18 @@ prime = rloo.derive(
     objective__policy__average=TokenMean(),
     players__prm=Player(Copy("policy"), objective=Frozen(outcome=Outcome()), learns_from="policy"),
     players__reference=Player(Copy("policy")),
+)
+
+claims = (
+    Claim(
+        says="Implicit process rewards give a mean accuracy over 15 steps at least 0.02 above that of RLOO with the outcome alone.",
+        source="arXiv:2502.01456, the comparison with RLOO under outcome rewards alone; the size of the effect and the task are ours",
+        against="rloo",
+        measure="accuracy:mean",
+        better_by=0.02,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "8", "warmup": "0", "study": "none", "learning_rate": "3e-4"},
+        budget="steps=15",
+    ),
 )

@@ -23,6 +23,7 @@ and samples at temperature 0.6 (`--temperature 0.6`).
 from gradus.objectives.terms import TruncatedImportance
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.rewards.finished import Finished
 from gradus.rewards.verified import Verified
 from gradus.rollouts.chunked import Chunked
@@ -38,4 +39,28 @@ delethink = grpo.derive(
     objective__kl=None,
     players__reference=None,
     update__count=2,
+)
+
+claims = (
+    Claim(
+        says=(
+            "With one chunk, no correction, the plain verifier, one update and equal bounds it is GRPO without its KL term: the final weights are "
+            "equal."
+        ),
+        source="arXiv:2510.06557, the objective at a single chunk",
+        against="grpo --objective.kl none --players.reference none",
+        within=1e-06,
+        task="arithmetic",
+        options={"level": "2"},
+        fields={"prompts": "4", "group": "4", "warmup": "0", "study": "none", "learning_rate": "1e-4", "max_tokens": "48"},
+        own={
+            "rollout.limit": "1",
+            "objective.policy.weight": "none",
+            "objective.policy.trust.high": "0.2",
+            "reward": "Verified",
+            "update.count": "1",
+        },
+        budget="steps=3",
+        seeds=1,
+    ),
 )

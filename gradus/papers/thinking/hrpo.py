@@ -28,6 +28,7 @@ from typing import ClassVar
 
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
+from gradus.recipe.claim import Claim
 from gradus.rewards.combine import Combines, Product
 from gradus.rewards.verified import Verified
 from gradus.types import Frozen, Group, UserError
@@ -61,4 +62,33 @@ hrpo = grpo.derive(
     reward=Product(Frozen(verified=Verified(), mark=MarkedOnce())),
     objective__kl=KL(0.005),
     players__policy=Player(Gated(of=Adapter(rank=32, alpha=64.0)), rates=Frozen(gate=20.0, lam=200.0)),
+)
+
+claims = (
+    Claim(
+        says=(
+            "On arithmetic at a fixed level the hybrid policy's held-out accuracy after 30 steps is at least 1 point above that of GRPO with the "
+            "same adapter."
+        ),
+        source=(
+            "arXiv:2505.18454, tables 1 and 2: above GRPO on knowledge and mathematics tasks with a 1.5B and a 3B model; here the built-in model, "
+            "30 steps, mark ' ='"
+        ),
+        against=(
+            "grpo --players.policy=Player --players.policy.model=Adapter --players.policy.model.rank=32 --players.policy.model.alpha=64 "
+            "--objective.kl.coefficient=0.005"
+        ),
+        measure="held_out/accuracy:last",
+        better_by=0.01,
+        task="arithmetic",
+        fields={"learning_rate": "0.001", "eval_every": "30"},
+        own={
+            "players.policy.model.mark": " =",
+            "reward.parts.mark.mark": " =",
+            "players.policy.rates.gate": "1",
+            "players.policy.rates.lam": "10",
+        },
+        budget="steps=30",
+        seeds=3,
+    ),
 )

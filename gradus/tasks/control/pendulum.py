@@ -14,18 +14,23 @@ import numpy as np
 
 from gradus.tasks.control.episodes import VectorEpisode
 from gradus.tasks.control.starts import Starts
-from gradus.types import Key, Problem, Sampling
-from gradus.types.parts import Task, World
+from gradus.types import Key, Problem, Sampling, UserError
+from gradus.types.parts import Task, Transitions, World
 from gradus.types.spaces import Action, Box, Space
 
 SPEED, TORQUE, DT, GRAVITY, MASS, LENGTH = 8.0, 2.0, 0.05, 10.0, 1.0, 1.0
 LIMIT = 200
 
 
-def pendulum() -> Task:
-    """Swing a pendulum up and hold it; a turn is a torque. The return of an episode lies between about -1,700 and 0."""
+def pendulum(recorded: int = 0) -> Task:
+    """Swing a pendulum up and hold it; a turn is a torque. The return of an episode lies between about -1,700 and 0.
+
+    Args: recorded: number of recorded transitions that the task brings, for recipes that learn from them; 0: none. See `random_turns`.
+    """
     source = Starts("pendulum")
-    return Task(
+    if recorded < 0:
+        raise UserError(f"--task.recorded is {recorded}; give a number of transitions, 0 or more")
+    made = Task(
         "pendulum",
         source,
         replace(source, held_out=True),
@@ -33,6 +38,18 @@ def pendulum() -> Task:
         about="swing a pendulum up and hold it; for controllers, a turn is a torque",
         sampling=Sampling(max_tokens=1),
     )
+    return replace(made, transitions=random_turns(recorded), provides=frozenset({"transitions"})) if recorded else made
+
+
+def random_turns(count: int) -> Transitions:
+    """`count` transitions of uniform torques from uniform states (angle in [-3, 3), speed in [-2, 2)); every tenth ends a piece."""
+    states = Key(1).uniform(count, 2) * np.array([6.0, 4.0]) - np.array([3.0, 2.0])
+    torques = (Key(2).uniform(count, 1) * 4 - 2).astype(np.float32)
+    after = [moved(s, a.astype(np.float64)) for s, a in zip(states, torques, strict=True)]
+    before, following = (np.stack([shown(s)["state"] for s in rows]) for rows in (states, [s for s, _, _ in after]))
+    ends = np.arange(count) % 10 == 9
+    reward = np.array([r for _, r, _ in after], np.float32)
+    return Transitions({"state": before}, torques, reward, {"state": following}, np.zeros(count, bool), ends)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from gradus.types.parts import Task, Together, Verify
 FOLDER = Path(__file__).parent.parent
 
 
-def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0, fooled: float = 0.2) -> Task:
+def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0, fooled: float = 0.0) -> Task:
     """A generated task of this library, `of`, at `level` (None: its own), with wrong verdicts in training. Held-out verdicts are true.
 
     missed: share of the right answers that are called wrong; fooled: share of the wrong answers that are called right. A hash of problem and
@@ -27,7 +27,7 @@ def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0,
             raise UserError(f"task noisy: {name} is {share}; it is a share, so give a number from 0 to 1")
     task = _named(of) if level is None else _named(of, level=level)
     if not isinstance(task.source, Generated) or task.verify is None or isinstance(task.verify, Together):
-        raise UserError(f"task noisy: the problems of {of} are not generated and judged one answer at a time; give of=arithmetic or another such task")
+        raise UserError(f"task noisy: the problems of {of} are not generated and judged one answer at a time; take another task, such as arithmetic")
     return replace(
         task,
         name="noisy",
@@ -61,7 +61,8 @@ class NoisyVerify:
         if not problem.meta.get("noisy") or not isinstance(verdict, int | float):
             return verdict
         right = verdict >= 1
-        turned = float(Key().fold("noisy", problem.id, completion).uniform()) < (self.missed if right else self.fooled)
+        text = completion.encode("utf-8", "backslashreplace").decode()  # half of a surrogate pair has no bytes of its own
+        turned = float(Key().fold("noisy", problem.id, text).uniform()) < (self.missed if right else self.fooled)
         return float(not right) if turned else verdict
 
 

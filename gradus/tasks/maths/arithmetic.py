@@ -13,20 +13,23 @@ from gradus.types.parts import Task
 _TAIL = 64  # characters at the end of a completion that are read
 
 
-def arithmetic(level: int = 3, operations: str = "+-*") -> Task:
+def arithmetic(level: int = 3, operations: str = "+-*", repeats: int = 1) -> Task:
     """Two numbers of `level` digits (1 to 8), added or subtracted, or one of them times a digit. At `level` 1: up to 99, and one digit.
 
-    `operations`: one or more of + - *.  Raises: UserError for other operations.
+    `operations`: one or more of + - *. `repeats`: worked solutions write each column once up to this many times, a number drawn anew for
+    each column; problems and verdicts do not change.  Raises: UserError for other operations, and for `repeats` below 1.
     """
+    if repeats < 1:
+        raise UserError(f"task arithmetic: repeats is {repeats}; give 1, or more for longer worked solutions")
     if not operations or set(operations) - set("+-*"):
         raise UserError(f'task arithmetic: operations is "{operations}"; give one or more of + - *')
     return generated_task(
         "arithmetic",
-        partial(_arithmetic, operations=operations),
+        partial(_arithmetic, operations=operations, repeats=repeats),
         verify,
         level=level,
         levels=(1, 8),
-        max_tokens=12 + 12 * level,
+        max_tokens=12 + 12 * level * repeats,
         chance=0.01 if level == 1 else 0.0,  # about a hundred results are likely at level 1, a thousand and more above
         about='sums, differences and products: "347+285" -> "...=632"; level: digits',
     )
@@ -39,7 +42,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
     return float(bool(marker) and found is not None and int(found[1]) == problem.answer)
 
 
-def _arithmetic(rng: random.Random, level: int, operations: str) -> Draft:
+def _arithmetic(rng: random.Random, level: int, operations: str, repeats: int) -> Draft:
     operation = rng.choice(operations)
     if level == 1:
         a, b = rng.randint(0, 99), rng.randint(0, 9)
@@ -51,10 +54,11 @@ def _arithmetic(rng: random.Random, level: int, operations: str) -> Draft:
         a, b = b, a
     answer = {"+": a + b, "-": a - b, "*": a * b}[operation]
     first, second = sorted((a, b)) if operation == "+" else (a, b)
+    steps = [step for column in columns(a, operation, b) for step in [column] * (rng.randint(1, repeats) if repeats > 1 else 1)]
     return Draft(
         question=f"{a}{operation}{b}",
         answer=answer,
-        solution=" ".join([*columns(a, operation, b), f"={answer}"]),
+        solution=" ".join([*steps, f"={answer}"]),
         content=f"{first}{operation}{second}",
         meta=Frozen(category=operation),
     )

@@ -14,8 +14,11 @@ from gradus.recipe.compatibility import check_fit
 from gradus.recipe.core import Recipe, changes, put
 from gradus.recipe.reference import reference_of
 from gradus.recipe.serialise import from_json, to_json
+from gradus.rewards.verified import Verified
+from gradus.testing.methods.batches import toy_step
 from gradus.testing.methods.compare import cut_differences
-from gradus.testing.methods.diagnosis import diagnose, of_error, of_metrics
+from gradus.testing.methods.diagnosis import FURTHER, diagnose, learning, of_error, of_metrics
+from gradus.testing.methods.effects import few_rounds, misplaced, still, unlogged, weights_of
 from gradus.testing.methods.resume import MemoryCheckpoint, contents, resumed, stopped_after
 from gradus.testing.methods.runs import toy_run
 from gradus.testing.methods.tasks import toy_task
@@ -38,6 +41,12 @@ class Method:
     task: Task | None = None
 
     @cached_property
+    def small(self) -> Recipe:
+        """The recipe with few equal rounds in a step: what its runs train."""
+        made: Recipe = few_rounds(self.recipe)
+        return made
+
+    @cached_property
     def options(self) -> dict[str, Any]:
         """Those of its toy runs: two prompts per step, one where an answer is an episode of several turns."""
         task = self.task or toy_task(self.recipe)
@@ -46,13 +55,20 @@ class Method:
     @cached_property
     def before(self) -> Any:
         """The contents of its parts as text, before training."""
-        return contents(self.recipe)
+        return contents(self.small)
 
     @cached_property
     def whole(self) -> Run:
         """Its run of two steps."""
         assert self.before is not None
-        return go(toy_run(self.recipe, **self.options))
+        run = toy_run(self.small, **self.options)
+        self.start.update(weights_of(run))
+        return go(run)
+
+    @cached_property
+    def start(self) -> dict[str, Any]:
+        """The weights of `whole` before its first step."""
+        return {}
 
 
 def check_method(recipe: Recipe | str, *, task: Task | None = None, only: Iterable[str] | None = None, strict: bool = False) -> Report:
@@ -137,14 +153,40 @@ def trained(method: Method) -> Checked:
     found = [fault.says for fault in of_metrics(run)]
     if len(run.metrics) != STEPS:
         found.append(f"{len(run.metrics)} of {STEPS} steps were recorded")
-    if contents(method.recipe) != method.before:
+    if contents(method.small) != method.before:
         found.append("a part has changed during training; the memory of a part is its state: give it start(), take the state last and return it")
     return Checked("trains", STEPS, tuple(found))
 
 
+def moves(method: Method) -> Checked:
+    """Every player that learns moves, and frozen weights stay as they are. A recipe gets more steps if two bring a player no gradient.
+
+    The task's verdict judges these if the recipe's own reward was the same for all toy answers to each problem.
+    """
+    run, start = method.whole, method.start
+    if not learning(run):
+        return Checked("moves", skipped="no player learns")
+    if next(still(start, run), None) is not None:
+        apart = any(row.get("informative") for row in run.metrics)
+        recipe = method.small if apart else method.small.but(reward=Verified())
+        run = toy_run(recipe, **{**method.options, "steps": FURTHER, "prompts": 2})
+        start = weights_of(run)
+        go(run)
+    lost = [f"{name} learns, and has not moved in {FURTHER} toy steps; check what its batch is made of, and the update" for name in still(start, run)]
+    return Checked("moves", len(run.players), (*lost, *misplaced(start, run)))
+
+
+def logged(method: Method) -> Checked:
+    """Loss and metrics of every term that trains stand in the metrics of the steps."""
+    if not learning(method.whole):
+        return Checked("metrics", skipped="no player learns")
+    step = toy_step(toy_run(method.small, **method.options))
+    return Checked("metrics", 1, tuple(unlogged(step, method.whole)))
+
+
 def sound(method: Method) -> Checked:
     """A toy update finds nothing wrong (`gradus check`)."""
-    faults = [f for f in diagnose(method.recipe, method.options["task"]) if f.verdict != "note"]
+    faults = [f for f in diagnose(method.small, method.options["task"]) if f.verdict != "note"]
     skipped = next((f.says for f in faults if f.verdict == "not checked"), "")
     return Checked("update", 1, tuple(f"{f.says}; {f.remedy}" for f in faults if f.verdict != "not checked"), skipped)
 
@@ -154,14 +196,14 @@ def cut(method: Method) -> Checked:
     if not any(player.learns for player in method.whole.players.values()):
         return Checked("micro-batches", skipped="no player learns")
     early = any("grad_norm" in name for name in method.whole.metrics[0])
-    made = method.recipe.but(update=Minibatches(epochs=2, count=2))
+    made = method.small.but(update=Minibatches(epochs=2, count=2))
     return Checked("micro-batches", 2, tuple(cut_differences(made, **{**method.options, "steps": 1 if early else STEPS})))
 
 
 def goes_on(method: Method) -> Checked:
     """Stopped after the first step and resumed, it has the metrics, weights and states of a run that was not stopped."""
     options = method.options
-    again = resumed(method.recipe, MemoryCheckpoint(stopped_after(method.recipe, 1, **options)), **options)
+    again = resumed(method.small, MemoryCheckpoint(stopped_after(method.small, 1, **options)), **options)
     apart = MemoryCheckpoint(method.whole).differences(MemoryCheckpoint(again))
     found = [f"{', '.join(apart)} differ after a resume at step 1; keep the memory of every part in its state"] if apart else []
     if again.metrics != method.whole.metrics[1:]:
@@ -191,6 +233,8 @@ RULES: Mapping[str, Callable[[Method], Checked]] = {
         "changes": changed,
         "update": sound,
         "trains": trained,
+        "moves": moves,
+        "metrics": logged,
         "micro-batches": cut,
         "resumes": goes_on,
     }.items()

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from gradus.tasks.control.pendulum import Pendulum, moved, pendulum, shown
-from gradus.types import Key
+from gradus.tasks.control.pendulum import Pendulum, pendulum
 from gradus.types.frozen import value_fields
-from gradus.types.parts import Task, Transitions
+from gradus.types.parts import Task
 from gradus.types.players import Fresh
 
 SCALE: Mapping[str, int] = {"size": 4096, "batch": 12, "warmup": 8, "idle": 2, "length": 6, "per_row": 1}
@@ -21,14 +18,7 @@ SCALED = ("TransitionReplay", "Lanes")
 
 def toy_control(count: int = 40) -> Task:
     """The pendulum with episodes of 9 turns, and `count` recorded transitions of random torques."""
-    states = Key(1).uniform(count, 2) * np.array([6.0, 4.0]) - np.array([3.0, 2.0])
-    torques = (Key(2).uniform(count, 1) * 4 - 2).astype(np.float32)
-    after = [moved(s, a.astype(np.float64)) for s, a in zip(states, torques, strict=True)]
-    before, following = (np.stack([shown(s)["state"] for s in rows]) for rows in (states, [s for s, _, _ in after]))
-    ends = np.arange(count) % 10 == 9
-    reward = np.array([r for _, r, _ in after], np.float32)
-    transitions = Transitions({"state": before}, torques, reward, {"state": following}, np.zeros(count, bool), ends)
-    return replace(pendulum(), environment=Pendulum(limit=9), transitions=transitions, provides=frozenset({"transitions"}))
+    return replace(pendulum(recorded=count), environment=Pendulum(limit=9))
 
 
 def cut_down(part: Any) -> Any:

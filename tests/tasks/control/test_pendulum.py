@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gradus.tasks.control.pendulum import Pendulum, moved, pendulum
-from gradus.types import Key
+from gradus.types import Key, UserError
 
 
 def test_one_step_by_hand():
@@ -17,6 +17,19 @@ def test_one_step_by_hand():
     assert after == pytest.approx([0.065, 1.3], abs=1e-12)
     assert reward == pytest.approx(-0.104, abs=1e-12)
     assert not over
+
+
+def test_recorded_turns_are_steps_of_the_world():
+    made = pendulum(recorded=20)
+    rows = made.transitions
+    assert "transitions" in made.provides
+    assert len(rows.reward) == 20
+    cos, sin, speed = rows.observation["state"][3].astype(float)
+    after, reward, _ = moved(np.array([np.arctan2(sin, cos), speed]), rows.action[3])
+    assert rows.next["state"][3] == pytest.approx([np.cos(after[0]), np.sin(after[0]), after[1]], abs=1e-6)
+    assert rows.reward[3] == pytest.approx(reward, abs=1e-5)
+    with pytest.raises(UserError, match=r"--task\.recorded is -1; give a number"):
+        pendulum(recorded=-1)
 
 
 def test_it_moves_as_gymnasium_does():

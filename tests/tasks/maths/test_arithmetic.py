@@ -39,3 +39,15 @@ def test_operations_are_those_asked_for() -> None:
     assert {p.meta["category"] for p in arithmetic().source.draw(range(50), None, Key(0))} == set("+-*")
     with pytest.raises(UserError, match='operations is "/"; give one or more of'):
         arithmetic(operations="/")
+
+
+def test_repeats_lengthen_solutions_and_change_nothing_else() -> None:
+    plain, wordy = (arithmetic(level=2, repeats=n).source.draw(range(200), None, Key(0)) for n in (1, 4))
+    assert [(p.question, p.answer) for p in plain] == [(p.question, p.answer) for p in wordy]
+    assert all(verify(p, p.meta["solution"]) == 1.0 for p in wordy)
+    steps = [list(dict.fromkeys(p.meta["solution"].split())) for p in wordy]
+    assert steps == [list(dict.fromkeys(p.meta["solution"].split())) for p in plain]
+    long, short = (sum(len(p.meta["solution"]) for p in found) / 200 for found in (wordy, plain))
+    assert 1.9 < long / short < 2.4  # 2.5 of each column in the mean; the answer stands once
+    with pytest.raises(UserError, match="repeats is 0; give 1, or more"):
+        arithmetic(repeats=0)

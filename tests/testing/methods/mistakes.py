@@ -11,6 +11,7 @@ from gradus.credit.groups import spread
 from gradus.types import Failed
 from gradus.types.parts import Judgement
 from gradus.types.tally import tally
+from gradus.updates.minibatches import Minibatches
 
 
 def surrogate(log_ratio: Any, advantages: Any) -> Any:
@@ -161,3 +162,32 @@ class Leftover:
         loss, _ = evaluate(player.spec.objective, player.policy.evaluate(piece.contexts, wants_of(player.spec.objective)), piece)
         loss.backward()
         return dict(player.move(step))
+
+
+@dataclass(frozen=True)
+class Changed:
+    """An update with its base's effects and one mistake."""
+
+    update: Any = field(default_factory=Minibatches)
+
+    def apply(self, players: Any, batches: Any, step: int, key: Any) -> Any:
+        return self.update.apply(players, batches, step, key)
+
+
+class TouchesTheReference(Changed):
+    def apply(self, players: Any, batches: Any, step: int, key: Any) -> Any:
+        players["reference"].policy.network.logits.data += 0.1
+        return super().apply(players, batches, step, key)
+
+
+class PutsBack(Changed):
+    def apply(self, players: Any, batches: Any, step: int, key: Any) -> Any:
+        before = {name: value.clone() for name, value in players["policy"].policy.network.state_dict().items()}
+        metrics = super().apply(players, batches, step, key)
+        players["policy"].policy.network.load_state_dict(before)
+        return metrics
+
+
+class Silent(Changed):
+    def apply(self, players: Any, batches: Any, step: int, key: Any) -> Any:
+        return {name: value for name, value in super().apply(players, batches, step, key).items() if name != "loss/kl"}

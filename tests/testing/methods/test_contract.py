@@ -9,6 +9,7 @@ import pytest
 
 from gradus import load_recipe
 from gradus.recipe.core import Recipe
+from gradus.rewards.finished import Finished
 from gradus.testing import ContractBroken
 from gradus.testing.methods import TOY_EPISODES, check_method, method_rules
 from gradus.types import UserError
@@ -35,7 +36,7 @@ def test_each_rule_finds_what_it_is_for() -> None:
     }
     assert list(broken(PLAIN.derive("x", "X.", credit=None), only=["fits"])) == ["fits"]
     assert list(broken(PLAIN.derive("x", "X.", credit=lambda groups, signals: []), only=["stored"])) == ["stored"]
-    assert list(broken(PLAIN.derive("x", "X.", update=m.Leftover()))) == ["stored", "update"]
+    assert list(broken(PLAIN.derive("x", "X.", update=m.Leftover()))) == ["stored", "update", "metrics"]
     assert list(broken(PLAIN.derive("x", "X.", objective__policy__trust=m.Whitened()), only=["micro-batches"])) == ["micro-batches"]
     assert "Misspelt.losses" in broken(PLAIN.derive("x", "X.", objective__policy__trust=m.Misspelt()), only=["trains"])["trains"]
 
@@ -44,6 +45,23 @@ def test_a_part_that_keeps_what_it_saw_is_found() -> None:
     found = broken(PLAIN.derive("x", "X.", credit=m.Counting()), only=["trains", "resumes"])
     assert "a part has changed during training" in found["trains"]
     assert "differ after a resume at step 1" in found["resumes"]
+
+
+def test_weights_that_move_or_stay_where_they_should_not_are_found() -> None:
+    grpo = load_recipe("grpo")
+    found = broken(grpo.derive("x", "X.", update=m.TouchesTheReference()), only=["moves"])
+    assert found == {"moves": "reference.logits moved, though frozen; change no weights outside of the update"}
+    assert "policy learns, and has not moved in 6 toy steps" in broken(grpo.derive("x", "X.", update=m.PutsBack()), only=["moves"])["moves"]
+
+
+def test_metrics_that_the_update_loses_are_found() -> None:
+    found = broken(load_recipe("grpo").derive("x", "X.", update=m.Silent()), only=["metrics"])
+    assert found == {"metrics": "loss/kl of KL is in no step's metrics; return all metrics from the update"}
+
+
+def test_a_reward_that_tells_no_toy_answers_apart_is_replaced_to_see_the_weights_move() -> None:
+    assert check_method("grpo", only=["moves"], strict=True)
+    assert check_method(load_recipe("grpo").derive("x", "X.", reward=Finished() * 0.0), only=["moves"], strict=True)
 
 
 def test_a_reference_is_asked_of_the_catalogue_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

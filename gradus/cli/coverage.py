@@ -1,0 +1,175 @@
+"""The coverage of the catalogue (`gradus papers --all`): the systems that run, with their claims, and those that wait. Imports no recipe."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gradus.cli import show
+from gradus.comparison.claims import STALE, Known, figure, of_recipe, standing
+from gradus.recipe import index
+from gradus.recipe.catalogue import BASES, System, nearest_recipes, systems
+
+
+@dataclass(frozen=True)
+class Line:
+    """A system of the catalogue with the row of its recipe in the index, or a recipe that is no system: a base or a variant."""
+
+    system: System | None
+    recipe: Mapping[str, Any] | None
+
+    @property
+    def key(self) -> str:
+        return str(self.recipe["key"]) if self.recipe is not None else self._only.key
+
+    @property
+    def family(self) -> str:
+        """The system's family; that of the recipe if it is no system."""
+        return self.system.family if self.system is not None else str((self.recipe or {})["family"])
+
+    @property
+    def about(self) -> str:
+        """What a recipe changes; title and year of a system that waits, and what it waits for."""
+        if self.recipe is not None:
+            return str(self.recipe["about"])
+        return f"{titled(self._only)}: waits for {self._only.waits}"
+
+    @cached_property
+    def claims(self) -> list[Known]:
+        """The claims of the recipe with their stored results."""
+        return of_recipe(self.recipe) if self.recipe is not None else []
+
+    @property
+    def _only(self) -> System:
+        assert self.system is not None
+        return self.system
+
+
+def titled(system: System) -> str:
+    """A system's title and year."""
+    return f"{system.title} ({system.year})"
+
+
+def papers(family: str | None = None, search: str | None = None, *, as_json: bool = False) -> str:
+    """`gradus papers --all`: the lines of `covered` as text."""
+    lines = covered(family, search)
+    return json.dumps(plain(lines), indent=1, ensure_ascii=False) if as_json else told(lines)
+
+
+def covered(family: str | None = None, search: str | None = None) -> list[Line]:
+    """The systems of the catalogue and all further recipes, sorted by family; in a family those that run come first.
+
+    Args: family: None for all; `bases` also has the systems that are bases; search: text in key, title, description or reason.
+    Raises: UserError for an unknown family.
+    """
+    recipes = {row["key"]: row for row in index.read()["recipes"]}
+    found = [Line(system, recipes.get(key)) for key, system in systems().items()]
+    found += [Line(None, row) for key, row in recipes.items() if key not in systems()]
+    families = {name for line in found for name in (line.family, (line.recipe or {}).get("family")) if name is not None}
+    if family is not None and family not in families:
+        
+        from gradus.types.errors import unknown
+
+        raise unknown("family", family, sorted(families))
+    word = (search or "").lower()
+    chosen = [line for line in found if family in (None, line.family, (line.recipe or {}).get("family")) and word in _text(line).lower()]
+    return sorted(chosen, key=lambda line: (line.family, line.recipe is None, line.key))
+
+
+def _text(line: Line) -> str:
+    return " ".join([line.key, line.system.title if line.system is not None else "", (line.recipe or {}).get("base") or "", line.about])
+
+
+def told(lines: Sequence[Line]) -> str:
+    """A row for each system or recipe, and the counts of these and of their claims."""
+    if not lines:
+        return "no system and no recipe has this text in its name, title or description, or in the reason why it waits"
+    head = ("key", "family", "state", "tests", "claims", "description, or title and what is missing")
+    rows = [
+        (line.key, line.family, "waits" if line.recipe is None else "runs", str((line.recipe or {}).get("tests", "")), _verdicts(line), line.about)
+        for line in lines
+    ]
+    return f"{show.listing(rows, head)}\n\n{counts(lines)}\n{claimed(lines)}"
+
+
+def _verdicts(line: Line) -> str:
+    """The verdicts of a recipe's claims; equal ones with their number: "2 seen, 1 not seen"."""
+    if len(line.claims) == 1:
+        return verdict(line.claims[0])
+    return ", ".join(f"{count} {name}" for name, count in Counter(map(verdict, line.claims)).items())
+
+
+def verdict(of: Known) -> str:
+    """The verdict of a claim in two words; `gradus claims` has the figure."""
+    return "stale" if standing(of) == STALE else standing(of)
+
+
+def claimed(lines: Sequence[Line]) -> str:
+    """How many claims have which verdict."""
+    found = Counter(verdict(of) for line in lines for of in line.claims)
+    told = ", ".join(f"{found[name]} {name}" for name in ("seen", "not seen", "opposite", "not measured"))
+    without = sum(line.recipe is not None and not line.claims for line in lines)
+    stale = f", {found['stale']} stale" if found["stale"] else ""
+    return f"{_several(sum(found.values()), 'claim')}: {told}{stale}; {_several(without, 'recipe')} without a claim"
+
+
+def counts(lines: Sequence[Line]) -> str:
+    """How many systems run and how many wait, and the number of further recipes."""
+    known = [line for line in lines if line.system is not None]
+    runs = sum(line.recipe is not None for line in known)
+    others = [line.recipe for line in lines if line.system is None and line.recipe is not None]
+    bases = sum(row["family"] == BASES for row in others)
+    further = [_several(bases, "base recipe"), _several(len(others) - bases, "variant")] if others else []
+    return f"{_several(len(known), 'system')} of the catalogue: {runs} run, {len(known) - runs} wait" + (f"; {' and '.join(further)} run" if further else "")
+
+
+def _several(count: int, thing: str) -> str:
+    return f"{count} {thing}{'s' * (count != 1)}"
+
+
+def plain(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """The lines as plain values."""
+    return [
+        {
+            "key": line.key,
+            "family": line.family,
+            "state": "waits" if line.recipe is None else "runs",
+            **({"title": line.system.title, "year": line.system.year} if line.system is not None else {}),
+            **({"waits": line.system.waits} if line.system is not None and line.recipe is None else {}),
+            **({"about": line.recipe["about"], "tests": line.recipe.get("tests"), "claims": [_claim(of) for of in line.claims]} if line.recipe is not None else {}),
+        }
+        for line in lines
+    ]
+
+
+def _claim(of: Known) -> dict[str, str]:
+    return {"says": of.claim.says, "verdict": verdict(of), "figure": figure(of)}
+
+
+def shown(name: str) -> str:
+    """`gradus show`: a recipe as text, a ground, or a system of the catalogue that waits. Raises UserError for an unknown name, with near ones."""
+    if name in systems() and systems()[name].waits:
+        return waiting(systems()[name])
+    from gradus.cli import grounds
+    from gradus.recipe.registry import recipe_modules
+    from gradus.types.errors import unknown
+
+    if name in grounds.grounds():
+        return grounds.show(name)
+    if name in recipe_modules() or not name.isidentifier():
+        return show.show(name)
+    known = [*recipe_modules(), *systems(), *grounds.grounds()]
+    raise unknown("recipe", name, known, "List them with: gradus papers --all (or gradus grounds)")
+
+
+def waiting(system: System) -> str:
+    """A system without a recipe as text: its paper, what it waits for, and the recipes to begin with."""
+    near = nearest_recipes(system, index.read()["recipes"])
+    parts = [f"{system.key}: {titled(system)}", f"family: {system.family}", f"It does not run yet: it waits for {system.waits}."]
+    parts += [f"code of the authors: {system.code}"] if system.code else []
+    parts += [f"nearest recipes: {', '.join(near)}; see gradus show {near[0]}"] if near else []
+    return "\n".join(parts)

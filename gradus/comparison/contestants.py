@@ -1,0 +1,176 @@
+"""The contestants of a race: every recipe that fits task and model, with a few settings each; and the recipes that do not fit, with what they lack."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from gradus import api
+from gradus.comparison.experiment import Arm, Experiment, Fields, arm_of
+from gradus.players.rates import with_rate
+from gradus.policies.loading import check_folder
+from gradus.recipe import index, registry
+from gradus.recipe.compatibility import check_fit, check_problems
+from gradus.recipe.core import Recipe
+from gradus.training.course import staged
+from gradus.training.launch import judgeable
+from gradus.training.plan import Plan, load_task
+from gradus.types import UserError, unknown
+from gradus.types.parts import Task
+
+RATES = "1/3,1,3"
+RATE = "learning_rate"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a race chooses from: recipes, factors of their learning rates, and further fields with the values to try."""
+
+    recipes: tuple[Arm, ...]
+    rates: tuple[Fraction, ...]
+    tries: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Entrants:
+    """The contestants, and (recipe, what it lacks) of every recipe that does not fit."""
+
+    contestants: tuple[Arm, ...]
+    misfits: tuple[tuple[str, str], ...]
+
+
+def choice_of(recipes: Sequence[str], family: str | None = None, rates: str = RATES, tries: Sequence[str] = ()) -> Choice:
+    """The choice in words: recipes as for `gradus compare`, else those of a family, else all. Raises UserError for words that cannot be read.
+
+    Args: rates: factors with commas between them; tries: texts such as "group=8,16".
+    """
+    if recipes and family is not None:
+        raise UserError(f"--family {family} and the recipes {', '.join(recipes)} both say who takes part; give one of them")
+    rows = index.read()["recipes"]
+    if family is not None and family not in {row["family"] for row in rows}:
+        raise unknown("family", family, sorted({row["family"] for row in rows}))
+    arms = tuple(map(arm_of, recipes)) or tuple(Arm(row["key"], row["key"]) for row in rows if family in (None, row["family"]))
+    return Choice(arms, factors_of(rates), tuple(map(try_of, tries)))
+
+
+def factors_of(text: str) -> tuple[Fraction, ...]:
+    """The factors of a text such as "1/3,1,3". Raises UserError for any other text.
+
+    >>> factors_of("1/3,1")
+    (Fraction(1, 3), Fraction(1, 1))
+    """
+    try:
+        found = tuple(Fraction(part.strip()) for part in text.split(","))
+    except (ValueError, ZeroDivisionError):
+        found = ()
+    if not found or min(found) <= 0 or len(set(found)) < len(found):
+        raise UserError(f'--rates is "{text}"; write different factors above 0 with commas between them, as in {RATES}, or 1 for the rate by rule alone')
+    return found
+
+
+def try_of(text: str) -> tuple[str, tuple[str, ...]]:
+    """The field and its values of a text such as "group=8,16". Raises UserError for any other text."""
+    name, _, values = text.partition("=")
+    found = tuple(part.strip() for part in values.split(","))
+    if not name.strip() or not all(found) or len(set(found)) < len(found):
+        raise UserError(f'--try is "{text}"; write a field and its values, as in group=8,16')
+    return name.strip().removeprefix("--"), found
+
+
+def entrants_of(experiment: Experiment, choice: Choice, said: Callable[[str], None] | None = None) -> Entrants:
+    """The contestants. Raises UserError if fewer than two fit, for an unknown recipe or a fault of the task or the model's folder, and for a tried field
+    that no contestant has.
+
+    A check without the model comes first; a recipe that passes it is built once with its players.
+    """
+    for arm in choice.recipes:
+        registry.recipe(arm.recipe)
+    task = load_task(experiment.task, dict(experiment.task_options))
+    check_problems(task)
+    if experiment.model not in (None, "tiny"):
+        check_folder(str(experiment.model))
+    contestants: list[Arm] = []
+    misfits: list[tuple[str, str]] = []
+    taken = set[str]()
+    for number, arm in enumerate(choice.recipes, start=1):
+        if said is not None and number % 10 == 0:
+            said(f"checked {number} of {len(choice.recipes)} recipes")
+        try:
+            planned = experiment.plan(arm, 0)
+            check(planned, task)
+        except UserError as error:
+            misfits.append((arm.name, str(error).removeprefix(f"{arm.name}: ")))
+            continue
+        own, tried = settings(arm, planned, experiment, choice)
+        contestants += own
+        taken |= tried
+    if lacking := next((name for name, _ in choice.tries if contestants and name not in taken), None):
+        raise UserError(f"--try names the field {lacking}, which no contestant has; take a field that gradus show {contestants[0].recipe} lists")
+    if len(contestants) < 2:
+        why = "; ".join(f"{name}: {reason}" for name, reason in misfits[:2])
+        raise UserError(f"a race needs two contestants, but {len(contestants)} of {len(choice.recipes)} recipes fit; name others, or more --rates. {why}")
+    return Entrants(tuple(contestants), tuple(misfits))
+
+
+def check(planned: Plan, task: Task) -> None:
+    """Raises UserError with what the recipe lacks for its task and model."""
+    recipe = planned.recipe
+    if not staged(recipe):
+        check_fit(recipe, task if recipe.environment is None else replace(task, environment=recipe.environment))
+        judgeable(recipe, task)
+    api.start(planned, task=task)
+
+
+def settings(arm: Arm, planned: Plan, experiment: Experiment, choice: Choice) -> tuple[list[Arm], set[str]]:
+    """The arm with every combination of the settings that its recipe has, its own first; and the names of the fields that it has."""
+    axes = [[*rates(arm, planned, choice.rates)]]
+    tried = set[str]()
+    for name, values in choice.tries:
+        try:
+            for value in values:
+                experiment.plan(replace(arm, fields=(*arm.fields, (name, value))), 0)
+        except UserError:
+            continue
+        axes.append([((name, value),) for value in values])
+        tried.add(name)
+    found = [with_fields(arm, tuple(itertools.chain(*each))) for each in itertools.product(*axes)]
+    return found, tried
+
+
+def with_fields(arm: Arm, fields: Fields) -> Arm:
+    """The arm with further fields, which its name tells."""
+    return Arm(" ".join([arm.name, *(f"{name}={value}" for name, value in fields)]), arm.recipe, (*arm.fields, *fields))
+
+
+def rates(arm: Arm, planned: Plan, factors: Sequence[Fraction]) -> list[Fields]:
+    """The fields of each learning rate: no field for the recipe's own one, which comes first. One for a policy that does not learn by a rate."""
+    path, rate = rate_of(planned.recipe, planned.model)
+    if path is None or path in dict(arm.fields):
+        return [()]
+    order = sorted(factors, key=lambda factor: factor != 1)
+    return [() if factor == 1 else ((path, f"{rate * float(factor):.2g}"),) for factor in order]
+
+
+def rate_of(recipe: Recipe, model: str | None) -> tuple[str | None, float]:
+    """The path and the value of the policy's learning rate; None for a policy that does not learn by one, or whose stages have their own."""
+    if staged(recipe) or not recipe.objective:
+        return None, 0.0
+    own = recipe.players["policy"].optimizer if "policy" in recipe.players else None
+    if (rate := getattr(own or recipe.optimizer, "lr", None)) is not None:
+        return ("players.policy.optimizer.lr" if own is not None else "optimizer.lr"), float(rate)
+    return RATE, float(with_rate(recipe, model).setting.learning_rate or 0.0)
+
+
+def stored(entrants: Entrants) -> dict[str, Any]:
+    """The contestants and misfits as plain values."""
+    arms = [{"name": a.name, "recipe": a.recipe, "fields": [list(pair) for pair in a.fields]} for a in entrants.contestants]
+    return {"contestants": arms, "misfits": [{"recipe": name, "lacks": reason} for name, reason in entrants.misfits]}
+
+
+def read(document: Mapping[str, Any]) -> Entrants:
+    """The inverse of `stored`."""
+    arms = tuple(Arm(a["name"], a["recipe"], tuple((str(n), str(v)) for n, v in a["fields"])) for a in document["contestants"])
+    return Entrants(arms, tuple((m["recipe"], m["lacks"]) for m in document["misfits"]))

@@ -1,0 +1,178 @@
+"""The policy of a race, apart from its runs: which rungs, how long each, and which contestants a rung drops. Pure functions of scores.
+
+Successive halving (Jamieson and Talwalkar, Non-stochastic Best Arm Identification and Hyperparameter Optimization, arXiv:1502.07943): every
+contestant trains a little, the better half trains twice as long, and so on until two are left. As in racing (Maron and Moore, Hoeffding
+Races, NIPS 1993; Birattari and others, A Racing Algorithm for Configuring Metaheuristics, GECCO 2002), a rung also drops every contestant whose
+interval lies below the leader's, and the race ends when one is left.
+
+Ours: two chances of error are held apart. A rung with one seed has intervals over held-out problems alone, which do not hold the luck of training;
+so it keeps at least a quarter of its contestants, and two. Rungs with at most `LATE` contestants have several seeds, and their intervals hold both.
+All intervals of a rung are corrected for their number (Bonferroni).
+
+Not taken: Hyperband (Li and others, arXiv:1603.06560) runs several such races with other first rungs, which costs as many budgets; ASHA (Li and
+others, arXiv:1810.05934) promotes before a rung is whole, so its result depends on the order in which runs end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gradus.comparison.statistics import Difference, difference, over_problems
+
+FACTOR = 2  # a rung is so many times as long as the one before, and keeps one contestant of so many
+LATE = 4  # contestants of a rung at most for it to have several seeds
+LEVEL = 0.95  # of all intervals of a rung together
+
+Scores = Mapping[str, np.ndarray | str]
+"""By contestant: float64 [seeds, problems], or the reason why its run failed."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """Contestants at most, seeds of each, and its length as a share of a full run."""
+
+    arms: int
+    seeds: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A contestant that left the race: its rung (from 1), its place there, its score, its difference to the leader with the interval, and the reason."""
+
+    name: str
+    rung: int
+    reason: str
+    place: int | None = None
+    score: float | None = None
+    against: str | None = None
+    behind: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A rung: its contestants from best to worst, who stays, and who leaves."""
+
+    order: tuple[str, ...]
+    kept: tuple[str, ...]
+    lost: tuple[Loss, ...]
+    scores: Mapping[str, float]
+
+
+@dataclass
+class Outcome:
+    """A race: the contestants that are left, from best to worst, and the verdicts. `spent`: whether the budget ended it before its last rung."""
+
+    left: tuple[str, ...]
+    verdicts: list[Verdict] = field(default_factory=list)
+    spent: bool = False
+
+    @property
+    def winner(self) -> str | None:
+        return self.left[0] if self.left else None
+
+    @property
+    def lost(self) -> list[Loss]:
+        """All losses, the last one first."""
+        return [loss for verdict in reversed(self.verdicts) for loss in verdict.lost]
+
+
+def rungs_of(contestants: int, seeds: int = 3) -> tuple[Rung, ...]:
+    """The rungs of a race: halves until two are left, each twice as long as the one before.
+
+    >>> [(rung.arms, rung.seeds, rung.share) for rung in rungs_of(10)]
+    [(10, 1, 0.125), (5, 1, 0.25), (3, 3, 0.5), (2, 3, 1.0)]
+    """
+    sizes = [contestants]
+    while sizes[-1] > FACTOR:
+        sizes.append(math.ceil(sizes[-1] / FACTOR))
+    return tuple(Rung(n, seeds if n <= LATE else 1, float(FACTOR ** (i + 1 - len(sizes)))) for i, n in enumerate(sizes))
+
+
+def runs_of(rungs: Sequence[Rung]) -> int:
+    """The runs of a race at most, each time that one is begun or continued."""
+    return sum(rung.arms * rung.seeds for rung in rungs)
+
+
+def cost(rungs: Sequence[Rung], *, arms: int | None = None, reached: float = 0.0, seeds: int = 0, extra: float = 0.0) -> tuple[float, float]:
+    """(a, b): the rungs cost a R + b if a full run has the length R.
+
+    A rung with A contestants and S seeds, s of which the rung before had at the length r', costs with the length r
+
+        A (s (r - r') + (S - s) r) + A S extra        r = share R
+
+    Args: arms: contestants now (None: as planned); reached, seeds: r' and s of the rung before; extra: what every begin or continuation of a run
+    costs beside training.
+    """
+    slope, fixed, before = 0.0, 0.0, 0.0
+    for number, rung in enumerate(rungs):
+        count = rung.arms if arms is None else min(arms, rung.arms)
+        old = min(seeds, rung.seeds)
+        slope += count * (old * (rung.share - before) + (rung.seeds - old) * rung.share)
+        fixed += count * rung.seeds * extra - (count * old * reached if number == 0 else 0.0)
+        before, seeds = rung.share, rung.seeds
+    return slope, fixed
+
+
+def affordable(rungs: Sequence[Rung], left: float, **how: Any) -> float:
+    """The length of a full run with which the rungs cost just what is left; below 0 if that is less than the cost beside training.
+
+    Args: how: as for `cost`.
+
+    >>> affordable(rungs_of(2, seeds=1), 100.0)
+    50.0
+    """
+    slope, fixed = cost(rungs, **how)
+    return (left - fixed) / slope
+
+
+def judged(number: int, keep: int, scores: Scores, sign: int = 1) -> Verdict:
+    """The verdict of rung `number` (from 1), which keeps at most `keep`. Args: sign: 1 if a higher score is better, -1 if a lower one is."""
+    failed = {name: found for name, found in scores.items() if isinstance(found, str)}
+    found = {name: sign * np.asarray(values, np.float64) for name, values in scores.items() if not isinstance(values, str)}
+    lost = [Loss(name, number, f"failed: {reason}") for name, reason in failed.items()]
+    if not found:
+        return Verdict((), (), tuple(lost), {})
+    means = {name: float(values.mean()) for name, values in found.items()}
+    order = tuple(sorted(found, key=lambda name: -means[name]))
+    leader, seeds = order[0], found[order[0]].shape[0]
+    safe = 1 if seeds > 1 else max(2, math.ceil(len(order) / FACTOR**2))
+    kept, level = [leader], 1 - (1 - LEVEL) / max(len(order) - 1, 1)
+    for place, name in enumerate(order[1:], start=2):
+        gap = gap_of(found[leader], found[name], level)
+        clear = gap.low is not None and gap.low > 0
+        if place <= keep and (not clear or place <= safe):
+            kept.append(name)
+            continue
+        reason = "below the leader beyond chance" if clear else "in the lower half, though not beyond chance" if keep > 1 else "second, though not beyond chance"
+        lost.append(Loss(name, number, reason, place, sign * means[name], leader, gap.mean, gap.low, gap.high))
+    return Verdict(order, tuple(kept), tuple(lost), {name: sign * means[name] for name in order})
+
+
+def gap_of(a: np.ndarray, b: np.ndarray, level: float) -> Difference:
+    """The difference of two contestants with its interval: over seeds and problems, or over problems alone for a single seed."""
+    return difference(a, b, level) if len(a) > 1 else over_problems(a[0], b[0], level)
+
+
+def hold(names: Sequence[str], rungs: Sequence[Rung], scores: Callable[[int, Rung, Sequence[str]], Scores | None], sign: int = 1) -> Outcome:
+    """The race. Args: scores: trains the contestants of a rung (its number from 0) and returns their scores; None if the budget is spent."""
+    outcome = Outcome(tuple(names))
+    for number, rung in enumerate(rungs):
+        found = scores(number, rung, outcome.left)
+        if found is None:
+            outcome.spent = True
+            break
+        keep = rungs[number + 1].arms if number + 1 < len(rungs) else 1
+        verdict = judged(number + 1, keep, found, sign)
+        outcome.verdicts.append(verdict)
+        outcome.left = verdict.kept
+        if len(verdict.kept) < 2:
+            break
+    return outcome

@@ -1,0 +1,27 @@
+"""noisy: the verifier calls three in ten wrong answers right.
+
+Task `noisy` over arithmetic of two digits, from the built-in model (about 0.4 right). A hash of problem and answer decides about every error, so it
+is there again at the next sample of that answer, and no other problem tells of it. Right answers are always seen. At the start about 0.18 of all
+verdicts are false rights: about a third of the answers that are called right are wrong. Held-out verdicts are true.
+
+A policy gradient with a baseline subtracts the rate of false rights, which is the same for all wrong answers, and goes on towards the right ones. A method
+that imitates all that is called right learns the wrong ones, too: with true verdicts RFT reaches 0.9 and more in these eight batches (one seed).
+"""
+
+from gradus.comparison.ground import Ground, Pair
+from gradus.types import Frozen
+
+noisy = Ground(
+    name="noisy",
+    about="The verifier calls 30 % of the wrong answers right; held-out verdicts are true.",
+    task="noisy",
+    options=Frozen(of="arithmetic", level="2", fooled="0.3"),
+    budget="steps=8",
+    fields=Frozen(learning_rate="3e-4", prompts="8", group="8", **{"study.problems": "16"}),
+    measures=("accuracy", "reward:last"),
+    pair=Pair("grpo", "rft", "accuracy", "GRPO's baseline subtracts the false rights, equally likely for all wrong answers; RFT imitates every one of them."),
+    arms=("expert_iteration",),
+    seeds=4,
+    problems=60,
+    samples=2,
+)

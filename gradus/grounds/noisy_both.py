@@ -1,0 +1,26 @@
+"""noisy_both: the verifier errs both ways: it calls three in ten wrong answers right, and three in ten right answers wrong.
+
+Task `noisy` over arithmetic of two digits, from the built-in model (about 0.4 right). A hash of problem and answer decides about every error. The gap
+between the chance of reward for right and for wrong answers falls from 1 to 0.4; held-out verdicts are true. At the start about 40 % of the answers that are
+called right are wrong.
+
+A policy gradient with a baseline still points at the right answers, with more variance. A method that imitates all that is called right learns the wrong ones,
+too, and a method that trusts a single verdict is misled in three cases of ten.
+"""
+
+from gradus.comparison.ground import Ground, Pair
+from gradus.types import Frozen
+
+noisy_both = Ground(
+    name="noisy_both",
+    about="The verifier calls 30 % of the wrong answers right and 30 % of the right ones wrong; held-out verdicts are true.",
+    task="noisy",
+    options=Frozen(of="arithmetic", level="2", missed="0.3", fooled="0.3"),
+    budget="steps=8",
+    fields=Frozen(learning_rate="3e-4", prompts="8", group="8", **{"study.problems": "16"}),
+    measures=("accuracy", "reward:last"),
+    pair=Pair("grpo", "expert_iteration", "accuracy", "GRPO weighs rewards against the group's mean; expert iteration imitates every false right."),
+    seeds=4,
+    problems=60,
+    samples=2,
+)

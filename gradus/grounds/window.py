@@ -1,0 +1,33 @@
+"""window: at most 31 tokens of thinking at a time, for answers that need up to 32.
+
+Running sums of ten numbers with a note after each. A worked solution has 33 tokens, less one for each total below ten, and an answer that is cut
+right after its last digit is right. So 44 % of the problems have a solution of at most 31 tokens (those whose first two numbers add up to at
+most nine). `max_tokens` is 31: a method that answers in one piece can solve no others, however well it adds. A method that carries its last notes
+into a new window can solve all.
+
+The start imitates worked solutions for six steps and then solves about two thirds, if it has room. Delethink's chunks are 31 tokens with 16
+carried (`rollout.size`, `rollout.carry`), at most 4 of them.
+"""
+
+from gradus.comparison.ground import Ground, Pair, Start
+from gradus.types import Frozen
+
+window = Ground(
+    name="window",
+    about="At most 31 tokens of thinking at a time, for sums whose notes need more.",
+    task="running_sum",
+    options=Frozen(level="10"),
+    budget="steps=4",
+    start=Start("sft", "running_sum", 6, options=Frozen(level="10"), fields=Frozen(learning_rate="1e-3", warmup="0")),
+    fields=Frozen({"max_tokens": "31", "learning_rate": "1e-4", "prompts": "8", "group": "8", "warmup": "0", "study.problems": "16", "study.greedy": "false"}),
+    measures=("accuracy", "length", "truncated:last"),
+    pair=Pair(
+        "delethink --rollout.size 31 --rollout.carry 16 --rollout.limit 4",
+        "grpo",
+        "accuracy",
+        "Delethink goes on in a new window with the last 16 tokens; GRPO's answers end with the window.",
+    ),
+    seeds=5,
+    problems=100,
+    samples=1,
+)

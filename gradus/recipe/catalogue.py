@@ -1,0 +1,83 @@
+"""The catalogue: the published systems that this library implements or will implement, one a line. Reading it imports no recipe.
+
+A system runs if a recipe has its key; else `waits` says in a phrase what is missing. A recipe of a family other than that of the bases is a
+system of the catalogue or a variant of one.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("catalogue.jsonl")
+BASES = "bases"
+"""The family of recipes that systems change. They need no line in the catalogue."""
+NEAREST = 3
+
+
+@dataclass(frozen=True)
+class System:
+    """A line of the catalogue."""
+
+    key: str  # that of its recipe
+    family: str
+    title: str
+    year: int
+    waits: str = ""  # the part, task or policy that it waits for; "": it runs
+    code: str = ""  # the address of its authors' code
+    near: tuple[str, ...] = ()  # keys of its base and of systems whose parts it uses
+    variants: tuple[str, ...] = ()  # keys of further recipes of the same paper
+
+
+def read(text: str) -> tuple[System, ...]:
+    """The systems of a catalogue's text, in its order. Raises TypeError for an unknown field."""
+    lines: Iterable[dict[str, Any]] = map(json.loads, text.splitlines())
+    return tuple(System(**{**line, **{name: tuple(line.get(name, ())) for name in ("near", "variants")}}) for line in lines)
+
+
+@functools.cache
+def systems() -> Mapping[str, System]:
+    """key -> system, by family, in the order of the file."""
+    return {system.key: system for system in read(FILE.read_text(encoding="utf-8"))}
+
+
+def faults(catalogue: Sequence[System], recipes: Mapping[str, str]) -> list[str]:
+    """Where a catalogue and the recipes (key -> family) contradict each other, each as a sentence with its remedy.
+
+    >>> faults([System("vine", "credit", "Vine", 2024)], {})
+    ['vine runs according to the catalogue, but no recipe has its key; write what it waits for']
+    """
+    found, keys = [], [system.key for system in catalogue]
+    found += [f"{key} is in the catalogue twice; remove a line" for key in dict.fromkeys(keys) if keys.count(key) > 1]
+    for system in catalogue:
+        if system.key not in recipes and not system.waits:
+            found.append(f"{system.key} runs according to the catalogue, but no recipe has its key; write what it waits for")
+        elif system.key in recipes and system.waits:
+            found.append(f'{system.key} has a recipe, and waits for "{system.waits}" according to the catalogue; leave one of them out')
+        elif recipes.get(system.key, BASES) not in (BASES, system.family):
+            found.append(f"{system.key} has the family {recipes[system.key]} as a recipe and {system.family} in the catalogue; make them equal")
+        found += [f"{system.key} names the variant {key}, which is no recipe; remove it" for key in system.variants if key not in recipes]
+        found += [f"{system.key} is near {key}, which is neither recipe nor system; remove it" for key in system.near if key not in {*recipes, *keys}]
+    named = {*keys, *(key for system in catalogue for key in system.variants)}
+    missing = [key for key, family in recipes.items() if family != BASES and key not in named]
+    return found + [f"the recipe {key} is no system of the catalogue; add its line, or name it as a variant of one" for key in missing]
+
+
+def nearest_recipes(system: System, recipes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The keys of recipes to begin with: those that it builds on, then those of its family that share most words with it.
+
+    Args: recipes: rows of the index.
+    """
+    keys = {row["key"] for row in recipes}
+    own = _words(f"{system.title} {system.waits}")
+    family = [row for row in recipes if row["family"] == system.family]
+    shared = sorted(family, key=lambda row: -len(own & _words(row["about"])))
+    return list(dict.fromkeys([*(key for key in system.near if key in keys), *(row["key"] for row in shared)]))[:NEAREST]
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in text.lower().replace(",", " ").replace(".", " ").split() if len(word) > 3}

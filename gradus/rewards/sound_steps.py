@@ -1,0 +1,50 @@
+"""A reward for the way as well as the result: the verdict times the share of true steps, where the task can check them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gradus.rewards.combine import Combines
+from gradus.rewards.verified import Verified
+from gradus.types import Frozen, Group, Problem, UserError
+from gradus.types.parts import Judgement, Signals, Task, World
+from gradus.types.signals import Signal
+
+
+@dataclass(frozen=True)
+class SoundSteps(Combines):
+    """The task's verdict times the share of true steps in the answer, by `steps` of the task's verifier. A failed verdict stays failed.
+
+    Components: "verified", the verdict, and "steps", the share.
+    """
+
+    name: ClassVar[str] = "sound_steps"
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
+        steps = steps_of(world.task)
+        found = await Verified().score(groups, signals, world)
+        return [
+            [_judged(verdict, steps(t.problem, t.completion)) for verdict, t in zip(row, group.trajectories, strict=True)]
+            for row, group in zip(found, groups, strict=True)
+        ]
+
+    def check(self, task: Task) -> None:
+        """Raises UserError if the task's verifier cannot check steps."""
+        steps_of(task)
+
+
+def steps_of(task: Task) -> Callable[[Problem, str], float]:
+    """The function that gives the share of true steps of an answer. Raises UserError if the task has none."""
+    found: Callable[[Problem, str], float] | None = getattr(task.verify, "steps", None)
+    if found is None:
+        raise UserError(f"SoundSteps checks the steps of an answer, but the verifier of task {task.name} has no `steps`; take the task flawed, or Verified")
+    return found
+
+
+def _judged(verdict: Judgement, share: float) -> Judgement:
+    if not isinstance(verdict.reward, int | float):
+        return verdict
+    return Judgement(verdict.reward * share, Frozen({**verdict.components, SoundSteps.name: share}))

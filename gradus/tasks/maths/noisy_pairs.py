@@ -1,0 +1,46 @@
+"""Pairs of a worked sum and a wrong guess, of which a stated share is swapped in training."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from gradus.tasks.generated import Draft, Generated, Make
+from gradus.tasks.maths.arithmetic import arithmetic
+from gradus.types import Frozen, UserError
+from gradus.types.parts import Task
+
+_OFF = (1, 2, 3, 9, 10, 11, 20)  # distances of a wrong guess from the answer
+
+
+def noisy_pairs(level: int = 2, swapped: float = 0.3, pairs: int | None = None) -> Task:
+    """Arithmetic whose problems have two answers: `chosen`, the worked columns, and `rejected`, a wrong number without steps.
+
+    swapped: share of the training pairs in which the two have changed places; held-out pairs are clean. pairs: size of the training set; None:
+    without end. Raises: UserError for a share outside [0, 1], and for fewer than one pair.
+    """
+    if not 0 <= swapped <= 1:
+        raise UserError(f"task noisy_pairs: swapped is {swapped}; it is a share, so give a number from 0 to 1")
+    if pairs is not None and pairs < 1:
+        raise UserError(f"task noisy_pairs: pairs is {pairs}; give 1 or more, or none for a set without end")
+    task = arithmetic(level)
+    assert isinstance(task.source, Generated)
+    source = replace(task.source, make=partial(_paired, make=task.source.make, swapped=swapped), size=pairs)
+    return replace(
+        task,
+        name="noisy_pairs",
+        source=source,
+        held_out=replace(source, make=partial(_paired, make=task.source.make, swapped=0.0), held_out=True, size=None),
+        provides=frozenset({*task.provides, "chosen", "rejected"}),
+        about='pairs "7+5=12 4+8+1=13 =137" and "=138" for a sum, of which a share `swapped` has changed places in training; level: digits',
+    )
+
+
+def _paired(rng: random.Random, level: Any, *, make: Make, swapped: float) -> Draft:
+    draft = make(rng, level)
+    off = rng.choice([d for sign in (1, -1) for d in (sign * n for n in _OFF) if draft.answer + d >= 0])
+    pair = (draft.solution, f"={draft.answer + off}")
+    chosen, rejected = pair[::-1] if rng.random() < swapped else pair
+    return replace(draft, meta=Frozen({**draft.meta, "chosen": chosen, "rejected": rejected, "swapped": chosen != draft.solution}))

@@ -1,0 +1,70 @@
+"""Composed string functions of very different difficulty in one task: most problems are too easy or too hard to learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gradus.tasks.generated import Generated
+from gradus.tasks.text.string_ops import string_ops
+from gradus.types import Frozen, Key, Problem, UserError, unknown
+from gradus.types.parts import Task
+from gradus.types.returned import check_drawn
+
+
+def ladder(levels: str = "1,1,3,8,8") -> Task:
+    """Problems of `string_ops` at several levels in turn: a level that stands twice among `levels` has twice the share.
+
+    The levels are the arms of the source, so that a curriculum can choose between them; problems hold their level as `difficulty`.
+    Raises: UserError for a text that is not whole numbers with commas between them, and for a level that string_ops lacks.
+    """
+    try:
+        rungs = tuple(int(text) for text in levels.split(","))
+    except ValueError:
+        raise UserError(f'task ladder: levels is "{levels}"; write whole numbers with commas between them, as in 1,3,8') from None
+    hardest = string_ops(level=max(rungs))
+    for level in rungs:
+        string_ops(level=level)
+    assert isinstance(hardest.source, Generated)
+    return replace(
+        hardest,
+        name="ladder",
+        source=Rungs(hardest.source, rungs),
+        held_out=Rungs(replace(hardest.source, held_out=True), rungs),
+        level=None,
+        about="string_ops at several levels in turn, by default trivial, fitting and impossible ones; levels=1,1,3,8,8",
+    )
+
+
+@dataclass(frozen=True)
+class Rungs:
+    """Problem i of a generated source at level `levels[i % len(levels)]`."""
+
+    source: Generated
+    levels: tuple[int, ...]
+    size: int | None = None
+
+    def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        """The problems of these indices. Raises UserError for a level, because each problem has its own."""
+        if level is not None:
+            raise UserError(f"task ladder: level {level:g} was asked for, but each problem has its own; give --task.levels instead")
+        at = [self.levels[i % len(self.levels)] for i in indices]
+        found: dict[int, Problem] = {}
+        for rung in sorted(set(at)):
+            wanted = [i for i, own in zip(indices, at, strict=True) if own == rung]
+            problems = self.source.draw(wanted, rung, key)
+            check_drawn(self.source, problems, wanted)
+            found |= dict(zip(wanted, problems, strict=True))
+        return [found[i] for i in indices]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """One arm per level, such as "ladder/3"."""
+        return tuple(f"ladder/{rung}" for rung in sorted(set(self.levels)))
+
+    def draw_arm(self, arm: str, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
+        """The problems of one arm at these indices, with the arm in their meta. Raises UserError for an unknown arm."""
+        if arm not in self.arms:
+            raise unknown("arm", arm, self.arms, "In task ladder")
+        inner = f"{self.source.task}/{arm.rpartition('/')[2]}"
+        return [replace(p, meta=Frozen({**p.meta, "arm": arm})) for p in self.source.draw_arm(inner, indices, None, key)]

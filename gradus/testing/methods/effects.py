@@ -1,0 +1,97 @@
+"""What a toy run has done: the weights that it moved, and the metrics that it logged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradus.schedules.warmup import Warmup
+from gradus.selection.repeated import Repeated
+from gradus.testing.methods.batches import Step, evaluated
+from gradus.training.run import Run
+from gradus.types.frozen import value_fields
+from gradus.types.players import Lagged, MovingAverage
+from gradus.updates.delayed import Delayed
+from gradus.updates.minibatches import Minibatches
+
+MOST: Sequence[tuple[type, str, int]] = ((Minibatches, "epochs", 2), (Repeated, "count", 2), (Delayed, "every", 2), (Warmup, "steps", 1))
+"""The most that numbers of equal rounds are in a run with `few_rounds`: one, so that all of it happens, and a second one after it."""
+
+Weights = Mapping[str, Mapping[str, Tensor]]
+
+
+def few_rounds(part: Any) -> Any:
+    """The part with few equal rounds in a step, and with one step of warm-up: a recipe does all that it does otherwise within two steps.
+
+    >>> from gradus import load_recipe
+    >>> load_recipe("ppo").update.epochs, few_rounds(load_recipe("ppo")).update.epochs
+    (4, 2)
+    """
+    if isinstance(part, Mapping):
+        found = {name: few_rounds(value) for name, value in part.items()}
+        return part if all(found[name] is part[name] for name in found) else type(part)(found)  # type: ignore[call-arg]
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    given = {f.name: getattr(part, f.name) for f in value_fields(part) if f.init and f.name != "parent"}
+    new = {name: few_rounds(value) for name, value in given.items()}
+    new |= {name: min(given[name], most) for cls, name, most in MOST if isinstance(part, cls)}
+    changed = {name: value for name, value in new.items() if value is not given[name]}
+    return replace(part, **changed) if changed else part
+
+
+def weights_of(run: Run) -> dict[str, dict[str, Tensor]]:
+    """player -> tensor -> a copy of the weights."""
+    return {name: {at: value.clone() for at, value in player.policy.network.state_dict().items()} for name, player in run.players.items()}
+
+
+def still(before: Weights, run: Run) -> Iterator[str]:
+    """The names of players that learn, and of which no weight has moved. Args: before: `weights_of` the run at its start."""
+    for name, player in run.players.items():
+        if player.learns and player.spec.objective and not _moved(before, run, name) & _own(player):
+            yield name
+
+
+def _moved(before: Weights, run: Run, name: str) -> set[str]:
+    """The tensors of a player that are not what they were."""
+    after = run.players[name].policy.network.state_dict()
+    return {at for at, value in after.items() if not torch.equal(value, before[name][at])}
+
+
+def _own(player: Any) -> set[str]:
+    """The tensors that a player trains."""
+    return {at for at, weights in player.policy.network.named_parameters() if weights.requires_grad} if player.learns else set()
+
+
+def misplaced(before: Weights, run: Run) -> Iterator[str]:
+    """Weights that have moved though they are frozen, a sentence for each player.
+
+    Copies that follow another player, and copies that an event of the schedule renews, are not frozen. Args: before: `weights_of` the run at
+    its start.
+    """
+    renewed = any(name.startswith("event/") for row in run.metrics for name in row)
+    for name, player in run.players.items():
+        follows = isinstance(player.spec.model, (Lagged, MovingAverage)) or (renewed and not player.learns)
+        if (strange := sorted(_moved(before, run, name) - _own(player))) and not follows:
+            yield f"{', '.join(f'{name}.{at}' for at in strange)} moved, though frozen; change no weights outside of the update"
+
+
+def unlogged(step: Step, run: Run) -> Iterator[str]:
+    """Metrics that a term of an objective gives, and that no step of the run has in its metrics, each as a sentence.
+
+    Args: step: a toy step of the same recipe.
+    """
+    known = {name for row in run.metrics for name in row}
+    for name, player in run.players.items():
+        terms = (player.spec.objective or {}) if player.updates and name in step.batches else {}
+        prefix = "" if name == "policy" else f"{name}/"
+        for at, term in terms.items():
+            if term.source in step.batches[name].counts:
+                given = evaluated(term, step.rows[name], step.batches[name]).metrics
+                due = [f"loss/{at}", *(metric for metric in given if not metric.startswith("loss/"))]
+                lost = [metric for metric in due if f"{prefix}{metric}" not in known]
+                if lost:
+                    yield f"{prefix}{', '.join(lost)} of {type(term).__name__} is in no step's metrics; return all metrics from the update"
