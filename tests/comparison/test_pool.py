@@ -179,3 +179,56 @@ def _first(folder: Path, pattern: str) -> Path:
             return found[0]
         time.sleep(0.1)
     raise AssertionError(f"no {pattern} came into {folder}")
+
+
+MINE = """
+from dataclasses import dataclass
+import gradus
+from gradus.credit.groups import GroupRelative
+
+@dataclass(frozen=True)
+class Mine(GroupRelative):
+    def assign(self, *arguments):
+        raise ValueError("nothing to credit")
+
+mine = gradus.load_recipe("grpo").but(credit=Mine())
+"""
+
+
+@pytest.mark.nightly
+def test_a_recipe_that_raises_fails_alone_and_is_repeated_once_it_is_mended(tmp_path: Path):
+    (tmp_path / "mine.py").write_text(MINE)
+    words = [sys.executable, "-m", "gradus", *WORDS, "--run", str(tmp_path / "made")]
+    words[words.index("rloo")] = f"{tmp_path / 'mine.py'}:mine"
+    words[words.index("--seeds") + 1] = "1"
+    first = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True)
+    assert first.returncode == 1, first.stderr
+    assert "mine, seed 0, failed: " in first.stdout
+    assert "nothing to credit" in first.stdout
+    assert "mine.py, line 9)" in first.stdout
+    assert (tmp_path / "made" / RESULTS / "grpo-seed0.json").is_file()
+    (tmp_path / "mine.py").write_text(MINE.replace('raise ValueError("nothing to credit")', "return super().assign(*arguments)"))
+    again = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "failed" not in again.stdout
+
+
+@pytest.mark.nightly
+def test_a_full_disk_fails_what_it_stops_and_the_command_repeats_it(tmp_path: Path):
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(mounted)], capture_output=True).returncode:
+        pytest.skip("this user may not mount a small disk")
+    words = [sys.executable, "-m", "gradus", *WORDS, "--run", str(mounted / "made")]
+    try:
+        first = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True)
+        assert first.returncode in (1, 2), first.stderr
+        assert "no space left" in first.stdout + first.stderr or "No space left" in first.stdout + first.stderr
+        assert "free some space" in first.stdout + first.stderr
+        assert "Traceback" not in first.stdout + first.stderr
+        subprocess.run(["mount", "-o", "remount,size=400m", str(mounted)], check=True)
+        again = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True)
+        assert again.returncode == 0, again.stderr
+        assert "failed" not in again.stdout
+    finally:
+        subprocess.run(["umount", "-l", str(mounted)])
