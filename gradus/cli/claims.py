@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from gradus.comparison.claims import Known, as_json, figure, keep, known, standing
+from gradus.comparison.claims import Known, as_json, figure, keep, known, standing, word_of
 from gradus.recipe.claim import reached
 from gradus.types import UserError
 
@@ -62,7 +62,8 @@ def told(found: Sequence[Known]) -> str:
     """The claims as a table, and how many have which standing."""
     from gradus.cli.show import listing
 
-    rows = [(of.key, reached(of.claim), figure(of) or "-", standing(of), _sentence(of)) for of in found]
+    every = known()
+    rows = [(word_of(of.key, of.claim, every), reached(of.claim), figure(of) or "-", standing(of), _sentence(of)) for of in found]
     counts: dict[str, int] = {}
     for of in found:
         counts[standing(of)] = counts.get(standing(of), 0) + 1

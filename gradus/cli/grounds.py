@@ -5,25 +5,47 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gradus.cli.parser import split_task
 from gradus.cli.show import listing
+from gradus.comparison.experiment import arm_of
 from gradus.comparison.ground import Ground, ground_of, grounds
 from gradus.types.errors import UserError
+
+WIDEST = 24  # characters of an arm's name in the list of grounds
 
 
 def run(options: argparse.Namespace) -> int:
     """Lists the grounds, or calibrates one."""
     if options.calibrate is None:
         rows = [ground_of(name) for name in grounds()]
-        shown = [{"name": g.name, "about": g.about, "task": g.task, "budget": g.budget, "measures": list(g.measures)} for g in rows]
-        table = listing([(g.name, g.budget, ", ".join(g.measures), g.about) for g in rows], ("ground", "budget", "measures", "difficulty"))
-        print(json.dumps(shown, indent=1) if options.json else table)
+        print(json.dumps([_listed(ground) for ground in rows], indent=1) if options.json else _table(rows))
         return 0
     return _calibrate(ground_of(options.calibrate), options)
+
+
+def _listed(ground: Ground) -> dict[str, Any]:
+    from gradus.comparison.calibrate import stored
+
+    pair = {name: getattr(ground.pair, name) for name in ("better", "worse", "measure", "why")}
+    about = {name: getattr(ground, name) for name in ("name", "about", "task", "budget")}
+    return {**about, "measures": list(ground.measures), "pair": pair, "calibration": stored(ground)}
+
+
+def _table(rows: Sequence[Ground]) -> str:
+    """A row for each ground: what it separates, by how much, and its difficulty."""
+    from gradus.comparison.calibrate import stored
+
+    cells = []
+    for ground in rows:
+        pair, found = ground.pair, stored(ground)
+        gap = "not measured" if found is None else "{mean:+.2f} [{low:+.2f}, {high:+.2f}]".format(**found["pair"])
+        names = " > ".join(name if len(name) <= WIDEST else f"{name.split()[0]} ..." for name in (arm_of(word).name for word in (pair.better, pair.worse)))
+        cells.append((ground.name, ground.budget, names, pair.measure, gap, ground.about))
+    return listing(cells, ("ground", "budget", "separates", "by", "99 % interval", "difficulty"))
 
 
 def _calibrate(ground: Ground, options: argparse.Namespace) -> int:

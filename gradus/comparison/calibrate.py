@@ -73,8 +73,10 @@ def _row(name: str, arm: Mapping[str, Any], made: Comparison, measure: Measure) 
 
 
 def fingerprint(ground: Ground) -> str:
-    """A hash of a ground's terms; a calibration with another hash is of an earlier form of the ground."""
-    return hashlib.sha256(json.dumps(asdict(ground), sort_keys=True, default=str).encode()).hexdigest()[:16]
+    """A hash of a ground's terms, without its descriptions; a calibration with another hash is of an earlier form of the ground."""
+    terms = {name: value for name, value in asdict(ground).items() if name != "about"}
+    terms["pair"].pop("why")
+    return hashlib.sha256(json.dumps(terms, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def place(name: str) -> Path:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradus import api
-from gradus.comparison.claims import Known, as_json, keep, known
+from gradus.comparison.claims import Known, as_json, keep, known, word_of
 from gradus.comparison.compare import Comparison, Shown, compare, store
 from gradus.comparison.experiment import Experiment
 from gradus.comparison.measures import Measure, values
@@ -143,12 +143,6 @@ def folder_of(of: Known) -> str:
     return f"{of.key}-{of.claim.digest}-{source()}"
 
 
-def _word(of: Known) -> str:
-    """The claim as a word of the command line: the recipe's key, with a number if the recipe has several claims."""
-    claims = [other.claim.digest for other in known([of.key])]
-    return of.key if len(claims) == 1 else f"{of.key}:{claims.index(of.claim.digest) + 1}"
-
-
 def measured_figures(claim: Claim, made: Comparison) -> dict[str, Any]:
     """The figure of a claim from a finished comparison, and the means of each seed."""
     experiment = made.experiment
@@ -213,7 +207,7 @@ def run_claim(of: Known, *, fresh: bool = False, processes: int = 0, why: str | 
     """Measures a claim, stores the result, and returns its file. An interrupted measurement continues with the same call."""
     home = store().parent / "claims"
     found = measure(of, home, fresh=fresh, processes=processes, shown=shown)
-    file = keep(of.key, of.claim, {**found, "command": command("claims", _word(of), "--run")}, why)
+    file = keep(of.key, of.claim, {**found, "command": command("claims", word_of(of.key, of.claim), "--run")}, why)
     remove(home / folder_of(of))
     return file
 

@@ -107,6 +107,15 @@ def keep(key: str, claim: Claim, measured: Mapping[str, Any], why: str | None = 
     return path
 
 
+def word_of(key: str, claim: Claim, every: Sequence[Known] = ()) -> str:
+    """The word that names a claim on the command line: its recipe's key, or KEY:2 if the recipe has several claims.
+
+    `every`: all claims, if they are read already.
+    """
+    digests = [of.claim.digest for of in every or known([key]) if of.key == key]
+    return key if len(digests) == 1 else f"{key}:{digests.index(claim.digest) + 1}"
+
+
 def standing(of: Known) -> str:
     """The verdict of a claim: seen, not seen, opposite; not measured; or that its measurement is older than its text."""
     if of.result is None:

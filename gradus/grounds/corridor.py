@@ -39,7 +39,7 @@ corridor = Ground(
         "length",
         "GiGPO compares the turns that were taken in one room by their discounted returns; without this term (omega 0) only whole episodes are compared.",
     ),
-    seeds=4,
+    seeds=6,
     problems=40,
     samples=1,
 )

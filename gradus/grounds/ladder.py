@@ -5,7 +5,8 @@ Groups of the first and the last kind have equal rewards, so a method that draws
 that finds out which kind has a signal, and draws it, has up to five times as many useful groups at an equal number of rollouts.
 
 The measure is the accuracy on the problems in the middle, from which alone something can be learned (`accuracy@middle`).
-Each batch of 64 answers is used for four updates, so that sixteen batches are enough to learn. The temperature 0.2 of the bandit is that of its paper for levels of puzzles.
+Each batch of 64 answers is cut into four updates, so that sixteen batches are enough to learn. The temperature 0.2 of the bandit is that of its
+paper for levels of puzzles.
 """
 
 from gradus.comparison.ground import Ground, Pair

@@ -1,7 +1,7 @@
 """stale: a batch is used for 32 updates, so most of its samples come from weights many updates old.
 
 Arithmetic of two digits, from the built-in model (about 0.4 right). A batch of 64 answers is cut into 8 mini-batches and passed 4 times, so the
-last update reads samples that are 31 updates old. The learning rate, 3e-4, is harmless with one update per batch: all recipes then learn.
+last update reads samples that are 31 updates old. The learning rate, 3e-4, is harmless with one update per batch: GRPO and RLOO then both learn.
 With 32 updates the ratio of new to old probability grows without bound where nothing holds it, and the policy is lost within four batches.
 A method that holds the ratio, or drops samples that have drifted, keeps what it has and goes on.
 

@@ -1,8 +1,8 @@
 """unstable: a learning rate ten times the stable one, with one update per batch.
 
-Arithmetic of two digits, from the built-in model (about 0.4 right), at a rate of 3e-3 and without warm-up to speak of. Samples are fresh: the ratio
+Arithmetic of two digits, from the built-in model (about 0.4 right), at a rate of 3e-3 after a warm-up of five batches. Samples are fresh: the ratio
 to the weights that sampled is 1, so a clip of the ratio has nothing to hold. A step of Adam at this rate moves the policy so far that it learns
-within three batches and is lost within five. A method that bounds the step itself, or stops, turns back or slows down, survives.
+within two batches and is lost within six. A method that bounds the step itself, or stops, turns back or slows down, survives.
 
 Eight batches of 64 answers: the loss comes at about half of them.
 """

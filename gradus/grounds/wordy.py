@@ -4,7 +4,8 @@ Arithmetic of two digits. The start imitates solutions in which each column stan
 the mean, where 19 do. `max_tokens` is 48, so the longest quarter is cut, and wrong: that is one reason to be shorter, and all that a method without
 a price sees. A price for length acts on right answers too. Verdicts do not depend on the repetitions, so half the tokens can go at equal accuracy.
 
-The price of the pair is DAPO's, 0 up to 24 tokens and rising to 1 at 48 (`cache` 24); the other arm is DAPO without it. Eight steps of 64 answers.
+The price of the pair is DAPO's, 0 up to 8 tokens and rising to 1 at 48 (`cache` 40); the other arm is DAPO without it. Eight steps of 64 answers in
+eight mini-batches.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start
@@ -20,18 +21,18 @@ wordy = Ground(
     fields=Frozen(
         {
             "max_tokens": "48",
-            "learning_rate": "3e-4",
+            "learning_rate": "1e-3",
             "prompts": "8",
             "group": "8",
             "warmup": "0",
-            "update.count": "4",
+            "update.count": "8",
             "study.problems": "16",
             "study.greedy": "false",
         }
     ),
     measures=("length", "accuracy", "truncated:last"),
     pair=Pair(
-        "dapo --reward.parts.overlong.cache 24",
+        "dapo --reward.parts.overlong.cache 40",
         "unpriced=dapo --reward Verified",
         "length",
         "A price for tokens near the limit acts on right answers too; without it only the cut answers lose.",

@@ -78,4 +78,4 @@ def test_a_changed_ground_makes_its_calibration_stale(tmp_path: Path, monkeypatc
     assert not found["stale"]
     assert (changed := stored(replace(GROUND, budget="steps=11"))) is not None
     assert changed["stale"]
-    assert fingerprint(GROUND) == fingerprint(replace(GROUND))
+    assert fingerprint(GROUND) == fingerprint(replace(GROUND, about="In other words."))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gradus.comparison import claims
-from gradus.comparison.claims import STALE, UNMEASURED, Known, as_json, figure, keep, known, results_of, standing
+from gradus.comparison.claims import STALE, UNMEASURED, Known, as_json, figure, keep, known, results_of, standing, word_of
 from gradus.recipe import index
 from gradus.recipe.claim import Claim
 from gradus.types import UserError
@@ -39,6 +39,7 @@ def test_results_are_kept_beside_the_recipe(rows, tmp_path):
     assert [(r["claim"], r["why"]) for r in json.loads(path.read_text())] == [(ONE.digest, "Because."), (TWO.digest, "")]  # in the order of the claims
     assert [figure(of) for of in known(["mine"])] == ["+0.15 [0.1, 0.2]", "0.4 [0.1, 0.2]"]
     assert [of.claim for of in known(["mine:2"])] == [TWO]
+    assert [word_of("mine", claim) for claim in (ONE, TWO)] == ["mine:1", "mine:2"]
     assert known(family="bases") == []
     assert as_json(known())[0]["standing"] == "seen"
 

@@ -294,7 +294,7 @@ def assert_arrays(turn: Turn, first: Turn) -> None:
 def content(problem: Problem) -> str:
     """What a problem says, without its id; candidates in any order are the same."""
     meta = problem.meta
-    return json.dumps([meta.get("map"), meta.get("question"), sorted(meta.get("candidates", ())), problem.answer])
+    return json.dumps([meta.get("map"), meta.get("keys"), meta.get("question"), sorted(meta.get("candidates", ())), problem.answer])
 
 
 def wins(task: Task, problem: Problem) -> bool:
