@@ -17,8 +17,10 @@ from gradus.comparison.ground import Ground, Start
 from gradus.lab.folder import RunFolder, is_run
 from gradus.recipe.overrides import override_all
 from gradus.training.budget import budget_of
-from gradus.training.plan import Plan, plan
-from gradus.types import UserError
+from gradus.training.plan import Plan, plan, task_of
+from gradus.types import Key, UserError
+
+PROBLEMS = 8  # whose text is a part of a start's name
 
 
 def terms_of(ground: Ground, said: Callable[[str], None] | None = None) -> dict[str, Any]:
@@ -66,11 +68,21 @@ def plan_of(start: Start, model: str | None) -> Plan:
     return replace(made, recipe=override_all(made.recipe, list(fields.items())))
 
 
+def shown(planned: Plan) -> list[str]:
+    """The first training problems of a plan, with their worked solutions, as text."""
+    task = task_of(planned)
+    return [f"{p.text or p.question} {p.answer!r} {p.meta.get('solution', '')}" for p in task.source.draw(list(range(PROBLEMS)), task.level, Key(0))]
+
+
 def made(start: Start, said: Callable[[str], None] | None = None) -> Path:
-    """The model's folder. A start that is not there is trained, or its training continued; it is named after its plan, not after the code's version."""
+    """The model's folder. A start that is not there is trained, or its training continued.
+
+    The folder is named after the plan and the first problems of the task, not after the code's version, so that a start stays while code changes that
+    it does not depend on.
+    """
     model = None if start.start is None else str(made(start.start, said))
     planned = plan_of(start, model)
-    hashed = hashlib.sha256(json.dumps(planned.stored(), sort_keys=True, default=str).encode()).hexdigest()[:12]
+    hashed = hashlib.sha256(json.dumps([planned.stored(), shown(planned)], sort_keys=True, default=str).encode()).hexdigest()[:12]
     folder = starts() / f"{re.sub(r'[^A-Za-z0-9_]+', '_', f'{start.recipe}_{start.task}')}-{hashed}"
     if not (is_run(folder) and RunFolder.open(folder).done() >= start.steps):
         if said is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from gradus.comparison.experiment import Elsewhere
 from gradus.comparison.ground import Ground, Pair, Start
-from gradus.comparison.starts import elsewhere_of, made, plan_of, terms_of
+from gradus.comparison.starts import elsewhere_of, made, plan_of, shown, terms_of
 
 PAIR = Pair("grpo", "rloo", "accuracy", "a reason")
 SMALL = {"prompts": "2", "group": "2", "max_tokens": "8"}
@@ -23,6 +23,13 @@ def test_the_plan_of_a_start():
     planned = plan_of(Start("sft", "countdown", 7, {"level": "2"}, {"learning_rate": "1e-3"}, seed=3), None)
     assert (planned.task, planned.seed, planned.task_options) == ("countdown", 3, (("level", "2"),))
     assert (planned.recipe.setting.steps, planned.recipe.setting.learning_rate, planned.recipe.study) == (7, 1e-3, None)
+
+
+def test_the_first_problems_name_a_start():
+    two, three = (shown(plan_of(Start("sft", "countdown", 7, {"level": level}), None)) for level in "23")
+    assert len(two) == 8
+    assert two == shown(plan_of(Start("sft", "countdown", 9, {"level": "2"}), None))
+    assert not set(two) & set(three)
 
 
 @pytest.mark.alone
