@@ -241,9 +241,8 @@ def exam_table(exam: Any) -> str:
 
 
 def papers(options: argparse.Namespace) -> int:
-    from gradus.cli import coverage, show
-
-    print((coverage if options.all else show).papers(options.family, options.search, as_json=options.json))
+    shown = importlib.import_module("gradus.cli.coverage" if options.all else "gradus.cli.show")
+    print(shown.papers(options.family, options.search, as_json=options.json))
     return 0
 
 

@@ -19,7 +19,7 @@ NAMES: list[Row] = [
     ("diff grpo rlo", 'unknown recipe "rlo" (did you mean rloo'),
     ("diff grpo", "required: B|gradus diff --help"),
     ("papers --family bsae", 'unknown family "bsae" (did you mean bases?)'),
-    ("papers --familly bases", 'unknown option "--familly" (did you mean --family?)|gradus papers --help'),
+    ("papers --familly bases", 'unknown option "--familly" (did you mean --family|gradus papers --help'),
     ("show mine.py", "mine.py|FILE.py:NAME|write the file, a colon"),
     ("show gone.py:mine", "there is no file gone.py|check the path"),
     ("show mine.py:mne", 'unknown recipe "mne" (did you mean mine?)|mine.py', {"mine.py": "mine = 3\n"}),

@@ -78,4 +78,4 @@ def test_other_processes_draw_the_same() -> None:
         for seed in ("1", "2")
     ]
     assert told[0].stdout.splitlines() == told[1].stdout.splitlines()
-    assert len(set(told[0].stdout.splitlines())) == len(HERE)
+    assert len(set(told[0].stdout.splitlines())) == len(HERE) - 1  # ladder at one level is string_ops

@@ -45,9 +45,9 @@ class Rungs:
     size: int | None = None
 
     def draw(self, indices: Sequence[int], level: float | None, key: Key) -> list[Problem]:
-        """The problems of these indices. Raises UserError for a level, because each problem has its own."""
+        """The problems of these indices, each at its own level; all at `level` if one is given."""
         if level is not None:
-            raise UserError(f"task ladder: level {level:g} was asked for, but each problem has its own; give --task.levels instead")
+            return self.source.draw(indices, level, key)
         at = [self.levels[i % len(self.levels)] for i in indices]
         found: dict[int, Problem] = {}
         for rung in sorted(set(at)):

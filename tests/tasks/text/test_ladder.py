@@ -44,5 +44,7 @@ def test_refusals():
         ladder("one,3")
     with pytest.raises(UserError, match="levels 1 to 8, not 9"):
         ladder("1,9")
-    with pytest.raises(UserError, match="each problem has its own"):
-        ladder().source.draw([0], 2, Key(0))
+
+
+def test_a_level_that_is_asked_for_is_that_of_all():
+    assert levels(ladder().source.draw(range(4), 2, Key(0))) == [2, 2, 2, 2]
