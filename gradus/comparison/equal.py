@@ -50,9 +50,10 @@ def hash_of(problems: Sequence[Problem]) -> str:
 
 def model_hash(run: Run, model: str | None) -> str:
     """A hash of the files that the policy was loaded from, the built-in model's too; of its form, if the weights are drawn by the seed."""
-    relation: Any = specs_of(run.recipe)["policy"].model
-    while hasattr(relation, "of"):
-        relation = relation.of
+    specs = specs_of(run.recipe)
+    relation: Any = specs["policy"].model
+    while hasattr(relation, "of") or relation in specs:  # of another model, or of another player's
+        relation = relation.of if hasattr(relation, "of") else specs[relation].model
     if isinstance(relation, Fresh) and model is None:
         return hashlib.sha256(repr(relation).encode()).hexdigest()[:16]
     own = relation if isinstance(relation, str) else model

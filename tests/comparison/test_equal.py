@@ -55,6 +55,12 @@ def test_another_model_has_another_hash(runs: dict[str, Run], tmp_path: Path):
     assert model_hash(runs["grpo"], str(folder)) != model_hash(runs["grpo"], None)
 
 
+def test_a_model_on_that_of_another_player_has_its_files(runs: dict[str, Run]):
+    judge = api.start(Experiment((Arm("reward_model", "reward_model"),), fields=(("prompts", "4"),)).plan(Arm("reward_model", "reward_model"), 3))
+    assert judge.recipe.players["policy"].model.of.of == "sampler"
+    assert model_hash(judge, None) == model_hash(runs["grpo"], None)
+
+
 def test_the_texts_of_a_plan_name_files(tmp_path: Path):
     (tmp_path / "a.py").write_text("x = 1")
     (tmp_path / "model").mkdir()
