@@ -7,7 +7,7 @@ without a gradient. A method that finds out which kind has a signal, and draws i
 The measure is the share of groups that have a gradient (`informative`, the mean over the steps), the number that a curriculum changes. Beside it
 stands the accuracy on the problems in the middle, from which alone much can be learned (`accuracy@middle`). It moves little in fourteen steps.
 
-Sixteen problems a step let the bandit see every kind at its first step. The rate, 3e-4, is harmless here. The temperature 0.2 of the bandit is that
+Sixteen problems a step let the bandit see nearly always every kind at its first step. The rate, 3e-4, is harmless here. The temperature 0.2 of the bandit is that
 of its paper for levels of puzzles.
 """
 
