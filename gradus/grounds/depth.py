@@ -18,7 +18,7 @@ depth = Ground(
     options=Frozen(level="2"),
     budget="steps=24",
     fields=Frozen({"learning_rate": "3e-4", "prompts": "8", "group": "8", "warmup": "0", "study.problems": "16", "study.greedy": "false"}),
-    measures=("accuracy@deep", "accuracy", "entropy:last"),
+    measures=("accuracy@deep", "accuracy", "length"),
     others=("deep=string_ops --level 3",),
     pair=Pair(
         "sft",
