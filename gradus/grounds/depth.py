@@ -1,6 +1,6 @@
 """depth: training sees chains of two string functions; chains of three are examined as well, and are never trained.
 
-The built-in model solves about three of four problems of level 2 and two of five of level 3. Imitation of the worked solutions of level 2 soon solves
+The built-in model solves about four of five problems of level 2 and two of five of level 3. Imitation of the worked solutions of level 2 soon solves
 nearly all of its problems. How much of that carries over to one function more depends on how far the weights went: at the rate of 3e-4 much of it,
 at 1e-3 little. The accuracy on the trained level hardly tells the two apart.
 
