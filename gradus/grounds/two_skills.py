@@ -1,0 +1,34 @@
+"""two_skills: one skill is trained, and another that the model had is examined.
+
+The built-in model solves one sum in three, and half of the problems of countdown at level 2. Arithmetic is trained, with worked solutions that write
+a column once or twice (`repeats`), so they are not in the words that the model would choose. Imitation of them teaches the new skill and
+overwrites the old one. A policy gradient only moves weight among answers that the model gives already, and leaves more of the old skill.
+
+The measure is the accuracy on countdown (`accuracy@old`); the accuracy on arithmetic stands beside it: both arms gain at least 0.4 of it. The pair has
+each method at a rate at which it learns: SFT at 1e-3 (at 3e-4, the further arm, it learns less and forgets less), GRPO at 3e-4.
+Sixty steps of 64 answers: SFT is still learning the new skill at 24.
+"""
+
+from gradus.comparison.ground import Ground, Pair
+from gradus.types import Frozen
+
+two_skills = Ground(
+    name="two_skills",
+    about="Training on one skill overwrites another that the model had.",
+    task="arithmetic",
+    options=Frozen(level="2", repeats="2"),
+    budget="steps=60",
+    fields=Frozen({"learning_rate": "3e-4", "prompts": "8", "group": "8", "warmup": "0", "study.problems": "16", "study.greedy": "false"}),
+    measures=("accuracy@old", "accuracy", "accuracy@strings"),
+    others=("old=countdown --level 2", "strings=string_ops --level 2"),
+    pair=Pair(
+        "grpo",
+        "hot=sft --learning_rate 1e-3",
+        "accuracy@old",
+        "GRPO moves weight among the model's own answers; SFT moves it to solutions that the model would not write.",
+    ),
+    arms=("sft",),
+    seeds=4,
+    problems=60,
+    samples=2,
+)
