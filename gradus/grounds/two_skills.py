@@ -4,7 +4,7 @@ The built-in model solves one sum in three, and half of the problems of countdow
 a column once or twice (`repeats`), so they are not in the words that the model would choose. Imitation of them teaches the new skill and
 overwrites the old one. A policy gradient only moves weight among answers that the model gives already, and leaves more of the old skill.
 
-The measure is the accuracy on countdown (`accuracy@old`); the accuracy on arithmetic stands beside it: both arms gain at least 0.4 of it. The pair has
+The measure is the accuracy on countdown (`accuracy@old`); the accuracy on arithmetic stands beside it: both arms gain 0.3 and more. The pair has
 each method at a rate at which it learns: SFT at 1e-3 (at 3e-4, the further arm, it learns less and forgets less), GRPO at 3e-4.
 Sixty steps of 64 answers: SFT is still learning the new skill at 24.
 """
