@@ -5,7 +5,8 @@ The built-in model imitates worked solutions of arithmetic that write each colum
 leaves the length where it is. A price on long answers shortens them; the question is whether accuracy stays.
 
 The measure is the length, of which less is better; accuracy stands beside it and must be level. DAPO's price begins at `max_tokens` minus `cache`: at 16
-tokens here, below nearly all answers. Thirty steps of 64 answers, one update each, at the rate of the built-in models.
+tokens here, below nearly all answers. Sixty steps of 64 answers, one update each, at the rate of the built-in
+models.
 """
 
 from gradus.comparison.ground import Ground, Pair, Start
@@ -23,7 +24,7 @@ wordy = Ground(
         Frozen(level="2", repeats="4"),
         Frozen({"learning_rate": "1e-3", "prompts": "8", "group": "8", "warmup": "0"}),
     ),
-    budget="steps=30",
+    budget="steps=60",
     fields=Frozen(
         {
             "learning_rate": "3e-4",
@@ -43,8 +44,7 @@ wordy = Ground(
         "length",
         "The price on length makes the shorter of two right answers the better one; without it they are equal.",
     ),
-    arms=("grpo",),
-    seeds=4,
+    seeds=5,
     problems=60,
     samples=2,
 )
