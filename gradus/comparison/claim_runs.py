@@ -18,7 +18,7 @@ import numpy as np
 
 from gradus import api
 from gradus.comparison.claims import Known, as_json, keep, known, word_of
-from gradus.comparison.compare import Comparison, Shown, compare, store
+from gradus.comparison.compare import Comparison, Shown, compare
 from gradus.comparison.experiment import Experiment
 from gradus.comparison.measures import Measure, values
 from gradus.comparison.statistics import difference
@@ -26,6 +26,7 @@ from gradus.comparison.terms import experiment_of
 from gradus.lab.atomic_files import remove
 from gradus.lab.provenance import source, versions
 from gradus.recipe.claim import Claim
+from gradus.runtime.cache import cache_folder
 from gradus.types import UserError, command
 
 ALONE = ("seconds", "memory")
@@ -205,7 +206,7 @@ def distance(a: Mapping[str, Mapping[str, Any]], b: Mapping[str, Mapping[str, An
 
 def run_claim(of: Known, *, fresh: bool = False, processes: int = 0, why: str | None = None, shown: Shown | None = None) -> Path:
     """Measures a claim, stores the result, and returns its file. An interrupted measurement continues with the same call."""
-    home = store().parent / "claims"
+    home = cache_folder("claims")
     found = measure(of, home, fresh=fresh, processes=processes, shown=shown)
     file = keep(of.key, of.claim, {**found, "command": command("claims", word_of(of.key, of.claim), "--run")}, why)
     remove(home / folder_of(of))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from gradus.comparison.table import figures
 from gradus.comparison.terms import experiment_of
 from gradus.lab.atomic_files import aside, encode, write
 from gradus.lab.provenance import versions
+from gradus.runtime.cache import cache_folder
 from gradus.runtime.cores import usable_cores
 from gradus.types import UserError
 
@@ -99,8 +99,7 @@ def _stored(path: Path) -> dict[str, Any]:
 
 def store() -> Path:
     """The folder of finished runs, which later comparisons reuse."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "gradus" / "results"
+    return cache_folder("results")
 
 
 def compare(

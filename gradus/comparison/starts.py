@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +15,7 @@ from gradus.comparison.experiment import Elsewhere, arm_of
 from gradus.comparison.ground import Ground, Start
 from gradus.lab.folder import RunFolder, is_run
 from gradus.recipe.overrides import override_all
+from gradus.runtime.cache import cache_folder
 from gradus.training.budget import budget_of
 from gradus.training.plan import Plan, plan, task_of
 from gradus.types import Key, UserError
@@ -55,12 +55,6 @@ def elsewhere_of(text: str) -> Elsewhere:
     return Elsewhere(arm.name, arm.recipe, arm.fields)
 
 
-def starts() -> Path:
-    """The folder of the models that grounds start from."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "gradus" / "starts"
-
-
 def plan_of(start: Start, model: str | None) -> Plan:
     """The plan of a start's training, from the model's folder (None: built in)."""
     made = plan(start.recipe, start.task, model=model, steps=start.steps, seed=start.seed, task_options=start.options)
@@ -83,7 +77,7 @@ def made(start: Start, said: Callable[[str], None] | None = None) -> Path:
     model = None if start.start is None else str(made(start.start, said))
     planned = plan_of(start, model)
     hashed = hashlib.sha256(json.dumps([planned.stored(), shown(planned)], sort_keys=True, default=str).encode()).hexdigest()[:12]
-    folder = starts() / f"{re.sub(r'[^A-Za-z0-9_]+', '_', f'{start.recipe}_{start.task}')}-{hashed}"
+    folder = cache_folder("starts") / f"{re.sub(r'[^A-Za-z0-9_]+', '_', f'{start.recipe}_{start.task}')}-{hashed}"
     if not (is_run(folder) and RunFolder.open(folder).done() >= start.steps):
         if said is not None:
             said(f"making a start model, kept in {folder}: {start}")

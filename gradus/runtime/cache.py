@@ -1,0 +1,12 @@
+"""The folder of what can be made again: results of finished runs, start models, measurements under way."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def cache_folder(name: str) -> Path:
+    """The folder `name` of this package's cache: below XDG_CACHE_HOME, else below ~/.cache. It need not exist."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "gradus" / name
