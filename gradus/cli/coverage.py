@@ -71,7 +71,6 @@ def covered(family: str | None = None, search: str | None = None) -> list[Line]:
     found += [Line(None, row) for key, row in recipes.items() if key not in systems()]
     families = {name for line in found for name in (line.family, (line.recipe or {}).get("family")) if name is not None}
     if family is not None and family not in families:
-        
         from gradus.types.errors import unknown
 
         raise unknown("family", family, sorted(families))

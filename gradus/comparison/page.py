@@ -30,27 +30,33 @@ _GRID = 21  # places of a mean curve
 def write_page(folder: Path, document: Mapping[str, Any]) -> Path:
     """Writes report.html of a comparison (`Comparison.document`) into its folder. Returns its path."""
     experiment = Experiment.read(document["experiment"])
-    found = re.search(r"<style>\n(.*?)</style>", _STYLE.read_text(encoding="utf-8"), re.S)
-    assert found is not None
     page = Template(_PAGE.read_text(encoding="utf-8")).substitute(
-        title=_escaped(title_of(experiment)),
-        style=found[1],
-        about=_escaped(about(experiment)),
-        says=_escaped(document["says"]),
-        notes="".join(f'<p class="note">{_escaped(note)}</p>' for note in document["notes"]),
+        title=escaped(title_of(experiment)),
+        style=style(),
+        about=escaped(about(experiment)),
+        says=escaped(document["says"]),
+        notes="".join(f'<p class="note">{escaped(note)}</p>' for note in document["notes"]),
         curves=chart(_score(experiment), series(document), axis=experiment.budget.unit, unite=False) + _finals(document),
         arms=rows(*arm_rows(document)),
         pairs=_pairs(document),
         tokens=rows(*token_rows(document)),
-        first=_escaped(experiment.arms[0].name),
-        changes="".join(f"<details><summary>{_escaped(name)}</summary><pre>{_escaped(told)}</pre></details>" for name, told in changed(experiment)),
+        first=escaped(experiment.arms[0].name),
+        changes="".join(f"<details><summary>{escaped(name)}</summary><pre>{escaped(told)}</pre></details>" for name, told in changed(experiment)),
         terms=table(tree(document["experiment"])),
     )
     write(folder / NAME, page.encode("utf-8", "replace"), synced=False)
     return folder / NAME
 
 
-def _escaped(text: str) -> str:
+def style() -> str:
+    """The styles of a run's report, which all pages share."""
+    found = re.search(r"<style>\n(.*?)</style>", _STYLE.read_text(encoding="utf-8"), re.S)
+    assert found is not None
+    return found[1]
+
+
+def escaped(text: str) -> str:
+    """Text of people as HTML, without control characters."""
     return html.escape(clean(text))
 
 
@@ -161,12 +167,12 @@ def _square(document: Mapping[str, Any]) -> str:
     names = [arm["name"] for arm in document["arms"] if arm["seeds"]]
     chance = {(pair["a"], pair["b"]): (pair["chance"], pair["winner"]) for pair in document["pairs"]}
     chance |= {(b, a): (None if c is None else 1 - c, winner) for (a, b), (c, winner) in chance.items()}
-    head = "".join(f'<th class="number" title="{_escaped(name)}">{n}</th>' for n, name in enumerate(names, start=1))
+    head = "".join(f'<th class="number" title="{escaped(name)}">{n}</th>' for n, name in enumerate(names, start=1))
     body = []
     for n, name in enumerate(names, start=1):
         cells = [chance.get((name, other), (None, None)) for other in names]
         told = "".join(f'<td class="number{" won" if winner == name else ""}">{"" if c is None else f"{c:.0%}"}</td>' for c, winner in cells)
-        body.append(f'<tr><td class="name">{n} {_escaped(name)}</td>{told}</tr>')
+        body.append(f'<tr><td class="name">{n} {escaped(name)}</td>{told}</tr>')
     return f'<table class="plain"><tr><th></th>{head}</tr>{"".join(body)}</table>'
 
 
@@ -180,8 +186,8 @@ def token_rows(document: Mapping[str, Any]) -> Rows:
 def rows(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     """A table of text in HTML. A column whose cells all begin with a digit, a sign or a bracket is one of numbers."""
     kinds = ["name", *("number" if all(re.match(r"[\d\-+\[]|$", row[i]) for row in cells) else "" for i in range(1, len(titles)))]
-    head = "".join(f'<th class="{kind}">{_escaped(title)}</th>' for kind, title in zip(kinds, titles, strict=True))
-    body = "".join("<tr>" + "".join(f'<td class="{kind}">{_escaped(text)}</td>' for kind, text in zip(kinds, row, strict=True)) + "</tr>" for row in cells)
+    head = "".join(f'<th class="{kind}">{escaped(title)}</th>' for kind, title in zip(kinds, titles, strict=True))
+    body = "".join("<tr>" + "".join(f'<td class="{kind}">{escaped(text)}</td>' for kind, text in zip(kinds, row, strict=True)) + "</tr>" for row in cells)
     return f'<table class="plain"><tr>{head}</tr>{body}</table>'
 
 

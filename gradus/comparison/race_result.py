@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,20 +9,19 @@ from string import Template
 from typing import Any
 
 from gradus.comparison.experiment import Experiment, folder_name
-from gradus.comparison.page import Rows, about, rows
+from gradus.comparison.page import Rows, about, escaped, rows, style
 from gradus.comparison.race import PILOT, RUNS, amount_of, counted, shown_amount, spent_in
 from gradus.comparison.rungs import Outcome, Rung, runs_of
 from gradus.comparison.winner import FILE, commands, source_of
 from gradus.lab.atomic_files import write
 from gradus.lab.curves import Series, chart
 from gradus.lab.live import duration, number
-from gradus.lab.page_text import clean, table
+from gradus.lab.page_text import table
 from gradus.lab.report import tree
 
 PAGE = "report.html"
 LINES = 8  # curves of the page
 _TEMPLATE = Path(__file__).with_name("race.html")
-_STYLE = Path(__file__).parent.parent / "lab" / "report.html"
 
 Results = Mapping[tuple[str, int, int], Mapping[str, Any]]
 
@@ -165,15 +162,13 @@ def series(document: Mapping[str, Any]) -> list[Series]:
 
 def write_page(folder: Path, document: Mapping[str, Any], experiment: Experiment) -> Path:
     """Writes report.html. Returns its path."""
-    found = re.search(r"<style>\n(.*?)</style>", _STYLE.read_text(encoding="utf-8"), re.S)
-    assert found is not None
     page = Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=_escaped(f"Race of {counted(len(document['contestants']), 'contestant')}"),
-        style=found[1],
-        about=_escaped(about(experiment)),
-        says=_escaped(document["says"]),
-        notes="".join(f'<p class="note">{_escaped(note)}</p>' for note in document["notes"]),
-        commands=_escaped("\n".join(document["commands"])),
+        title=escaped(f"Race of {counted(len(document['contestants']), 'contestant')}"),
+        style=style(),
+        about=escaped(about(experiment)),
+        says=escaped(document["says"]),
+        notes="".join(f'<p class="note">{escaped(note)}</p>' for note in document["notes"]),
+        commands=escaped("\n".join(document["commands"])),
         curves=chart(f"Held-out {experiment.measure} at the end of each rung", series(document), axis=experiment.budget.unit, unite=False),
         standing=rows(*standing_rows(document)),
         rungs=rows(*rung_rows(document)),
@@ -182,7 +177,3 @@ def write_page(folder: Path, document: Mapping[str, Any], experiment: Experiment
     )
     write(folder / PAGE, page.encode("utf-8", "replace"), synced=False)
     return folder / PAGE
-
-
-def _escaped(text: str) -> str:
-    return html.escape(clean(text))
