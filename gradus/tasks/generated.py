@@ -35,6 +35,18 @@ Make = Callable[[random.Random, Any], Draft]
 """Makes a draft from a random generator and a level, which is None if the source has no levels."""
 
 
+@dataclass(frozen=True)
+class Noted:
+    """The drafts of a generator, with further fields in their meta: they mark the training problems of a task whose held-out problems lack them."""
+
+    make: Make
+    meta: Frozen[Any]
+
+    def __call__(self, rng: random.Random, level: Any) -> Draft:
+        draft = self.make(rng, level)
+        return replace(draft, meta=Frozen({**draft.meta, **self.meta}))
+
+
 def digest(task: str, content: str) -> str:
     """A hash of a content: 16 hexadecimal digits."""
     return hashlib.blake2b(f"{task}\n{content}".encode(), digest_size=8).hexdigest()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gradus.tasks.generated import Draft, Generated, Make
+from gradus.tasks.generated import Generated, Noted
 from gradus.types import Frozen, Key, Outcome, Problem, UserError, unknown
 from gradus.types.parts import Task, Together, Verify
 
@@ -31,21 +30,10 @@ def noisy(of: str = "arithmetic", level: int | None = None, missed: float = 0.0,
     return replace(
         task,
         name="noisy",
-        source=replace(task.source, make=Marked(task.source.make)),
+        source=replace(task.source, make=Noted(task.source.make, Frozen(noisy=True))),
         verify=NoisyVerify(task.verify, missed, fooled),
         about="another task, of=NAME, whose verifier errs in training: calls a share `missed` of right answers wrong, `fooled` of wrong ones right",
     )
-
-
-@dataclass(frozen=True)
-class Marked:
-    """The problems of a generator, with "noisy": True in their meta."""
-
-    make: Make
-
-    def __call__(self, rng: random.Random, level: Any) -> Draft:
-        draft = self.make(rng, level)
-        return replace(draft, meta=Frozen({**draft.meta, "noisy": True}))
 
 
 @dataclass(frozen=True)
