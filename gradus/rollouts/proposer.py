@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -60,8 +60,7 @@ class Proposer:
 
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task cannot read problems out of texts."""
-        if task.proposed is None:
-            raise UserError(f"task {task.name} cannot read a problem out of a written text; use a task with `proposed`, such as masked_text")
+        reader_of(task)
 
     async def run(self, requests: Sequence[Request], world: World) -> list[Group]:
         """Returns one group of texts per request. The answers become auxiliary groups."""
@@ -103,6 +102,11 @@ async def proposed(requests: Sequence[Request], count: int, player: str, world: 
 
 def read(text: Trajectory, world: World) -> Problem | None:
     """Returns the problem that a written text proposes; None if there is none. Raises UserError if the task cannot read problems out of texts."""
-    if world.task.proposed is None:
-        raise UserError(f"task {world.task.name} cannot read a problem out of a written text; use a task with `proposed`, such as masked_text")
-    return world.task.proposed(text.problem, text.completion)
+    return reader_of(world.task)(text.problem, text.completion)
+
+
+def reader_of(task: Task) -> Callable[[Problem, str], Problem | None]:
+    """Returns the task's function that reads a problem out of a text. Raises UserError if the task has none."""
+    if task.proposed is None:
+        raise UserError(f"task {task.name} cannot read a problem out of a written text; use a task with `proposed`, such as masked_text")
+    return task.proposed

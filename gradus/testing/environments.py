@@ -207,16 +207,6 @@ def winning(subject: Subject, problem: Problem) -> list[Any]:
     return solution.splitlines() if isinstance(solution, str) else []
 
 
-def beginning(subject: Subject, problem: Problem, key: Key) -> list[str]:
-    """Returns the first turn of an episode as text, and its first state if the episode can give a snapshot: a state may be hidden from the player."""
-
-    async def run() -> list[str]:
-        async with running(environment_of(subject), problem, key, subject.world) as episode:
-            return [*told([episode.first]), repr(episode.snapshot()) if hasattr(episode, "snapshot") else ""]
-
-    return _loop().run_until_complete(run())
-
-
 def played(subject: Subject, problem: Problem, actions: Sequence[Any], key: Key) -> list[Turn]:
     """Plays the actions until the episode ends. Returns the first turn and the answers to the actions."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from gradus.runtime.user_code import raised
 from gradus.testing.environments import RULES as ENVIRONMENT_RULES
-from gradus.testing.environments import beginning
+from gradus.testing.environments import played, told
 from gradus.testing.report import Checked, Progress, Report, brief, run_rules, sentences
 from gradus.testing.subject import Effort, Subject, Texts, allowed, content, full, no_outcome, of_arrays, plain, said, stored, subject_of
 from gradus.testing.watched import Call, Limits, watch
@@ -142,17 +142,14 @@ def digests(subject: Subject) -> list[str]:
 
 
 def other_keys(subject: Subject) -> Checked:
-    """An endless source gives other problems for another key.
-
-    In a world of arrays, its episodes must begin differently instead: the first turn, or the hidden state.
-    """
+    """An endless source gives other problems for another key. In a world of arrays, the first turns of its episodes must differ instead."""
     if subject.task.source.size is not None:
         return Checked("other keys", skipped=f"the source is finite ({subject.task.source.size} problems)")
     found = []
     for level in subject.levels:
         one, two = subject.drawn[level], subject.draw(level, key=subject.key.fold("another"))
         if of_arrays(subject.task.environment):
-            if all(beginning(subject, p, subject.key) == beginning(subject, p, subject.key.fold("another")) for p in one):
+            if all(told(played(subject, p, [], subject.key)) == told(played(subject, p, [], subject.key.fold("another"))) for p in one):
                 found.append("episodes of another key begin alike; draw the first state from the key")
         elif len(one) > 1 and [content(p) for p in one] == [content(p) for p in two]:
             found.append(f"another key gives the same problems{at(level)}; draw from the key (or the given generator)")

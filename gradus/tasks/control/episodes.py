@@ -19,14 +19,23 @@ Move = Callable[[np.ndarray, Any], tuple[np.ndarray, float, bool]]
 
 
 class VectorEpisode:
-    """One running episode. `limit`: the number of steps after which the episode is truncated. An action outside the space is not legal and costs a step."""
+    """One running episode. `limit`: the number of steps after which the episode is truncated. An action outside the space is not legal and costs a step.
+
+    `name`: gives a state its name in the turns, for a state that the observation does not show.
+    """
 
     def __init__(
-        self, state: np.ndarray, move: Move, show: Callable[[np.ndarray], Mapping[str, np.ndarray]], read: Callable[[Action], Any], limit: int
+        self,
+        state: np.ndarray,
+        move: Move,
+        show: Callable[[np.ndarray], Mapping[str, np.ndarray]],
+        read: Callable[[Action], Any],
+        limit: int,
+        name: Callable[[np.ndarray], str | None] = lambda _: None,
     ) -> None:
-        self.state, self.move, self.show, self.read, self.limit = state, move, show, read, limit
+        self.state, self.move, self.show, self.read, self.limit, self.name = state, move, show, read, limit, name
         self.steps = 0
-        self.first = Turn(show(state))
+        self.first = Turn(show(state), state=name(state))
 
     async def step(self, action: Action) -> Turn:
         self.steps += 1
@@ -35,10 +44,11 @@ class VectorEpisode:
         reward, over = 0.0, False
         if valid:
             self.state, reward, over = self.move(self.state, chosen)
-        return Turn(self.show(self.state), reward, over, self.steps >= self.limit and not over, valid=valid)
+        truncated = self.steps >= self.limit and not over
+        return Turn(self.show(self.state), reward, over, truncated, state=self.name(self.state), valid=valid)
 
     def fork(self, key: Key) -> VectorEpisode:
-        other = VectorEpisode(self.state.copy(), self.move, self.show, self.read, self.limit)
+        other = VectorEpisode(self.state.copy(), self.move, self.show, self.read, self.limit, self.name)
         other.restore(self.snapshot())
         return other
 

@@ -48,7 +48,7 @@ class Instructor:
 
     def start(self, problem: Problem, key: Key, world: World) -> VectorEpisode:
         topic = float(int(float(key.fold("topic").uniform()) * len(TOPICS)))
-        return VectorEpisode(first(topic, self.limit), moved, shown, Choice(OPERATIONS).index, self.limit)
+        return VectorEpisode(first(topic, self.limit), moved, shown, Choice(OPERATIONS).index, self.limit, named)
 
 
 def first(topic: float, turns: int) -> np.ndarray:
@@ -103,7 +103,11 @@ def instruction(topic: int, operations: Sequence[int]) -> str:
     >>> instruction(0, [3, 1])
     'Explain one example of rivers. Meet 1 constraint.'
     """
-    state = _after(topic, operations)
+    return described(_after(topic, operations))
+
+
+def described(state: np.ndarray) -> str:
+    """Returns the instruction of a state, as text."""
     count, depth = int(state[CONSTRAINTS]), int(state[DEPTH])
     parts = [
         f"Explain {'one example of ' if state[CONCRETE] else ''}{TOPICS[int(state[TOPIC])]}.",
@@ -112,6 +116,11 @@ def instruction(topic: int, operations: Sequence[int]) -> str:
         "Show every step." if state[STEPS] else "",
     ]
     return " ".join(part for part in parts if part)
+
+
+def named(state: np.ndarray) -> str:
+    """Returns the name of a state: the instruction, the last operation (-1: none yet) and the number of operations that are left."""
+    return f"{described(state)} last {int(state[LAST])}, left {int(state[TURNS])}"
 
 
 def answer(topic: int, operations: Sequence[int]) -> str:

@@ -33,20 +33,22 @@ def ranking(level: int = 2) -> Task:
     )
 
 
-def ndcg(grades: Sequence[float]) -> float:
-    """Returns the normalised discounted cumulative gain of the grades in the order of a ranking, in [0, 1]; 1 if all grades are 0.
+def dcg(grades: Sequence[float]) -> float:
+    """Returns the discounted cumulative gain sum_k grade_k / log2(k + 1), for ranks k from 1 on.
 
-    DCG = sum_k grade_k / log2(k + 1), divided by the DCG of the best order. Jarvelin & Kekalainen, ACM TOIS 20(4), 2002, with linear gains.
+    Jarvelin & Kekalainen, ACM TOIS 20(4), 2002, with linear gains.
+    """
+    return sum(grade / math.log2(k + 1) for k, grade in enumerate(grades, start=1))
+
+
+def ndcg(grades: Sequence[float]) -> float:
+    """Returns the DCG of the grades in the order of a ranking, divided by the DCG of the best order. The result is in [0, 1], and 1 if all grades are 0.
 
     >>> round(ndcg([0, 2]), 4), ndcg([2, 0])
     (0.6309, 1.0)
     """
-
-    def gain(values: Sequence[float]) -> float:
-        return sum(value / math.log2(k + 2) for k, value in enumerate(values))
-
-    best = gain(sorted(grades, reverse=True))
-    return gain(grades) / best if best else 1.0
+    best = dcg(sorted(grades, reverse=True))
+    return dcg(grades) / best if best else 1.0
 
 
 def verify(problem: Problem, completion: str) -> Outcome:

@@ -6,12 +6,12 @@ them first.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gradus.tasks.generated import Draft, generated_task
+from gradus.tasks.text.ranking import dcg
 from gradus.types import Frozen, Outcome, Problem
 from gradus.types.parts import Task
 
@@ -94,11 +94,6 @@ def lines(completion: str) -> list[str]:
     return [line for line in found if line][:RANKS]
 
 
-def discount(rank: int) -> float:
-    """Returns 1 / log2(rank + 1), for ranks from 1 on."""
-    return 1 / math.log2(rank + 1)
-
-
 @dataclass(frozen=True)
 class Lists:
     """A verifier of ranked lists: NDCG = sum_k rel_k d_k / (the same sum of the best list), d_k = 1 / log2(k + 1)."""
@@ -122,6 +117,4 @@ class Lists:
         return 0.0 if item in seen else sum(s in own for s in seen[:-1]) / (len(seen) - 1)
 
     def __call__(self, problem: Problem, completion: str) -> Outcome:
-        best = sum(discount(rank) for rank in range(1, CHOSEN + 1))
-        gains = [rel * discount(rank) for rank, rel in enumerate(self.hits(problem, completion), 1)]
-        return sum(gains) / best
+        return dcg(self.hits(problem, completion)) / dcg([1.0] * CHOSEN)
