@@ -45,6 +45,11 @@ PARTS = {
     "gradus.credit.to_go:ToGo": "gradus.credit.reward_to_go:RewardToGo",
     "gradus.curricula.sweep:Sweep": "gradus.curricula.shuffled_epochs:ShuffledEpochs",
     "gradus.objectives.terms:Policy": "gradus.objectives.terms:PolicyGradient",
+    "gradus.papers.credit.aapo:WeightedLikelihood": "gradus.objectives.trust:WeightedLikelihood",
+    "gradus.papers.objectives.a_star_po:OptimalValues": "gradus.schedules.harvests:OptimalValues",
+    "gradus.papers.objectives.magistral:SameLanguage": "gradus.rewards.language:SameLanguage",
+    "gradus.papers.objectives.offline_rl_ld_dpo:LengthDiscounted": "gradus.objectives.scores:LengthDiscounted",
+    "gradus.papers.objectives.offline_rl_ld_dpo:RightWrongPair": "gradus.selection.pairs:RightWrongPair",
     "gradus.rewards.scored:Scored": "gradus.rewards.reward_model:RewardModel",
     "gradus.rollouts.acting:Acting": "gradus.rollouts.auto:Auto",
     "gradus.rollouts.chunks:Chunks": "gradus.rollouts.chunked:Chunked",
@@ -61,7 +66,7 @@ PARTS = {
     "gradus.schedules.steady:Steady": "gradus.schedules.constant:ConstantSchedule",
     "gradus.updates.restarted:Restarted": "gradus.updates.reset_weights:ResetWeights",
 }
-"""Class path of an older version -> class path of the present version, for classes whose name changed too."""
+"""Class path of an older version -> class path of the present version, for classes whose name changed too, or which moved without their module."""
 
 GONE = {"gradus.recipe.core:Recipe": frozenset({"policy"})}
 """Class path of the present version -> fields of older versions that no code reads any more."""
