@@ -1,6 +1,6 @@
 """Finds the final answer of a text, brings it into a form that can be compared, and sorts completions into classes of equal answers.
 
-The final answer is the first of these that the text has: the text after the last `####`, the content of the last `\\boxed{}`, the text after the last
+The final answer is the first of these parts that exists: the text after the last `####`, the content of the last `\\boxed{}`, the text after the last
 `answer:`, the whole text. After `####` and `answer:` the final answer ends at the end of the line. If the expected answer has no "=", only the right
 side of an equation is compared: the answer 12+30=42 counts as 42.
 """
@@ -69,7 +69,7 @@ def same_answer(given: str, answer: Any) -> bool:
 
 
 def answer_classes(completions: Sequence[str]) -> list[int]:
-    """Returns the number of each completion's class. Completions with equal answers (`answered`) form one class. Classes are numbered from 0 in the
+    """Returns the class number of each completion. Completions with equal answers (`answered`) form one class. Classes are numbered from 0 in the
     order of their first completions. A completion without an answer forms its own class.
 
     >>> answer_classes(["1+2=3", "answer: 3.0", "= 4", "=", "="])
@@ -81,7 +81,7 @@ def answer_classes(completions: Sequence[str]) -> list[int]:
 
 
 def macro_f1(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
-    """Returns the mean over the classes in `truth` of F1 = 2 TP / (2 TP + FP + FN). A prediction that is no class is wrong, and so is None.
+    """Returns the mean of F1 = 2 TP / (2 TP + FP + FN) over the classes in `truth`. A prediction that is not one of these classes, such as None, is wrong.
 
     >>> round(macro_f1("aabb", "abbb"), 4)
     0.7333
@@ -98,7 +98,7 @@ def _line(text: str) -> str:
 
 
 def boxed(text: str) -> str | None:
-    """The content of the last \\boxed{...}; None if the text has no box, or if its braces never close."""
+    """The content of the last \\boxed{...}; None if the text has no box, or if the braces of the box never close."""
     start = text.rfind("\\boxed{")
     depth = 0
     for at in range(start + len("\\boxed"), len(text) if start >= 0 else 0):
