@@ -37,12 +37,11 @@ from gradus.objectives.preference import Logistic, Preference, Squared
 from gradus.objectives.ranking import BradleyTerry, ImitationOfBest, Ranking
 from gradus.objectives.ratios import Probability, SequenceRatio, SequenceTokenRatio, TokenRatio
 from gradus.objectives.regression import LogRatioRegression, Pairs, Trajectories
-from gradus.objectives.scores import LogOdds, LogRatio, MeanLogProb
+from gradus.objectives.scores import LengthDiscounted, LogOdds, LogRatio, MeanLogProb
 from gradus.objectives.terms import EntropyBonus, Imitation, PolicyGradient, TruncatedImportance, ValueLoss
-from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped
+from gradus.objectives.trust import CappedWeight, Clip, DualClip, Shaped, Unclipped, WeightedLikelihood
 from gradus.papers.agents.prompt_pg import BatchSum
 from gradus.papers.bases.kto import Prospect
-from gradus.papers.credit.aapo import WeightedLikelihood
 from gradus.papers.credit.gigpo import AnchorStates
 from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
@@ -62,7 +61,6 @@ from gradus.papers.objectives.llds import PreserveLikelihood
 from gradus.papers.objectives.m2po import SecondMoment, SecondMomentClip
 from gradus.papers.objectives.magistral import NormalisedClip
 from gradus.papers.objectives.nft import ImplicitNegative, SuccessRate
-from gradus.papers.objectives.offline_rl_ld_dpo import LengthDiscounted
 from gradus.papers.objectives.otr import OneToken
 from gradus.papers.objectives.prioritized_kl import CertaintyWeight
 from gradus.papers.objectives.sapo import SoftGate
