@@ -1,6 +1,6 @@
 r"""Finds the candidates for the answer of a text, in the order in which they are tried.
 
-The order is: a formula or number after "final answer"; the content of the last \boxed{}, together with boxes close before it; a formula or
+The order is: a formula or number after "final answer"; the content of the last \boxed{}, together with boxes shortly before it; a formula or
 number after "answer"; the last formulas and numbers. A formula is the text between dollar signs or LaTeX brackets; a bare \frac{1}{2} is
 also a formula. Formulas joined by "and", "or" or a comma are one answer. The time of all scans is linear in the length of the text, and only
 the end of the text is read.
