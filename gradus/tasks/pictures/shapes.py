@@ -48,7 +48,7 @@ def shapes(level: int = 3, kinds: str = "count,colour,shape,place", bias: float 
 
 
 def draft(rng: Random, level: int, kinds: Sequence[str], bias: float = 0.0) -> Draft:
-    """One picture with a question. The content is the scene, so no held-out picture occurs in training."""
+    """Draws a picture and a question about it. The content is the scene, so no held-out picture occurs in training."""
     items = scene(rng, *LEVELS[level])
     kind = rng.choice(kinds)
     question, answer, looked = asked(rng, kind, level, items, bias)
