@@ -142,7 +142,7 @@ def _plural(shape: str) -> str:
 def verify(problem: Problem, completion: str) -> Outcome:
     """Returns 1.0 if the completion has the words of the answer, in any case and spacing; else 0.0.
 
-    A list gets the number of right entries, divided by the length of the longer of the two lists.
+    For a list, the result is the number of right entries, divided by the length of the longer list (the answer or the completion).
 
     Text up to the last "=" is not read.
     """
