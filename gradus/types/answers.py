@@ -7,14 +7,16 @@ side of an equation is compared: the answer 12+30=42 counts as 42.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 # the number of digits is limited, so that a number from a model is cheap to compare
 _NUMBER = re.compile(r"[-+]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})(e[-+]?[0-9]{1,2})?(/[0-9]{1,100})?")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
+EntropyForm = Literal["clusters", "shannon"]
 _LABEL = re.compile(r"\banswer\s*:", re.IGNORECASE)
 
 
@@ -78,6 +80,19 @@ def answer_classes(completions: Sequence[str]) -> list[int]:
     said = [answered(text) for text in completions]
     numbers: dict[object, int] = {}
     return [numbers.setdefault(("none", at) if answer is None else answer, len(numbers)) for at, answer in enumerate(said)]
+
+
+def semantic_entropy(counts: Sequence[int], *, form: EntropyForm = "clusters") -> float:
+    """Returns the entropy in nats of classes with these numbers of answers: the mean of -ln p over classes, or over answers ("shannon").
+
+    A class with the number 0 does not count. Without an answer the entropy is 0.
+
+    >>> [round(semantic_entropy([4, 2, 2], form=form), 4) for form in ("clusters", "shannon")]
+    [1.1552, 1.0397]
+    """
+    found, total = [n for n in counts if n], sum(counts)
+    weights = [1 / len(found)] * len(found) if form == "clusters" else [n / total for n in found]
+    return math.fsum(w * math.log(total / n) for w, n in zip(weights, found, strict=True))
 
 
 def macro_f1(truth: Sequence[Any], predicted: Sequence[Any]) -> float:
