@@ -200,7 +200,7 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
 
 @dataclass(frozen=True)
 class SuccessRates:
-    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` takes.
+    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` selects.
 
     The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`. There are at most as many candidates as
     problems, and each problem occurs once. With `factor` 1 all candidates are requested. No answer is sampled for candidates that are not chosen. After a step,
