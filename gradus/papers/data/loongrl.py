@@ -115,7 +115,7 @@ class Without:
             if at - first > _TRIES * count:
                 raise UserError(
                     f"curriculum.left_out names {', '.join(self.left_out)}, and the last {at - first} problems all came from these tasks; add "
-                    "another task to the mixture, or leave the first stage out: --schedule.stages.warm.changes.curriculum ShuffledEpochs"
+                    "another task to the mixture, or let the first stage draw from all tasks: --schedule.stages.warm.changes.curriculum ShuffledEpochs"
                 )
             order = sweep_order(source.size, range(at, at + count - len(found)), world.seed)
             problems = source.draw(order, world.task.level, world.seed.fold("problems"))

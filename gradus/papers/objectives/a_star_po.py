@@ -98,7 +98,7 @@ def value_of(problem: Problem) -> float:
     """Returns the problem's `optimal_value`. Raises UserError if it is no number."""
     value = problem.meta.get(COLUMN)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f'problem {problem.id}: "{COLUMN}" is {value!r}; it must be a number, such as a stage with makes=OptimalValues() writes')
+        raise UserError(f'problem {problem.id}: "{COLUMN}" is {value!r}; it must be a number; add a stage with makes=OptimalValues(), which writes this number')
     return float(value)
 
 
