@@ -58,7 +58,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Linked:
-    """The stratum is the entry `name` of the trajectory's links, such as a role or a budget. Trajectories without the entry are one stratum."""
+    """The stratum is the entry `name` of the trajectory's links, such as a role or a budget. Trajectories without this entry form one stratum."""
 
     name: str = "role"
 
