@@ -64,11 +64,8 @@ def value_of(problem: Problem) -> float:
     value = problem.meta.get(OPTIMAL_VALUE)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise UserError(
-            raise UserError(
-                f'problem {problem.id}: "{OPTIMAL_VALUE}" is {value!r}; it must be a number; add a stage with makes=OptimalValues(), which writes '
-                "this number"
-            )
-            "writes this number"
+            f'problem {problem.id}: "{OPTIMAL_VALUE}" is {value!r}; it must be a number; add a stage with makes=OptimalValues(), which writes '
+            "this number"
         )
     return float(value)
 
