@@ -38,9 +38,8 @@ def rehearsed(
 ) -> tuple[list[tuple[str, str]], list[dict[str, Any]]]:
     """Plays an episode with sub-agents: the main agent with `actions`, and each errand with its actions in `helpers`, in order.
 
-    Returns: (observation, action) of the main agent's turns, in which the finding of an errand is the observation. Also returns for each errand a
-    mapping with its `role`, `turn`, `prompt` and `demonstration`. Raises ValueError if an errand does not end, or if the episode does not end with a
-    reward above 0.
+    Returns (observation, action) for each turn of the main agent; after an errand, the observation is its finding. Also returns, for each errand, a mapping
+    with its `role`, `turn`, `prompt` and `demonstration`. Raises ValueError if an errand does not end, or if the episode does not end with a reward above 0.
     """
     pairs, errands, turn, left = [], list[dict[str, Any]](), episode.first, iter(helpers)
     for number, action in enumerate(actions):

@@ -45,9 +45,9 @@ from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.allot import Allot, HalfWidth, joined
 from gradus.rollouts.auto import Auto, one_each, rolled
 from gradus.rollouts.mismatched_prompts import exchanged, opening
-from gradus.rollouts.prompts import before, prompt_of
 from gradus.types import Frozen, Group, Request, Trajectory, UserError
 from gradus.types.parts import Credit, Credited, Rollout, Signals, Task, World
+from gradus.types.prompts import before, prompt_of
 from gradus.types.ranges import check_ranges
 from gradus.types.returned import assigned
 from gradus.types.signals import LogProb, LogProbs, Signal

@@ -47,7 +47,7 @@ def _new(row: Mapping[str, Any], where: str, task: str) -> Problem:
 
 @dataclass(frozen=True)
 class StoredProblems:
-    """The problems in a file of such lines, in the order of the file. Several lines may have the same problem with different columns."""
+    """The problems in a file of lines that `line` wrote, in the order of the file. Several lines may have the same problem with different columns."""
 
     path: str
 

@@ -1,4 +1,4 @@
-"""Formats of data sets of programs: the answer is the tests, which the verifier `unit_tests` runs in the sandbox."""
+"""Formats of data sets of programs: the answer of a problem is its tests, which the verifier `unit_tests` runs in the sandbox."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from gradus.tasks.formats.format import Format, Malformed, kept, parsed, text, t
 
 
 def printed(inputs: list[Any], outputs: list[Any], field: str) -> list[dict[str, str]]:
-    """Returns tests of whole programs. A list of lines counts as a text. Raises Malformed if the numbers of inputs and outputs differ."""
+    """Returns tests of whole programs. An input or output that is a list of lines becomes one text. Raises Malformed if the numbers of inputs and outputs
+    differ."""
     if not inputs or len(inputs) != len(outputs):
         raise Malformed(field, f"has {len(inputs)} inputs and {len(outputs)} outputs; give the official file, or leave the row out with --task.bad_rows")
     lines = [["\n".join(map(str, one)) if isinstance(one, list) else str(one) for one in several] for several in (inputs, outputs)]

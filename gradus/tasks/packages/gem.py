@@ -88,7 +88,7 @@ def _registry() -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Gem:
-    """The settings of a game. A problem's seed decides the start of an episode. The episode's key decides everything after the start."""
+    """The settings of a game. A problem's seed determines the start of an episode. The episode's key determines all random events after the start."""
 
     name: str
     config: Pairs = ()
@@ -123,7 +123,7 @@ class Play:
 
 
 def said(observation: str, info: Mapping[str, Any]) -> str:
-    """Returns an observation with the parts of `info` that belong to it, such as the board."""
+    """Returns an observation with the parts of `info` that belong to the observation, such as the board."""
     return "\n".join(part.strip("\n") for part in (info.get("prefix"), observation, info.get("suffix")) if part)
 
 

@@ -169,7 +169,7 @@ class Rows:
 
     @cached_property
     def all(self) -> list[Any]:
-        """The tasks, in order. Raises UserError if they cannot be loaded, or if there are none."""
+        """The tasks, in order. Raises UserError if the tasks cannot be loaded, or if there is no task."""
         try:
             found = list(self.taskset)
         except Exception as error:
@@ -224,7 +224,7 @@ class Scored:
     rows: Rows
 
     def check(self) -> None:
-        """Does nothing: this verifier needs nothing from the machine."""
+        """Does nothing, because this verifier runs on every machine."""
 
     async def together(self, trajectories: Sequence[Trajectory], world: World) -> list[Outcome]:
         """Returns one outcome per answer. Every reward and metric of the task becomes a metric of the step: its mean over the answers."""
