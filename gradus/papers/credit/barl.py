@@ -74,7 +74,7 @@ class BayesAdaptive:
 
     def _of(self, trajectory: Trajectory) -> np.ndarray:
         if any(c.actions and "chance" not in c.streams for c in trajectory.contexts):
-            raise UserError(f"trajectory {trajectory.id} has no probabilities of answers; set --rollout AnswerChances")
+            raise UserError(f"trajectory {trajectory.id} has no probabilities of the candidate answers; set --rollout AnswerChances")
         spans = spans_of(trajectory)
         steps = list(dict.fromkeys(spans[spans >= 0].tolist()))
         if not steps:

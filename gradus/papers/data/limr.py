@@ -25,7 +25,7 @@ problem as pass k.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,25 +36,18 @@ from gradus.credit.kl_penalty import KLPenalty
 from gradus.curricula.rates import SuccessRates
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.schedules.harvests import answers
+from gradus.schedules.harvests import accuracy_curves
 from gradus.schedules.stages import FIRST, Stage, Stages
-from gradus.types import Frozen, Group, Problem
+from gradus.types import Frozen, Group
 from gradus.types.moments import Steps
 from gradus.types.ranges import check_ranges
 
 PASSES, POOL, PROMPTS = 21, 64, 16
 
 
-def filled(curve: Sequence[float]) -> np.ndarray:
-    """Returns the curve with each gap (NaN) replaced by the next value, [K]. A gap stays if it is at the end or if another gap follows it."""
-    values = np.array(curve, dtype=np.float64)
-    after = np.append(values[1:], np.nan)
-    return np.where(np.isnan(values), after, values)
-
-
 def impact(curves: np.ndarray) -> np.ndarray:
     """Returns the score s_i of each curve [N] of `curves` [N, K], which has no gaps. If all problems are always solved, every score is 0."""
-    average = curves.mean(0)
+    average = curves.mean(0) if len(curves) else 0.0
     largest = float(np.square(1 - average).sum())
     return 1 - np.square(curves - average).sum(1) / largest if largest else np.zeros(len(curves))
 
@@ -75,17 +68,10 @@ class LearningImpact:
 
     def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
         """Returns one row per selected problem: the problem and its `impact`. Problems are in the order of their first visits."""
-        found: dict[str, tuple[Problem, list[float]]] = {}
-        for group in (g for g in groups if not g.aside and g.trajectories):
-            problem = group.trajectories[0].problem
-            verdicts = [answer.right for answer in answers([group], cut=True)]
-            found.setdefault(problem.id, (problem, []))[1].append(float(np.mean(verdicts)) if verdicts else float("nan"))
-        passes = min((len(curve) for _, curve in found.values()), default=0)
-        whole = [(p, curve) for p, visits in found.values() if not np.isnan(curve := filled(visits[:passes])).any()]
-        scores = impact(np.array([curve for _, curve in whole])) if whole else np.zeros(0)
+        problems, curves = accuracy_curves(groups)
         return [
             {"problem": problem, "impact": float(score)}
-            for (problem, curve), score in zip(whole, scores, strict=True)
+            for problem, curve, score in zip(problems, curves, impact(curves), strict=True)
             if score >= self.theta and (self.unsolved or curve.any() or self.theta == -np.inf)
         ]
 

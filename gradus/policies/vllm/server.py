@@ -39,11 +39,11 @@ class Server:
         try:
             parts, port = urlsplit(spec.url), urlsplit(spec.url).port
         except ValueError as error:  # a port that is not a number, an unclosed bracket
-            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write it as http://127.0.0.1:8000') from None
+            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write a url such as http://127.0.0.1:8000') from None
         if parts.username is not None:  # it would be stored with the recipe
             raise UserError("the url of a vLLM server contains a name or a password; leave them out, and set the key in the environment variable VLLM_API_KEY")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f'the url of a vLLM server is "{spec.url}"; write it as http://127.0.0.1:8000')
+            raise UserError(f'the url of a vLLM server is "{spec.url}"; write a url such as http://127.0.0.1:8000')
         self.spec, self.retries, self.where = spec, spec.retries, f"the vLLM server at {spec.url}"
         self._secure, self._host = parts.scheme == "https", parts.hostname
         self._port, self._path = port, parts.path.rstrip("/").removesuffix("/v1")
@@ -106,7 +106,7 @@ class Server:
     def _not_read(self, path: Path, reason: str) -> UserError:
         return UserError(
             f"{self.where} cannot read new weights from {path}: {reason}; make this folder readable for the server, "
-            "or set another folder with players.*.engine.folder; start a vLLM before 0.16 with this folder"
+            "or set another folder with players.*.engine.folder; a vLLM before 0.16 must serve the model from this folder"
         )
 
     def _mark(self, label: str) -> bool:
@@ -151,7 +151,7 @@ class Server:
     def mode(self, token: int) -> Literal["raw", "processed"]:
         """Finds the mode from the log-probability of one token, which is sampled with top_k = 1.
 
-        A log-probability after truncation is 0. A log-probability before truncation is that of the model.
+        If it is 0, the server computes log-probabilities after truncation, because only one token is left. Else the server computes them before truncation.
         """
         body = {"model": self.model, "prompt": [token], "max_tokens": 1, "temperature": 1.0, "top_k": 1, "logprobs": 1, "ignore_eos": True}
         found = _answer(self._completion({**body, "return_tokens_as_token_ids": True}))
@@ -160,7 +160,10 @@ class Server:
         return "processed" if found.logprobs[0] > -1e-6 else "raw"
 
     def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Returns the answer to a completion, with retries while it is broken. Raises UserError if the last retry fails, and Lost if the connection is lost."""
+        """Returns the answer to a request for a completion.
+
+        A broken answer is requested again. Raises UserError if the last retry fails; Lost if the connection is lost.
+        """
         reason = ""
         for attempt in range(self.retries + 1):
             sleep(protocol.PAUSE * 2 ** (attempt - 1) if attempt else 0)
@@ -176,7 +179,7 @@ class Server:
         raise UserError(f"{self.where} failed {self.retries + 1} times: {reason}; read the log of the server")
 
     def _asked(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Returns the server's answer to one request; {} if its text is empty. Raises Refused, Broken, Lost."""
+        """Returns the server's answer to one request; {} if the text of the answer is empty. Raises Refused, Broken, Lost."""
         kind = HTTPSConnection if self._secure else HTTPConnection
         connection = kind(self._host, self._port, timeout=self.spec.timeout)
         key = os.environ.get("VLLM_API_KEY")
