@@ -87,7 +87,7 @@ def probe_baseline(group: Group) -> np.ndarray:
 def against_pool(group: Group) -> np.ndarray:
     """Returns the rewards minus the mean reward of the group's pool, float64 [G]; zeros if all rewards of the pool are equal.
 
-    Outcomes of the pool that are no number do not count. A group without a pool is its own pool.
+    Outcomes of the pool that are not numbers do not count. A group without a pool is its own pool.
     """
     numbers = [float(r) for r in group.pool if isinstance(r, int | float) and math.isfinite(r)]
     pool = np.array(numbers) if numbers else group.rewards

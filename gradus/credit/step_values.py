@@ -83,7 +83,7 @@ class ValueChanges:
 
 
 def _whitened(rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Whitens together all advantages whose mark is set. All other advantages become 0."""
+    """Shifts and scales all marked advantages together to mean 0 and deviation 1. All other advantages become 0."""
     flat = iter(whiten([row[mark] for row, mark in rows]))
     out = []
     for row, mark in rows:

@@ -25,10 +25,10 @@ def drawn_until(
     level: float | None,
     keep: Callable[[list[Problem], list[Problem], int], list[Problem]],
 ) -> tuple[list[Problem], int]:
-    """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` of them are kept. Returns them and the next place.
+    """Draws problems of the passes of `ShuffledEpochs` from place `first` on until `count` of them are kept. Returns the kept problems and the next place.
 
-    `keep(kept, new, drawn)` gives the kept problems, with those among `new`; `drawn` counts the problems that were drawn before `new`. The metric
-    `left_out` is the share of the drawn problems that were left out.
+    `keep(kept, new, drawn)` returns `kept` and, after it, the problems of `new` that are also kept; `drawn` is the number of problems that were drawn before
+    `new`. The metric `left_out` is the share of the drawn problems that were left out.
     """
     at, found = first, list[Problem]()
     while len(found) < count:
@@ -68,7 +68,7 @@ class BalancedBatch:
         return {"drawn": 0}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """Returns `count` requests. The state is the number of problems that were drawn, with those that were left out."""
+        """Returns `count` requests. The state is the number of problems that were drawn, including problems that were left out."""
 
         def keep(found: list[Problem], new: list[Problem], drawn: int) -> list[Problem]:
             limited = drawn - len(found) < _TRIES * count
@@ -80,9 +80,9 @@ class BalancedBatch:
 
 
 def balanced_answers(problems: Sequence[Problem], count: int, most: float, unique: bool = True) -> list[Problem]:
-    """Returns the problems in their order, without each one whose answer occurs ceil(most * count) times before it.
+    """Returns the problems in their order, but at most ceil(most * count) problems with the same answer.
 
-    With `unique` a problem with the prompt of an earlier one is left out, too. A problem without an answer has no limit.
+    With `unique`, a problem with the prompt of an earlier problem is left out, too. A problem without an answer has no limit.
     """
     limit, answers, prompts, out = math.ceil(most * count), Counter[str](), set[str](), list[Problem]()
     for problem in problems:

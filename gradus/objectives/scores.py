@@ -26,7 +26,7 @@ class Score(Protocol):
 
 
 def scored(score: Score, logprobs: Tensor, batch: Batch) -> Tensor:
-    """Returns the scores [N]. Raises UserError if they have another shape or no gradient."""
+    """Returns the scores [N]. Raises UserError if the scores have another shape or no gradient."""
     scores = score.scores(logprobs, batch)
     check_rows(score, "scores", scores, (len(batch.trajectories),), "trajectory", of=logprobs)
     return scores

@@ -95,7 +95,7 @@ def factored(weight: Weight | None, losses: Tensor, logprobs: Tensor, batch: Bat
 
 @dataclass(frozen=True)
 class PolicyGradient:
-    """The policy-gradient term. The user makes four choices: the ratio, the trust region, a weight, and the average over actions."""
+    """The policy-gradient term. Four parts can be chosen: the ratio, the trust region, a weight, and the average over actions."""
 
     ratio: Ratio = TokenRatio()
     trust: Trust = Clip()

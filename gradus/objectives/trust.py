@@ -25,7 +25,7 @@ class Trust(Protocol):
 
 
 def surrogate(log_ratio: Tensor, advantages: Tensor) -> Tensor:
-    """Returns -r A with r = exp(log_ratio). At r = 1 its gradient equals that of -A log pi."""
+    """Returns -r A with r = exp(log_ratio). At r = 1 the gradient of this loss equals the gradient of -A log pi."""
     check_same_shape(log_ratio=log_ratio, advantages=advantages)
     return -log_ratio.exp() * advantages
 

@@ -83,7 +83,7 @@ class Learner:
             p.grad = None
 
     def fitting(self, contexts: Sequence[Context], work: Callable[[int], T], purpose: str = "score") -> T:
-        """Calls work(tokens per micro-batch) after it cleared the gradients. If memory runs out, calls it again with fewer tokens. See `runtime.memory`.
+        """Clears the gradients, then calls work(tokens per micro-batch). If memory runs out, does both again with fewer tokens. See `runtime.memory`.
 
         The step's record counts the actions of the contexts once, under `purpose`.
         """

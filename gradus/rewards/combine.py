@@ -1,4 +1,7 @@
-"""Combines rewards: `a + b`, `a * b`, `2 * a - 1`. A component that does not apply is left out. If a component failed, the whole combination failed."""
+"""Combines rewards: `a + b`, `a * b`, `2 * a - 1`.
+
+A reward that does not apply to an answer is left out. If one of the rewards failed, the whole combination failed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from gradus.types.signals import Signal
 
 
 class Combines:
-    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, `a * b` gives a Product. Each part is accessible by its name."""
+    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, `a * b` gives a Product. `parts` maps each name to its part."""
 
     def __add__(self, other: float | Reward) -> Sum:
         return _shifted(self, float(other)) if isinstance(other, int | float) else _sum(self, other)
@@ -92,7 +95,10 @@ class Product(Combines):
 
 
 def add(judged: Mapping[str, Judgement], weights: Mapping[str, float], constant: float = 0.0) -> Judgement:
-    """Computes the judgement of a sum. Its components are not weighted, and have the names of their parts. Rewards at single actions are weighted."""
+    """Computes the judgement of a sum.
+
+    The components of this judgement are the values of the parts, without weights, under the parts' names. Rewards at single actions are weighted.
+    """
     values, failed = _applying(judged)
     components = named_components(judged)
     if failed or not values:

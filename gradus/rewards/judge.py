@@ -60,7 +60,7 @@ class WrittenPoints:
 
 
 def question(trajectory: Trajectory) -> str:
-    """Returns the text of the trajectory's problem, or the problem's last message."""
+    """Returns the text of the trajectory's problem. If the problem consists of messages, returns the last message."""
     problem = trajectory.problem
     return problem.text if problem.text is not None else str(problem.messages[-1]["content"])
 
@@ -93,7 +93,7 @@ def checks_for(own: Mapping[str, Check] | None, task: Task, who: str) -> Mapping
 
 @dataclass(frozen=True)
 class ScriptedPoints:
-    """A judge by script, for tests and proving grounds. An answer gets all points of a criterion if it passes the criterion's check, else 0."""
+    """A scripted judge, for tests and proving grounds. An answer gets all points of a criterion if it passes the criterion's check, else 0."""
 
     checks: Frozen[Check] | None = None  # text of a criterion -> check of problem and answer; None: the checks of the task
 

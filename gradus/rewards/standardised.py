@@ -18,9 +18,9 @@ from gradus.types.signals import Signal
 class Standardised(Combines):
     """Standardises a reward whose range changes: (value of `reward` - mean) / standard deviation.
 
-    Mean and standard deviation are those of all values of the run, including this batch. The deviation is the population deviation. If all values are equal,
-    the reward is 0. Components keep their values. If `reward` has no components, its value becomes a component under its name. Rewards at single actions are
-    divided by the deviation. Failed rewards and rewards that do not apply do not change. An evaluation adds its own values for its duration only.
+    The mean and the (population) deviation are over all values of the run, including this batch. If all values are equal, the reward is 0. Components keep
+    their values. If `reward` has no components, its value becomes a component under its name. Rewards at single actions are divided by the deviation. Failed
+    rewards and rewards that do not apply do not change. An evaluation adds its own values, but they are dropped when the evaluation ends.
     """
 
     reward: Reward = Verified()

@@ -83,7 +83,7 @@ class Lanes:
         return await world.judge(groups), {"lanes": [*lanes, *before[len(lanes) :]]}
 
     async def _lane(self, request: Request, index: int, kept: Any, world: World) -> tuple[list[Trajectory], Any]:
-        """Plays one step of a lane. Returns the pieces, and the open episode of the lane as plain state (None: no episode is open)."""
+        """Plays one step of a lane. Returns the lane's pieces, and its open episode as plain state (None: no episode is open)."""
         running = None if not kept else await self._restored(kept, request, world)
         out: list[Trajectory] = []
         turn = 0

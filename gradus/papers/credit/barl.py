@@ -77,7 +77,7 @@ class BayesAdaptive:
 
     def _of(self, trajectory: Trajectory) -> np.ndarray:
         if any(c.actions and "chance" not in c.streams for c in trajectory.contexts):
-            raise UserError(f"trajectory {trajectory.id} has no probabilities of answers; set --rollout AnswerChances")
+            raise UserError(f"trajectory {trajectory.id} has no probabilities of the candidate answers; set --rollout AnswerChances")
         spans = spans_of(trajectory)
         if not (spans >= 0).any():
             return np.zeros(len(spans))

@@ -38,7 +38,10 @@ def r_squared(rewards: np.ndarray, truths: np.ndarray, *, bins: int = 10) -> flo
     of nearly equal size.
     """
     if rewards.shape != truths.shape or rewards.ndim != 1 or not len(rewards):
-        raise UserError(f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give one row of each, of equal length")
+        raise UserError(
+            f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give two arrays of one "
+            "dimension with the same length, at least 1"
+        )
     order = np.argsort(rewards, kind="stable")
     parts = np.array_split(order, min(bins, len(order)))
     reward, truth = (np.array([values[part].mean() for part in parts], np.float64) for values in (rewards, truths))
