@@ -46,7 +46,7 @@ class PredictedRates:
         """Raises UserError if the actions of the task are numbers, because such a task has no prompts in text."""
         if isinstance(task.acting, Box):
             raise UserError(
-                f"task {task.name} takes numbers as actions, but PredictedRates reads prompts of text; use a task whose answers are text"
+                f"task {task.name} takes numbers as actions, but PredictedRates needs prompts and answers in text; use a task whose answers are text"
             )
 
     def start(self) -> dict[str, Any]:

@@ -125,5 +125,5 @@ def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.dev
         head = Heads(width, Key(), outputs, vocab=about.get("vocab"), hidden=about.get("hidden", 0), dtype=dtype, device=device)
         head.load_state_dict(load_file(path, device=str(device)))
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{path} does not fit a model of width {width}; remove this file to start without a value head") from None
+        raise UserError(f"{path} contains no value head for a model of width {width}; remove this file to start without a value head") from None
     return head

@@ -110,7 +110,7 @@ class Masked:
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """Raises UserError, because the tokens of the first turn would see a second turn."""
-        raise UserError("a masked model answers once and plays no turns; take a task without an environment, or a causal language model with --model")
+        raise UserError("a masked model gives one answer and takes no further turns; take a task without an environment, or a causal language model with --model")
 
     def told(self, action: Action) -> Context:
         """Returns a given answer as a piece of a context: its text, and the end token if the model has one."""
@@ -240,7 +240,7 @@ def read_config(path: Path) -> MaskedConfig:
     except UserError as error:
         raise UserError(f"{path}, decoder: {str(error).removeprefix('config.json: ')}") from None
     if decoder.window is not None:
-        raise UserError(f"{path}: sliding_window is {decoder.window}, but a masked model has no window; set it to null")
+        raise UserError(f"{path}: sliding_window is {decoder.window}, but a masked model has no window; set sliding_window to null")
     if not 0 <= mask < decoder.vocab_size:
         raise UserError(f"{path}: mask_token_id is {mask}; it must be a token of the model, from 0 to {decoder.vocab_size - 1}")
     return MaskedConfig(replace(decoder, causal=False), mask)

@@ -39,11 +39,11 @@ class Server:
         try:
             parts, port = urlsplit(spec.url), urlsplit(spec.url).port
         except ValueError as error:  # a port that is not a number, an unclosed bracket
-            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write it as http://127.0.0.1:8000') from None
+            raise UserError(f'the url of a vLLM server is "{spec.url}": {error}; write a url such as http://127.0.0.1:8000') from None
         if parts.username is not None:  # it would be stored with the recipe
             raise UserError("the url of a vLLM server contains a name or a password; leave them out, and set the key in the environment variable VLLM_API_KEY")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f'the url of a vLLM server is "{spec.url}"; write it as http://127.0.0.1:8000')
+            raise UserError(f'the url of a vLLM server is "{spec.url}"; write a url such as http://127.0.0.1:8000')
         self.spec, self.retries, self.where = spec, spec.retries, f"the vLLM server at {spec.url}"
         self._secure, self._host = parts.scheme == "https", parts.hostname
         self._port, self._path = port, parts.path.rstrip("/").removesuffix("/v1")
@@ -106,7 +106,7 @@ class Server:
     def _not_read(self, path: Path, reason: str) -> UserError:
         return UserError(
             f"{self.where} cannot read new weights from {path}: {reason}; make this folder readable for the server, "
-            "or set another folder with players.*.engine.folder; start a vLLM before 0.16 with this folder"
+            "or set another folder with players.*.engine.folder; a vLLM before 0.16 must serve the model from this folder"
         )
 
     def _mark(self, label: str) -> bool:
