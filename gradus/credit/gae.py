@@ -113,7 +113,7 @@ class LengthAdaptiveGAE:
 
     So in a longer answer the reward reaches more of the earlier actions.
 
-    The weights of later errors sum to about alpha * actions. lam is 0 for answers of up to 1 / alpha actions. VAPO, arXiv:2504.05118, section 4.2.
+    The weights of later errors sum to about alpha * actions. The number lam is 0 for answers of up to 1 / alpha actions. VAPO, arXiv:2504.05118, section 4.2.
     """
 
     alpha: float = 0.05

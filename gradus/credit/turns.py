@@ -22,6 +22,10 @@ class Turns:
         """Gives every action the value of its turn."""
         return np.repeat(values, self.lengths)
 
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Returns [T]: the sum over the actions of each turn of `values` [A]."""
+        return np.add.reduceat(values, np.cumsum(self.lengths) - self.lengths) if len(self.lengths) else np.zeros(0)
+
 
 def turns_of(trajectory: Trajectory) -> Turns:
     """Returns the turns of an episode. Raises UserError if an action of the trajectory has no turn or no state."""

@@ -58,7 +58,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Linked:
-    """The stratum is the entry `name` of the trajectory's links, such as a role or a budget. Trajectories without the entry are one stratum."""
+    """The stratum is the entry `name` of the trajectory's links, such as a role or a budget. Trajectories without this entry form one stratum."""
 
     name: str = "role"
 
@@ -79,8 +79,8 @@ def strata(group: Group, key: Stratum) -> list[list[int]]:
 class Within:
     """A = blend * (advantage of `rule` within the stratum) + (1 - blend) * (advantage of `rule` within the whole group).
 
-    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives it the advantage 0. Returns and weights are
-    those of the strata. If a group is one stratum, the advantages are exactly those of `rule`.
+    `rule` gets each stratum as a group. If a stratum has one trajectory, a rule that compares trajectories gives this trajectory the advantage 0. The returns
+    and weights are those of the strata. If a group is one stratum, the advantages are exactly those of `rule`.
     """
 
     key: Stratum = Linked()

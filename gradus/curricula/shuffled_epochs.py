@@ -45,12 +45,12 @@ class Once:
         return {"drawn": 0}
 
     def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """Returns `count * world.group` requests for one sample each. The state is the same as in `ShuffledEpochs`."""
+        """Returns `count * world.group` requests for one sample each. The state has the same form as in `ShuffledEpochs`."""
         return ShuffledEpochs(group=1).choose(source, count * world.group, world, state)
 
 
 def sweep_order(size: int | None, positions: range, key: Key) -> list[int]:
-    """Returns the indices at these positions of the endless sequence of passes. Every pass is a keyed permutation of 0..size-1."""
+    """Returns the indices at these positions of the endless sequence of passes. Every pass is a permutation of 0..size-1 that a key draws."""
     if size is None:
         return list(positions)
     passes = {p: key.fold("pass", p).permutation(size) for p in {i // size for i in positions}}

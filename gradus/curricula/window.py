@@ -1,4 +1,4 @@
-"""A window that slides over sorted problems. Each epoch draws problems near the window's centre. The centre moves on when the policy has learned them."""
+"""A window that slides over sorted problems. Each epoch draws problems near the window's centre. The centre moves on when the policy has learned these problems."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Pace(Protocol):
     async def measure(self, groups: Sequence[Group], world: World) -> Mapping[str, float]:
         """Returns named numbers that are measured on the groups of a step.
 
-        The numbers of an epoch are averages over its steps. Each step has its number of groups as weight.
+        The numbers of an epoch are averages over its steps. Each step is weighted by its number of groups.
         """
         ...
 
@@ -47,7 +47,7 @@ class Column:
     descending: bool = False
 
     async def values(self, problems: Sequence[Problem], world: World) -> np.ndarray:
-        """Returns the numbers of the column [N]. Raises UserError if a problem has no number there."""
+        """Returns the numbers of the column [N]. Raises UserError if a problem has no number in this column."""
         found = [p.meta.get(self.name) for p in problems]
         for problem, value in zip(problems, found, strict=True):
             if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -91,7 +91,7 @@ def drawn_places(weights: np.ndarray, count: int, key: Key) -> np.ndarray:
 
     Returns the places in ascending order [count].
 
-    The function takes the places with the largest weight - ln(-ln u), where u are keyed uniform numbers.
+    The function takes the places with the largest weight - ln(-ln u), where u are uniform numbers that a key draws.
     """
     u = np.clip(key.uniform(len(weights)), 1e-300, 1 - 1e-16)
     return np.sort(np.argsort(-(weights - np.log(-np.log(u))), kind="stable")[:count])

@@ -1,4 +1,4 @@
-"""Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, and `print`. No sandbox is needed, because a program calls nothing else.
+"""Runs a small part of Python: assignments, arithmetic, lists, one-line `for` and `if`, and `print`. No sandbox is needed, because a program can call nothing else.
 
 A program ends after 2,000 steps, and values are bounded, so every program ends soon.
 """
@@ -21,7 +21,7 @@ _CALLS: Mapping[str, Callable[..., Any]] = {"len": len, "range": range, "int": i
 
 
 class LimitError(Exception):
-    """A program took too many steps, or made a value that is too large."""
+    """The error for a program that takes too many steps, or makes a value that is too large."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Ran:
 
 
 def run(code: str) -> Ran:
-    """Runs a program. An error ends the program, and the name of the error is `stderr`. A program outside this part of Python ends with "SyntaxError".
+    """Runs a program. An error ends the program, and the name of the error is `stderr`. A program that uses other parts of Python ends with "SyntaxError".
 
     >>> run("a=3\\nfor i in range(2): a+=i\\nprint(a)"), run("print(1)\\nprint(2%0)")
     (Ran(stdout='4\\n', stderr=''), Ran(stdout='1\\n', stderr='ZeroDivisionError'))

@@ -102,9 +102,9 @@ def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
 
 
 def fresh_controller(fresh: Fresh, task: Task, key: Key, recipe: Recipe, device: str, model: str | Path | None = None) -> Any:
-    """Makes a small network for the task's world. The key draws the weights, or the weights come from the folder `model`.
+    """Makes a small network for the task's environment. The key draws the weights, or the weights come from the folder `model`.
 
-    Raises UserError if the world shows text, if there is no world, or if the folder has no controller of this form.
+    Raises UserError if the environment shows text, if the task has no environment, or if the folder has no controller of this form.
     """
     from gradus.policies.controller import Controller, config_for
 
@@ -124,7 +124,7 @@ def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, 
     """Returns the policy in the run's model folder, instead of the fresh policy.
 
     If the folder contains another kind of model, and another player uses this model, returns the fresh policy. Raises UserError if the folder has no controller
-    of the same form, and no other player uses the folder's model.
+    of the same form and no other player uses the folder's model.
     """
     same = registry.of_folder(str(model)) is registry.of_recipe(fresh.config.fresh, frozenset())
     if not same and any(spec.model is None for spec in specs_of(recipe).values()):
@@ -218,7 +218,7 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
 
 
 def _average(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], keep: float, wide: list[dict[str, Tensor]]) -> None:
-    """Computes mine <- keep mine + (1 - keep) theirs.
+    """Computes mine <- keep * mine + (1 - keep) * theirs.
 
     If weights are narrower than float32, `wide` stores their averages in float32, because small changes would otherwise be lost by rounding.
     """

@@ -1,4 +1,4 @@
-"""Reads a decoder's configuration from config.json. The error names the field that is unknown or has a value that is not implemented."""
+"""Reads a decoder's configuration from config.json. If a field is unknown or has a value that is not implemented, the error names the field."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class DecoderConfig:
 
     @property
     def context(self) -> int:
-        """Returns the length of the longest sequence in tokens. Up to this length, rotation angles depend only on the position."""
+        """Returns the largest number of tokens in a sequence. Up to this length, rotation angles depend only on the position."""
         scaling = self.rope_scaling
         original = scaling.original_max_position_embeddings if isinstance(scaling, LongScaling) else self.max_position_embeddings
         return min(original, self.max_position_embeddings)
@@ -124,7 +124,7 @@ def read_json(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); every model folder needs this file: make it readable, or copy the model again") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}); make this file readable, or copy the model again") from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text; save the model again with save_pretrained") from None
     except json.JSONDecodeError as error:
@@ -203,7 +203,7 @@ def _activation(fields: Mapping[str, Any], family: Family) -> str:
 
 
 def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[int | None, tuple[bool, ...]]:
-    """Returns the window, and for every layer whether it has the window; (None, ()) if no layer has one."""
+    """Returns the window, and for every layer whether the layer has a window. If no layer has a window, returns (None, ())."""
     width = fields.get("sliding_window", family.missing.get("sliding_window"))
     if "use_sliding_window" in family.reads and not flag(fields, "use_sliding_window"):
         width = None
@@ -213,7 +213,7 @@ def _windows(fields: Mapping[str, Any], family: Family, layers: int) -> tuple[in
     named = family.windows == "named"
     if isinstance(types, list) and len(types) != layers:
         raise UserError(
-            f"config.json: layer_types has {len(types)} entries and num_hidden_layers is {layers}; the two numbers must be equal, so correct one of them"
+            f"config.json: layer_types has {len(types)} entries, but num_hidden_layers is {layers}; the two numbers must be equal, so correct one of them"
         )
     if types is not None and (not isinstance(types, list) or set(types) - {"full_attention", "sliding_attention"}):
         raise Unsupported("layer_types", types)
@@ -254,7 +254,7 @@ def _experts(fields: Mapping[str, Any], family: Family, sizes: Mapping[str, int]
     count = size(fields, name, family.missing.get("num_experts", family.missing.get("num_local_experts")))
     chosen = size(fields, "num_experts_per_tok", family.missing["num_experts_per_tok"])
     if chosen > count:
-        raise UserError(f"config.json: num_experts_per_tok is {chosen}, but there are {count} experts; set it to {count} or less")
+        raise UserError(f"config.json: num_experts_per_tok is {chosen}, but there are {count} experts; set num_experts_per_tok to {count} or less")
     layers = sizes["num_hidden_layers"]
     if "moe_intermediate_size" not in family.reads:
         return Experts(count, chosen, sizes["intermediate_size"], True, (True,) * layers)

@@ -62,7 +62,10 @@ class Mixture(nn.Module):
 
 
 def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
-    """Chooses for every row the experts with the largest softmax of the router's scores [N, count]. Returns their shares and indices, both [N, chosen]."""
+    """Chooses for every row the experts with the largest softmax of the router's scores [N, count].
+
+    Returns the shares and indices of the chosen experts, both [N, chosen].
+    """
     wide = scores if scores.dtype == torch.float64 else scores.float()
     shares, indices = wide.softmax(-1).topk(experts.chosen, -1)
     return (shares / shares.sum(-1, keepdim=True) if experts.normalise else shares), indices
@@ -71,8 +74,8 @@ def choose(scores: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
 def assign(indices: Tensor, count: int) -> tuple[Tensor, Tensor, list[int]]:
     """Assigns rows to experts, from the chosen experts [N, chosen] of every row.
 
-    Returns three results. The first is the rows int64 [N * chosen] in the order of the experts, beginning with those of expert 0. The second is, for every
-    choice, row by row, its place among these rows. The third is the number of rows per expert.
+    Returns three results. The first lists the rows of each expert, int64 [N * chosen], beginning with those of expert 0. The second has, for every
+    choice of every row, the place of the choice in this list. The third is the number of rows per expert.
     """
     flat = indices.flatten()
     order = flat.argsort(stable=True)

@@ -86,7 +86,7 @@ def _wide(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 class Critic(nn.Module):
-    """A trunk and its heads as one network, so both are trained and stored together."""
+    """A trunk and its heads as one network, so the trunk and the heads are trained and stored together."""
 
     def __init__(self, trunk: nn.Module, head: Heads) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def save_head(head: Heads, folder: Path) -> None:
 
 
 def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.device | str) -> Heads | None:
-    """Loads the heads in a model's folder; None if there are none. Raises UserError if the file does not fit the model."""
+    """Loads the heads in a model's folder. Returns None if the folder has no heads. Raises UserError if the file does not fit the model."""
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import load_file
 
@@ -125,5 +125,5 @@ def load_head(folder: Path, width: int, *, dtype: torch.dtype, device: torch.dev
         head = Heads(width, Key(), outputs, vocab=about.get("vocab"), hidden=about.get("hidden", 0), dtype=dtype, device=device)
         head.load_state_dict(load_file(path, device=str(device)))
     except (SafetensorError, RuntimeError, KeyError, TypeError, ValueError):
-        raise UserError(f"{path} does not fit a model of width {width}; remove this file to start without a value head") from None
+        raise UserError(f"{path} contains no value head for a model of width {width}; remove this file to start without a value head") from None
     return head

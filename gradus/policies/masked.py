@@ -1,6 +1,6 @@
 """A masked diffusion language model as a policy: a decoder without causal order, which fills in hidden tokens.
 
-An answer begins as mask tokens after the prompt. Each step fills in one or more of them, until none is left. The actions of a context are the
+An answer begins as mask tokens after the prompt. Each step replaces one or more mask tokens, until no mask token is left. The actions of a context are the
 tokens of the answer, in the order of the text. The stream `order` contains the step at which each token was filled in. The stream `key` contains the key of the
 sample.
 """
@@ -38,7 +38,7 @@ _OTHER = 0xFFFF  # a name in the keys of answers that were given, not sampled
 
 @dataclass(frozen=True)
 class MaskedConfig:
-    """The configuration of a decoder without causal order, and the id of its mask token."""
+    """The configuration of a decoder without causal order, and the id of the mask token."""
 
     decoder: DecoderConfig
     mask: int
@@ -90,7 +90,7 @@ class Masked:
 
     @property
     def context_length(self) -> int:
-        """Returns the length of the longest sequence in tokens."""
+        """Returns the largest number of tokens in a sequence."""
         return self.config.decoder.context
 
     @property
@@ -110,7 +110,7 @@ class Masked:
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """Raises UserError, because the tokens of the first turn would see a second turn."""
-        raise UserError("a masked model answers once and plays no turns; take a task without an environment, or a causal language model with --model")
+        raise UserError("a masked model gives one answer and takes no further turns; take a task without an environment, or a causal language model with --model")
 
     def told(self, action: Action) -> Context:
         """Returns a given answer as a piece of a context: its text, and the end token if the model has one."""
@@ -166,7 +166,7 @@ class Masked:
         )
 
     def evaluate(self, contexts: Sequence[Context], wants: Sequence[Want], key: Key | None = None) -> dict[Any, Tensor]:
-        """Returns the wanted rows of every action. `key` draws the masks. Raises UserError for a want that the model does not offer."""
+        """Returns, for each want, a row per action. `key` draws the masks. Raises UserError for a want that the model does not offer."""
         check_offered(wants, self.can, "a masked model")
         return read(OpenedMasked(self, contexts), wants, key or Key())
 
@@ -178,14 +178,14 @@ class Masked:
 class OpenedMasked:
     """Passes over answers in which some tokens are hidden.
 
-    Each context has its own passes, so its rows do not depend on the other contexts.
+    Each context has its own passes, so the rows of a context do not depend on the other contexts.
     """
 
     def __init__(self, model: Masked, contexts: Sequence[Context]) -> None:
         self.model, self.contexts = model, contexts
 
     def denoised(self, masks: Masks, key: Key) -> Tensor:
-        """Returns factor * log p of every action in each pass that hides it, and 0 in the other passes, at temperature 1. [A, K]"""
+        """Returns factor * log p at temperature 1 for every action in each pass. The number is 0 if the pass does not hide the action. [A, K]"""
         return torch.cat([self._of(context, masks, key) for context in self.contexts if context.actions])
 
     def _of(self, context: Context, masks: Masks, key: Key) -> Tensor:
@@ -213,7 +213,7 @@ def name(context: Context) -> int:
 
 
 def check_masks(masks: Masks, hidden: Any, factors: Any, actions: int) -> None:
-    """Raises UserError unless `masks` drew booleans and numbers, both [K, A]."""
+    """Raises UserError unless `masks` drew an array of booleans and an array of numbers, each [K, A]."""
     shapes = (getattr(hidden, "shape", None), getattr(factors, "shape", None))
     if shapes[0] is None or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][1] != actions or hidden.dtype != np.bool_:
         raise UserError(
@@ -240,7 +240,7 @@ def read_config(path: Path) -> MaskedConfig:
     except UserError as error:
         raise UserError(f"{path}, decoder: {str(error).removeprefix('config.json: ')}") from None
     if decoder.window is not None:
-        raise UserError(f"{path}: sliding_window is {decoder.window}, but a masked model has no window; set it to null")
+        raise UserError(f"{path}: sliding_window is {decoder.window}, but a masked model has no window; set sliding_window to null")
     if not 0 <= mask < decoder.vocab_size:
         raise UserError(f"{path}: mask_token_id is {mask}; it must be a token of the model, from 0 to {decoder.vocab_size - 1}")
     return MaskedConfig(replace(decoder, causal=False), mask)

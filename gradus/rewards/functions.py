@@ -38,7 +38,7 @@ class Function(Combines):
     """A reward that calls a user's function with TRL's signature in worker processes.
 
     A call fails if it raises, times out, exceeds its memory, ends its process or returns the wrong number of rewards. If such a call had several answers, each
-    answer is then judged alone. An answer that fails again has failed. One more call judges all other answers together. If the value for an answer is NaN, text
+    answer is then judged alone. An answer that fails again has failed. One more call judges the remaining answers together. If the value for an answer is NaN, text
     or an infinity, only this answer fails. The value None means that the reward does not apply. The function's output goes to standard error.
     """
 
@@ -223,7 +223,7 @@ def _file_of(function: Any) -> str | None:
 
 
 def _by_group(found: Sequence[Outcome], groups: Sequence[Group], name: str, world: World) -> list[list[Judgement]]:
-    """Makes judgements from the outcomes, with the columns that the function logged. The metrics that it logged become metrics of the step."""
+    """Makes judgements from the outcomes, with the columns that the function logged. The metrics that the function logged become metrics of the step."""
     log: Log = getattr(found, "log", None) or Log()
     for metric, value in log.metrics:
         world.note(f"logged/{metric}", value)

@@ -14,8 +14,8 @@ from gradus.types.ranges import check_ranges
 def controlled(value: float, metric: float, *, target: float, rate: float, bound: float, by: str) -> float:
     """Returns the next value of a controlled number.
 
-    With `by` "factor", the next value is value (1 + rate e) with e = clip((metric - target) / |target|, -bound, bound). With "sum", it is value + rate (metric
-    - target).
+    With `by` "factor", the next value is value (1 + rate e) with e = clip((metric - target) / |target|, -bound, bound). With "sum", the next value
+    is value + rate (metric - target).
     """
     if by == "sum":
         return value + rate * (metric - target)

@@ -5,30 +5,25 @@
     A_(i,t) = (r_i - mean(r) + w TD_(i,t)) / (std(r))
     loss = -1/N sum_i sum_t min(rho_(i,t) A_(i,t), clip(rho_(i,t), 1 - 0.2, 1 + 0.28) A_(i,t))
 
-$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. A node of the tree is such a prefix. The value of the root is
-the group's mean, and the value of an unshared prefix is the reward of its answer. So TD is 0 wherever the tree does not branch, and there the method
-is GRPO. The sum of TD over an answer is $r_i - mean(r)$, so a late branch that decides the reward gets its share. The weight w is 1. N counts the
-tokens of the mini-batch, and rho is the ratio to the policy at the start of the update.
-
-If no two answers share a first token, TD is r - mean(r) at the first token and 0 after it. A group with equal rewards has no gradient. A batch is cut
-into 8 mini-batches, so the clip acts from the second one on. There is no KL term. Metric: clip_share.
+$s_(i,t)$ are the tokens before token t of answer i, and r are the rewards of the group. The value of the root is the group's mean, and the value of an
+unshared prefix is the reward of its answer. So TD is 0 wherever the tree does not branch, and there the method is GRPO. The sum of TD over an answer is
+$r_i - mean(r)$, so a late branch that decides the reward gets its share. The weight w is 1. N counts the tokens of the mini-batch, and rho is the ratio
+to the policy at the start of the update. A group with equal rewards has no gradient. A batch is cut into 8 mini-batches. Metric: clip_share.
 
 Use if: the answers of a group share long beginnings, as with short answers, a small vocabulary, a low temperature, or branched sampling.
-Avoid if: answers differ from the first tokens on, or different tokens lead to the same state (see gigpo). In the first case the method is GRPO with a
-larger advantage at these tokens (see grpo).
+Avoid if: different tokens lead to the same state (see gigpo), or answers differ from the first tokens on. The method is then GRPO with a larger
+advantage at these tokens (see grpo).
 Reference: Tran et al., Exploiting Tree Structure for Credit Assignment in RL Training of LLMs, arXiv:2509.18314: the tree, its values, and the
 advantage. Clip, mean over tokens, no KL, 7 answers per problem and mini-batches of 64 of 512 problems are those of the released script
 (fatebreaker/tempo).
-Departures: The standard deviation is that of the population, with no number added; in the released code it is the sample's plus 1e-6. The weight w is
-ours. A group of one gets advantage 0; in the released code its advantage is NaN. Tokens that an environment writes belong to the prefix, but no
-action gets their change of value. The tree of the released code ends at the first such token. Contexts of a group share a tree only if they begin
-with the same prompt. The released code also has a rollout that branches at the token with the highest entropy, and its script leaves this rollout
-off.
+Departures: The weight w is ours. The deviation is that of the population; in the released code it is the sample's plus 1e-6. A group of one gets
+advantage 0; in the released code its advantage is NaN. Tokens that an environment writes belong to the prefix, but no action gets their change of
+value. The tree of the released code ends at the first such token. Contexts of a group share a tree only if they begin with the same prompt. The
+released code also has a rollout that branches at the token with the highest entropy, and its script leaves this rollout off.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -36,52 +31,16 @@ from typing import ClassVar
 import numpy as np
 
 from gradus.credit.groups import Scale, group_relative
+from gradus.credit.prefixes import prefix_changes
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.trust import Clip
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Context, Group, UserError
+from gradus.types import Group, UserError
 from gradus.types.parts import Credited, Signals, Task
 from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 from gradus.types.spaces import Box
-
-
-def prefix_values(sequences: Sequence[np.ndarray], rewards: np.ndarray) -> list[np.ndarray]:
-    """Returns V(s_0), ..., V(s_T) of every sequence, float64 [T + 1]: the mean reward of all sequences that have the same first t entries.
-
-    Args: `sequences`: int [T] each; `rewards`: [G], one per sequence.
-
-    >>> [v.tolist() for v in prefix_values([np.array([1, 2]), np.array([1, 3]), np.array([4])], np.array([1.0, 0.0, 0.5]))]
-    [[0.5, 0.5, 1.0], [0.5, 0.5, 0.0], [0.5, 0.5]]
-    """
-    lengths = [len(s) for s in sequences]
-    entries = np.full((len(sequences), max(lengths)), -1, np.int64)
-    for row, sequence in zip(entries, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    values = np.repeat(np.asarray(rewards, np.float64)[:, None], max(lengths) + 1, axis=1)
-    node = np.zeros(len(sequences), np.int64)  # equal numbers are equal prefixes
-    for t in range(max(lengths) + 1):
-        if t:
-            node = np.unique(np.stack([node, entries[:, t - 1]], 1), axis=0, return_inverse=True)[1].reshape(-1)
-        counts = np.bincount(node)
-        values[:, t] = (np.bincount(node, values[:, -1]) / counts)[node]
-        if len(counts) == len(sequences):
-            break  # every later prefix belongs to one sequence
-    return [row[: n + 1] for row, n in zip(values, lengths, strict=True)]
-
-
-def after_prompt(context: Context) -> tuple[bytes, np.ndarray]:
-    """Returns an identity of the tokens before the first action, and the tokens from the first action on, int64.
-
-    The first token of a picture or an array is its hash.
-    """
-    first = int(context.action_positions[0]) if context.actions else len(context.sequence)
-    tokens = context.sequence[first:].astype(np.int64)
-    for place, _, _, digest in context.things:
-        if place >= first:
-            tokens[place - first] = -2 - int(digest[:12], 16)
-    return context.beginning(first), tokens
 
 
 @dataclass(frozen=True)
@@ -109,23 +68,8 @@ class PrefixTree:
         if not whole.any() or not self.weight:
             return [Credited(np.full(t.actions, a)) for t, a in zip(group.trajectories, whole, strict=True)]
         unit = 1.0 if self.scale == "none" else float(rewards.std(ddof={"population": 0, "sample": 1}[self.scale]))
-        steps = self._steps([t.contexts for t in group.trajectories], rewards)
+        steps = prefix_changes([t.contexts for t in group.trajectories], rewards)
         return [Credited(a + self.weight / unit * step) for a, step in zip(whole, steps, strict=True)]
-
-    def _steps(self, contexts: Sequence[Sequence[Context]], rewards: np.ndarray) -> list[np.ndarray]:
-        """Returns TD of every action, [A] per trajectory."""
-        trees: dict[bytes, list[tuple[int, int, np.ndarray]]] = defaultdict(list)
-        for i, own in enumerate(contexts):
-            for k, context in enumerate(own):
-                prompt, tokens = after_prompt(context)
-                trees[prompt].append((i, k, tokens))
-        found: dict[tuple[int, int], np.ndarray] = {}
-        for tree in trees.values():
-            values = prefix_values([tokens for _, _, tokens in tree], rewards[[i for i, _, _ in tree]])
-            for (i, k, _), row in zip(tree, values, strict=True):
-                places = contexts[i][k].action_positions
-                found[i, k] = np.diff(row)[places - places[0]] if len(places) else np.zeros(0)
-        return [np.concatenate([found[i, k] for k in range(len(own))]) for i, own in enumerate(contexts)]
 
 
 tempo = grpo.derive(

@@ -29,85 +29,20 @@ released script has groups of 5, a KL coefficient of 0.01, clip 0.2 and 0.3, and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.dissimilar import CuratedClique
 from gradus.environments.output_blocks import scores
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rewards.combine import Combines, check_reward
 from gradus.rewards.verified import Verified
-from gradus.types import Frozen, Group, Key, Request
-from gradus.types.parts import Judgement, Reward, Signals, Source, Task, World
+from gradus.types import Frozen, Group
+from gradus.types.parts import Judgement, Reward, Signals, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 from gradus.types.signals import Signal
-
-_TOKEN = re.compile(r"\w+|[^\w\s]")
-
-
-def grams(text: str, n: int = 3) -> frozenset[tuple[str, ...]]:
-    """Returns the n-grams of the tokens of a text (words and single signs); of a shorter text all its tokens as one gram."""
-    tokens = _TOKEN.findall(text)
-    return frozenset(tuple(tokens[i : i + n]) for i in range(max(1, len(tokens) - n + 1)))
-
-
-def similarities(texts: Sequence[str]) -> np.ndarray:
-    """Returns the overlaps |A cap B| / |A cup B| of the 3-grams of all pairs of texts, float64 [N, N]."""
-    sets = [grams(text) for text in texts]
-    return np.array([[len(a & b) / len(a | b) for b in sets] for a in sets], np.float64).reshape(len(texts), len(texts))
-
-
-def clique(similar: np.ndarray, *, threshold: float, orders: int, key: Key) -> list[int]:
-    """Returns the largest found set of indices of which every two have a similarity below `threshold`, ascending.
-
-    Greedy: in each of `orders` random orders, an index joins if it is dissimilar to all indices before. So no further index can join the set.
-    """
-    best: list[int] = []
-    for n in range(orders):
-        found: list[int] = []
-        for i in key.fold("order", n).permutation(len(similar)):
-            if all(similar[i, j] < threshold for j in found):
-                found.append(int(i))
-        best = max(best, found, key=len)
-    return sorted(best)
-
-
-@dataclass(frozen=True)
-class CuratedClique:
-    """Requests problems by shuffled passes over a clique of dissimilar problems. The clique is chosen from the first `pool` problems of the source."""
-
-    pool: int = 128
-    threshold: float = 0.5  # two problems with this similarity or more are not both used; above 1: all problems are used
-    orders: int = 10
-    equal_size: bool = False  # True: a random subset of the size of the clique replaces the clique
-
-    def __post_init__(self) -> None:
-        check_ranges(self, pool="[1, inf)", threshold="(0, inf)", orders="[1, inf)")
-
-    def start(self) -> dict[str, Any]:
-        return {"drawn": 0, "kept": []}
-
-    def choose(self, source: Source, count: int, world: World, state: dict[str, Any]) -> tuple[list[Request], dict[str, Any]]:
-        """Returns `count` requests. The state has the number of problems drawn so far, and the indices of the kept problems."""
-        kept = state["kept"] or self._kept(source, world)
-        world.note("curated", len(kept))
-        first = state["drawn"]
-        places = [kept[i] for i in sweep_order(len(kept), range(first, first + count), world.seed)]
-        problems = source.draw(places, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, places)
-        return [Request(p, count=world.group) for p in problems], {"drawn": first + count, "kept": kept}
-
-    def _kept(self, source: Source, world: World) -> list[int]:
-        size = self.pool if source.size is None else min(self.pool, source.size)
-        texts = [p.question for p in source.draw(range(size), world.task.level, world.seed.fold("problems"))]
-        found = clique(similarities(texts), threshold=self.threshold, orders=self.orders, key=world.seed.fold("curated"))
-        return sorted(int(i) for i in world.seed.fold("subset").permutation(size)[: len(found)]) if self.equal_size else found
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@
     n_i = N w_i / (sum_j w_j)
     loss = -1/m sum_i 1/|D_i| sum_(y in D_i) log pi(y | x_i)
 
-Each step has two stages. First, 8 answers to each problem are the probes; they estimate $p_i$ and $G_i$ and are never trained on. Then the N answers
-of the step are divided: problem i gets $n_i$ of them, rounded by the largest remainders so that the sum is N. $D_i$ has the right answers among these
-$n_i$ answers, and m problems have at least one right answer. Every problem has the same weight in the loss, even with a larger $n_i$. log pi(y | x)
-is a sum over tokens.
+First, 8 answers to each problem are the probes; they estimate $p_i$ and $G_i$ and are never trained on. Then the N answers of the step are divided:
+problem i gets $n_i$ of them, rounded so that the sum is N. $D_i$ has the right answers among these $n_i$ answers, and m problems have at least one
+right answer. Every problem has the same weight in the loss. log pi(y | x) is a sum over tokens.
 
 With $n_i$ answers the variance of the gradient is about $sum_i G_i^2 / (n_i p_i)$. The variance is smallest if $n_i$ is in proportion to $G_i /
 sqrt(p_i)$. The term with alpha = 0.001 and beta = 2 lowers the weight of problems with $p_i$ near 0. A problem with $p_i$ = 0 or $G_i$ = 0 gets no
@@ -19,106 +18,23 @@ Use if: problems differ in difficulty, updates are expensive, and only right ans
 Avoid if: sampling is the bottleneck, because the probes double it, and each right probe costs one backward pass. Wrong answers teach nothing here
 (see grpo).
 Reference: Yao et al., Optimizing Chain-of-Thought Reasoners via Gradient Variance Minimization in Rejection Sampling and RL, arXiv:2505.02391,
-algorithms 1 and 2. The 8 probes and as many answers per problem, alpha 0.001 and beta 2 are as in the released code, with a learning rate of 1e-6.
+algorithms 1 and 2. The 8 probes, 8 further answers per problem on average, alpha and beta are those of the released code. Its learning rate is 1e-6.
 With GRPO: `grpo --rollout Allot --rollout.rule GradientVariance --rollout.rounds 2 --rollout.probe true`.
 Departures: The released code estimates once for about 10,000 problems, and trains on them for some ten batches; here each step estimates for its own
-problems. The gradient is over all trained parameters; in the released code it is only over the input embeddings. If no probe is right, nothing
-further is sampled, and the step changes no weight; the code divides by zero. The released trainer is GRPO or RAFT++. A batch of 1,024 problems has
-about 32 updates of 256 answers with a clipped ratio, a KL term of weight 0.001 and a mean over all tokens. So problems with more right answers have
-more weight there. For a trajectory of several contexts the norm is the root of the summed squares of the norms of its contexts.
+problems. The gradient is over all trained parameters; in the released code it is only over the input embeddings. If no probe of a step is right, the
+step changes no weight; the released code divides by zero. The released trainer is GRPO or RAFT++. A batch of 1,024 problems has about 32 updates of
+256 answers with a clipped ratio, a KL term of weight 0.001 and a mean over all tokens. So problems with more right answers have more weight there.
+For a trajectory of several contexts the norm is the root of the summed squares of the norms of its contexts.
 """
-
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
 
 from gradus.objectives.aggregation import SequenceSum
 from gradus.objectives.terms import Imitation
 from gradus.papers.bases.best_of_n import best_of_n
 from gradus.recipe.claim import Claim, same_weights
 from gradus.rollouts.allot import Allot
-from gradus.selection.filters import learned
-from gradus.types import Frozen, Group, Key, Request, Trajectory
-from gradus.types.parts import World
-from gradus.types.ranges import check_ranges
-
-
-def variance_weights(norms: np.ndarray, rates: np.ndarray, *, alpha: float, beta: float) -> np.ndarray:
-    """Returns w_i = G_i / sqrt(p_i + alpha / p_i^(beta - 1)), float64 [n]; 0 if p_i or G_i is 0. Args: G and p [n]."""
-    safe = np.where(rates > 0, rates, 1.0)
-    return np.where(rates > 0, norms / np.sqrt(safe + alpha / safe ** (beta - 1.0)), 0.0)
-
-
-def proportional(weights: np.ndarray, total: int) -> np.ndarray:
-    """Divides `total` in proportion to the weights, rounded by the largest remainders: int64 [n]. Zeros if all weights are 0.
-
-    >>> proportional(np.array([1.411, 2.742]), 16).tolist()
-    [5, 11]
-    """
-    if not weights.sum() > 0:
-        return np.zeros(len(weights), np.int64)
-    exact = total * weights / weights.sum()
-    out = np.floor(exact).astype(np.int64)
-    rest = exact - out
-    rest[weights == 0] = -1.0  # a problem without weight gets nothing
-    out[np.argsort(-rest, kind="stable")[: total - int(out.sum())]] += 1
-    return out
-
-
-@dataclass(frozen=True)
-class GradientVariance:
-    """Distributes the requested answers over the problems, by success rates and gradient norms that are estimated from the answers so far.
-
-    A problem without a right answer gets nothing. Failed answers count neither as right nor as wrong.
-    """
-
-    alpha: float = 0.001
-    beta: float = 2.0
-    asks_right: ClassVar[str] = "UntilUnequal"  # the part to use instead if no answer is marked as right
-
-    def __post_init__(self) -> None:
-        check_ranges(self, alpha="[0, inf)", beta="[0, inf)")
-
-    async def more(self, groups: Sequence[Group], requests: Sequence[Request], world: World) -> list[int]:
-        judged = [[t for t in g.trajectories if t.failed is None] for g in groups]
-        right = [[t for t in row if t.right] for row in judged]
-        rates = np.array([len(some) / max(len(row), 1) for some, row in zip(right, judged, strict=True)])
-        norms = await mean_norms(right, world)
-        weights = variance_weights(norms, rates, alpha=self.alpha, beta=self.beta)
-        return [int(n) for n in proportional(weights, sum(r.count for r in requests))]
-
-
-async def mean_norms(rows: Sequence[Sequence[Trajectory]], world: World) -> np.ndarray:
-    """Returns for each row the mean norm of the gradients of its trajectories, float64 [n]; 0 for an empty row."""
-    contexts = [c for row in rows for t in row for c in t.contexts]
-    left = iter(await world.gradients(contexts) if contexts else ())
-    each = [[np.sqrt(sum(float(next(left)) ** 2 for _ in t.contexts)) for t in row] for row in rows]
-    return np.array([np.mean(row) if row else 0.0 for row in each], dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """Keeps the right trajectories of each group. The trajectories are weighted so that all groups have the same total weight, and the mean weight is 1.
-
-    Drops groups without a right trajectory that may be trained on.
-    """
-
-    asks_right: ClassVar[str] = "Best"  # the part to use instead if no answer is marked as right
-
-    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
-        chosen = [tuple(t for t in learned(g) if t.right) for g in groups]
-        count, number = sum(map(len, chosen)), sum(map(bool, chosen))
-        kept = [
-            g.but(trajectories=tuple(t.but(weight=t.weight * count / (number * len(row))) for t in row))
-            for g, row in zip(groups, chosen, strict=True)
-            if row
-        ]
-        return kept, [g for g, row in zip(groups, chosen, strict=True) if not row]
-
+from gradus.rollouts.gradient_variance import GradientVariance
+from gradus.selection.filters import Accepted
+from gradus.types import Frozen
 
 gvm_raft = best_of_n.derive(
     "gvm_raft",

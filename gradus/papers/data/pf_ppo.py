@@ -4,12 +4,10 @@
     R^2 = 1 - (sum_b (s_b - hat s_b)^2) / (sum_b (s_b - bar s)^2), quad hat s_b = a + c r_b
 
 The N answers to a prompt are sorted by the learned reward; rank 1 is the best. A filter keeps some ranks with the shares w: the best answer alone
-(best of N), the best and a random other one, or the best and the worst. PPO with critic and KL penalty then trains policy and critic on the kept
-answers alone. The filter is chosen before training. On held-out prompts with true scores the filtered answers are put into bins by their reward.
-$r_b$ and $s_b$ are the mean reward and the mean true score of bin b, and $hat s_b$ is the line fitted to them. A filter with a high $R^2$ is taken
-(`r_squared` computes it). In the paper these are the filters with a random other answer and with the worst answer.
-
-Metrics: those of PPO.
+(best of N), the best and a random other one, or the best and the worst. PPO then trains policy and critic on the kept answers alone. The filter is
+chosen before training, by a high $R^2$ (see `r_squared`). On held-out prompts with true scores the filtered answers are put into bins by their
+reward. $r_b$ and $s_b$ are the mean reward and the mean true score of bin b, and $hat s_b$ is the line fitted to them. In the paper $R^2$ is high for
+the filters with a random other answer and with the worst answer.
 
 Use if: a learned reward judges, its middle values give little information about the true score, and more answers can be sampled than trained on.
 Avoid if: a verifier judges, because then every answer has its true score (see ppo, grpo). If the judge's highest values are wrong, every filter keeps
@@ -25,41 +23,12 @@ here they are not normalised, because the advantages are whitened. The learning 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
-
 import numpy as np
 
 from gradus.papers.bases.ppo import ppo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.selection.filters import learned
-from gradus.types import Group, Key, Trajectory, UserError
-
-Rule = Literal["all", "best", "best_and_random", "best_and_worst"]
-
-
-@dataclass(frozen=True)
-class KeptByRank:
-    """Ranks the answers of each group by reward, and keeps the ranks that `rule` names. Of equal rewards the earlier answer has the better rank."""
-
-    rule: Rule = "best_and_random"
-
-    def keep(self, groups: Sequence[Group], key: Key) -> tuple[list[Group], list[Group]]:
-        """Returns the groups with the kept answers, best first. Groups without an answer to train on are dropped."""
-        if self.rule == "all":
-            return list(groups), []
-        ranked = [sorted(learned(g), key=lambda t: -t.value) for g in groups]
-        kept = [g.but(trajectories=of_rank(r, self.rule, key.fold("rank", g.key))) for g, r in zip(groups, ranked, strict=True) if r]
-        return kept, [g for g, r in zip(groups, ranked, strict=True) if not r]
-
-
-def of_rank(ranked: Sequence[Trajectory], rule: Rule, key: Key) -> tuple[Trajectory, ...]:
-    """Returns the answers that a rule keeps. `ranked`: at least one answer, best first. An answer is kept once, also if it is the best and the worst."""
-    if len(ranked) == 1 or rule == "best":
-        return (ranked[0],)
-    other = ranked[-1] if rule == "best_and_worst" else key.choice(ranked[1:])
-    return ranked[0], other
+from gradus.selection.filters import KeptByRank
+from gradus.types import UserError
 
 
 def r_squared(rewards: np.ndarray, truths: np.ndarray, *, bins: int = 10) -> float:
@@ -69,7 +38,10 @@ def r_squared(rewards: np.ndarray, truths: np.ndarray, *, bins: int = 10) -> flo
     of nearly equal size.
     """
     if rewards.shape != truths.shape or rewards.ndim != 1 or not len(rewards):
-        raise UserError(f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give one row of each, of equal length")
+        raise UserError(
+            f"r_squared got rewards of shape {list(rewards.shape)} and true scores of shape {list(truths.shape)}; give two arrays of one "
+            "dimension with the same length, at least 1"
+        )
     order = np.argsort(rewards, kind="stable")
     parts = np.array_split(order, min(bins, len(order)))
     reward, truth = (np.array([values[part].mean() for part in parts], np.float64) for values in (rewards, truths))

@@ -3,15 +3,13 @@
     P(l = n + 1) = x - n, quad P(l = n) = n + 1 - x, quad n = floor(x)
     most = ceil(B / 2)
 
-x is the level, a number such as 2.3. For each problem it is rounded at random to a whole level l, so the mean difficulty is continuous in x. A batch
-of B problems has each answer at most `most` times: a problem whose answer occurs that often is left out, and the next one is drawn. A problem that is
-already in the batch is left out too. Without such limits a generator of yes-or-no questions can give a batch in which one guess is nearly always
-right.
+x is the level, a number such as 2.3. For each problem x is rounded at random to a whole level l, so the mean difficulty is continuous in x. A batch
+of B problems has each answer at most `most` times, and no problem twice; other problems are left out, and the next ones are drawn. Without such
+limits a generator of yes-or-no questions can give a batch in which one guess is nearly always right.
 
 Any mixture of generated tasks is an environment of this kind, for example `--task planning:1,logic:1,proofs:1,graphs:1,arithmetic:1,sat:1`. The
-verifiers of such tasks accept every right answer, such as each valid plan, and their levels begin at 1. Problem i at a level depends on i, the level
-and the seed alone, so a return to a level gives the same problems. The policy learns by GRPO. Metrics: left_out, the share of drawn problems that
-were left out.
+verifiers of such tasks accept every right answer, such as each valid plan. Problem i at a level depends on i, the level and the seed alone. The
+policy learns by GRPO. Metrics: left_out, the share of drawn problems that were left out.
 
 Use if: problems can be generated, their difficulty should be set finely, or one answer is much more frequent than others.
 Avoid if: problems are a fixed set of rows. To choose the level during training, see sec, dump.
@@ -19,84 +17,14 @@ Reference: Lacombe, Quesnel & Sileo, Reasoning Core: A Scalable RL Environment f
 The paper and the library have stochastic rounding, at most ceil(B / 2) problems with one answer, and optionally no duplicates. The paper evaluates
 models and trains none.
 Departures: The released library has whole levels and rounds each parameter of a generator separately, after steps of any size. Here the level is
-rounded, and the generator has fixed parameters for each whole level. Tasks with a level are the tasks of this library, not those of the released
-library. Duplicates are problems with the same prompt, and they are left out by default. In the released library this is off by default, and each task
-may name another mark of a duplicate. A problem without an answer is never left out for its answer. After 50 B problems that are left out, the batch
-takes the next ones in spite of the limit. GRPO is ours.
+rounded, and the generator has fixed parameters for each whole level. The tasks are those of this library, not those of the released library.
+Duplicates are problems with the same prompt, and they are left out by default. In the released library this is off by default, and each task may name
+another mark of a duplicate. After 50 B problems that are left out, the batch takes the next ones in spite of the limit. GRPO is ours.
 """
 
-from __future__ import annotations
-
-import math
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.filtered import BalancedBatch
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
-from gradus.types import Key, Problem, Request
-from gradus.types.parts import Source, Task, World
-from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
-
-_TRIES = 50  # problems per requested problem that are left out before the limit is given up
-
-
-@dataclass(frozen=True)
-class BalancedBatch:
-    """Requests the problems of `ShuffledEpochs` at `level`, without duplicates and without problems whose answer is too frequent in the step.
-
-    A request for n problems has each answer at most ceil(most * n) times.
-    """
-
-    level: float | None = None  # of generated tasks; between whole levels each problem is rounded at random; None: the task's level
-    most: float = 0.5  # largest share of a batch with one answer; 1: no limit
-    unique: bool = True  # whether a batch has different prompts
-    group: int | None = None  # samples per problem; None: `group` of the setting
-
-    def __post_init__(self) -> None:
-        check_ranges(self, level="[0, inf)", most="(0, 1]", group="[1, inf)")
-
-    def check_task(self, task: Task) -> None:
-        """Raises UserError if the task lacks the level."""
-        if self.level is not None:
-            task.source.draw([0], self.level, Key())
-
-    def start(self) -> dict[str, int]:
-        return {"drawn": 0}
-
-    def choose(self, source: Source, count: int, world: World, state: dict[str, int]) -> tuple[list[Request], dict[str, int]]:
-        """Returns `count` requests. The state is the number of problems that were drawn, with those that were left out."""
-        level = world.task.level if self.level is None else self.level
-        first = at = state["drawn"]
-        found: list[Problem] = []
-        while len(found) < count:
-            order = sweep_order(source.size, range(at, at + count - len(found)), world.seed)
-            problems = source.draw(order, level, world.seed.fold("problems"))
-            check_drawn(source, problems, order)
-            limited = at - first - len(found) < _TRIES * count
-            found = kept([*found, *problems], count, self.most, self.unique) if limited else [*found, *problems]
-            at += len(order)
-        world.note("left_out", 1 - count / (at - first))
-        return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}
-
-
-def kept(problems: Sequence[Problem], count: int, most: float, unique: bool = True) -> list[Problem]:
-    """Returns the problems in their order, without each one whose answer occurs ceil(most * count) times before it.
-
-    With `unique` a problem with the prompt of an earlier one is left out, too. A problem without an answer has no limit.
-    """
-    limit, answers, prompts, out = math.ceil(most * count), Counter[str](), set[str](), list[Problem]()
-    for problem in problems:
-        prompt = str(problem.text if problem.text is not None else problem.messages)
-        if (unique and prompt in prompts) or (problem.answer is not None and answers[str(problem.answer)] >= limit):
-            continue
-        out.append(problem)
-        prompts.add(prompt)
-        answers[str(problem.answer)] += 1
-    return out
-
 
 reasoning_core = grpo.derive(
     "reasoning_core",

@@ -1,31 +1,26 @@
-"""LLDS: a penalty keeps the likelihood of non-negative answers. The penalty acts only on tokens that became less likely, in actions that did so as a whole.
+"""LLDS: a penalty keeps the likelihood of non-negative answers. The penalty acts only on tokens that became less likely, in actions that did so as a
+whole.
 
     loss = loss_GRPO + lambda/(sum_(i in P) |y_i|) sum_(i in P) sum_(a in y_i) g_a sum_(t in a) max(0, delta_t)
     delta_t = log pi_old(y_t) - log pi(y_t)
     g_a = 1 "if" sum_(t in a) delta_t > 0, quad "else" 0
 
 P contains the answers with an advantage of at least 0, including those of constant groups. An answer $y_i$ consists of actions a: the stretches of
-tokens that the policy wrote without a tool's text between them, such as a thought with its search query. An answer without tools is one action. delta
-is the fall of a token's log-probability since the start of the update. The penalty has a gradient only in actions that became less likely as a whole
-($g_a$), and there only at tokens with delta > 0; it raises their log-probability with equal force. The weight lambda is 0.2. Text of tools is no part
-of any sum.
+tokens that the policy wrote without a tool's text between them. delta is the fall of a token's log-probability since the start of the update. The
+penalty raises the log-probability of the tokens with $g_a$ = 1 and delta > 0, with equal force. lambda is 0.2. Text of tools is no part of any sum.
 
-GRPO with tools lowers the likelihood of good answers too, because wrong answers share most of their tokens with good ones. Unlikely answers have
-large gradients, and these lower the likelihood further. At the first update of a batch every delta is 0, so the penalty needs several updates per
-batch: 2,560 answers are cut into 10 mini-batches. Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the
-mean log-probability in P).
+GRPO with tools lowers the likelihood of good answers too, because wrong answers share most of their tokens with good ones. Unlikely answers have large
+gradients, which lower the likelihood further. At the first update of a batch every delta is 0, so a batch of 2,560 answers is cut into 10 mini-batches.
+Metrics: penalised_share, lost_logprob (the mean penalty per token of P) and preserved_logprob (the mean log-probability in P).
 
 Use if: an agent with tools trains for long, and the likelihood of right answers falls while the reward still rises.
-Avoid if: each batch serves one update, because the penalty is then 0 (see grpo). The penalty also pulls answers of constant groups back; to leave
-such groups out, see dapo.
-Reference: Deng et al., On Group Relative Policy Optimization Collapse in Agent Search: The Lazy Likelihood-Displacement, arXiv:2512.04220, second
-version: the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). Batch, mini-batches, clip 0.2, KL 0.001 and means over
-tokens are as in the released script and code.
-Departures: The penalty is divided by the tokens of P in the mini-batch; in the released code it is divided by all tokens of the micro-batch. The
-released configuration also has an entropy bonus with coefficient 0.001, and its deviation is the sample's plus 1e-6. The gate of an answer
-(`--objective.preserve.gate response`) is that of the paper's first version; the second version finds it worse. The variant with a weight on the
-answer's own tokens has a constant weight on the last action (`--objective.preserve.last`). In the paper the weight rises from 0 to 1 with the number
-of valid searches. The recipe runs on every task; the paper trains on search with a retriever.
+Avoid if: each batch serves one update, because the penalty is then 0 (see grpo), or constant groups should have no effect (see dapo).
+Reference: Deng et al., On Group Relative Policy Optimization Collapse in Agent Search: The Lazy Likelihood-Displacement, arXiv:2512.04220, version 2:
+the gate of an action, lambda 0.2 (0.3 for a model of 7B after instruction tuning). Batch, clip 0.2, KL 0.001 and means are those of the released code.
+Departures: In the released code the penalty is divided by all tokens of the micro-batch, an entropy bonus has the coefficient 0.001, and the deviation
+is the sample's plus 1e-6. `--objective.preserve.gate response` is the gate of an answer, from the first version; the second version finds it worse. The
+constant weight `--objective.preserve.last` is on the last action; in the paper it rises from 0 to 1 with the number of valid searches. The recipe runs
+on every task.
 """
 
 from __future__ import annotations
@@ -33,12 +28,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gradus.objectives.aggregation import TokenMean
 from gradus.objectives.kl import KL
+from gradus.objectives.rows import written_stretches
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
 from gradus.types.batch import Batch, segment_sum
@@ -47,18 +42,10 @@ from gradus.types.signals import LogProb, Signal, Want
 from gradus.types.tally import Tally, check_same_shape, tally
 
 
-def written_stretches(batch: Batch) -> Tensor:
-    """Returns int64 [A]: the number of each token's stretch, from 0. A stretch is a run of chosen tokens of one context, without other tokens between."""
-    present = torch.unique_consecutive(batch.context).tolist()  # a batch holds whole contexts
-    begins = [np.diff(np.flatnonzero(batch.contexts[i].chosen), prepend=-2) > 1 for i in present]
-    return torch.from_numpy(np.cumsum(np.concatenate([np.zeros(0, bool), *begins])) - 1)
-
-
 def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
     """Returns g_a max(0, delta) [A], with gradient. The gate g_a of a unit is 1 if the falls of its counted tokens have a positive sum.
 
-    Args: `falls` [A], delta in nats; `counted` [A], the factor of each token in sum and result, 0 for a token outside of P; `unit` [A], the number of
-    each token's unit.
+    Args: `falls` [A], delta in nats; `counted` [A], the factor of each token in sum and result, 0 outside of P; `unit` [A], the number of its unit.
     """
     check_same_shape(falls=falls, counted=counted)
     sums = segment_sum(falls.detach() * counted, unit, int(unit.max()) + 1 if len(unit) else 0)
@@ -67,13 +54,10 @@ def lost_likelihood(falls: Tensor, counted: Tensor, unit: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PreserveLikelihood:
-    """coefficient * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch.
-
-    `gate` "action": g_a is 1 if a stretch between tools' texts became less likely as a whole; "response": if the whole answer did.
-    """
+    """coefficient * sum of g_a max(0, log pi_old - log pi) over tokens with A >= 0, divided by the number of these tokens in the mini-batch."""
 
     coefficient: float = 0.2
-    gate: Literal["action", "response"] = "action"
+    gate: Literal["action", "response"] = "action"  # the text that must become less likely as a whole: a stretch between tools' texts, or the answer
     last: float = 1.0  # factor on the penalty of an answer's last action, which contains the final answer
     source: str = "policy"
     wants: ClassVar[tuple[Want, ...]] = (LogProb(),)
@@ -92,15 +76,10 @@ class PreserveLikelihood:
         kept, stretch = batch.advantages >= 0, written_stretches(batch)
         lost = lost_likelihood(falls, batch.weight * kept, stretch if self.gate == "action" else batch.trajectory)
         whole = sum(int((t.advantages >= 0).sum()) for t in batch.trajectories if t.source == self.source and t.advantages is not None)
-        loss = self.coefficient * (lost * self._factors(batch, stretch)).sum() / max(whole, 1)
-        seen = {"penalised_share": tally(lost[kept] > 0), "lost_logprob": tally(lost[kept]), "preserved_logprob": tally(logprobs[kept])}
-        return loss, seen
-
-    def _factors(self, batch: Batch, stretch: Tensor) -> Tensor:
-        """Returns [A]: `last` in the last action of each answer, else 1."""
         ends = (batch.position == batch.in_trajectory - 1).to(batch.weight)
-        final = segment_sum(ends, stretch, int(stretch.max()) + 1 if len(stretch) else 0).index_select(0, stretch)
-        return 1 - (1 - self.last) * final
+        last = segment_sum(ends, stretch, int(stretch.max()) + 1 if len(stretch) else 0).index_select(0, stretch)  # 1 in the last action of an answer
+        loss = self.coefficient * (lost * (1 - (1 - self.last) * last)).sum() / max(whole, 1)
+        return loss, {"penalised_share": tally(lost[kept] > 0), "lost_logprob": tally(lost[kept]), "preserved_logprob": tally(logprobs[kept])}
 
 
 llds = grpo.derive(

@@ -1,4 +1,4 @@
-"""Keeps rows that a user gives in memory as the bytes of a file: a list of dictionaries as JSON lines, a data set as Parquet."""
+"""Converts rows that a user gives as Python objects to the bytes of a file: a list of dictionaries to JSON lines, a data set to Parquet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = ("problems.jsonl", "problems.parquet")
 
 @dataclass(frozen=True)
 class InMemory:
-    """The content of a file of rows. A run that has a folder stores the content there under the name `file`, so that it can be resumed later."""
+    """The content of a file of rows. A run that has a folder stores the content there under the name `file`, so that the run can be resumed later."""
 
     file: str  # problems.jsonl or problems.parquet
     content: bytes
@@ -73,11 +73,11 @@ class Lines:
 def in_memory(given: Any) -> InMemory | None:
     """Converts a list of dictionaries or a data set of the package `datasets` to rows in memory; returns None for any other object.
 
-    Raises UserError for a row or a value that cannot be stored in a file, and for a data set that has several splits or is only iterable.
+    Raises UserError for a row or a value that cannot be stored in a file, and for a data set that has several splits or that can only be iterated.
     """
     kind = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
     if kind in ("datasets.DatasetDict", "datasets.IterableDatasetDict", "datasets.IterableDataset"):
-        remedy = "give one split, as data['train']" if "Dict" in kind else "give a Dataset, as Dataset.from_list(list(data))"
+        remedy = "give one split, for example data['train']" if "Dict" in kind else "give a Dataset, for example Dataset.from_list(list(data))"
         raise UserError(f"the task is a {type(given).__name__}; {remedy}")
     if kind == "datasets.Dataset":
         import pyarrow.parquet
@@ -93,7 +93,7 @@ def in_memory(given: Any) -> InMemory | None:
 def _line(row: Any, number: int) -> bytes:
     where = f"the data in memory, row {number}"
     if not isinstance(row, Mapping):
-        raise UserError(f'{where}: it is of type {type(row).__name__}; it must be a dictionary, for example {{"prompt": ..., "answer": ...}}')
+        raise UserError(f'{where}: the row is of type {type(row).__name__}; it must be a dictionary, for example {{"prompt": ..., "answer": ...}}')
     if odd := next((name for name in row if not isinstance(name, str)), None):
         raise UserError(f"{where}: the column {odd!r} is of type {type(odd).__name__}; the name of a column must be text")
     try:

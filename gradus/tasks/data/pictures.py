@@ -60,7 +60,7 @@ def with_pictures(messages: tuple[Message, ...], pictures: Sequence[Media], wher
     if places or marks:
         if (places or marks) != len(pictures):
             what = 'parts {"type": "image"}' if places else MARK
-            raise RowError(where, f"has {places or marks} places for pictures ({what}), but the row has {len(pictures)} pictures; give one per picture", column)
+            raise RowError(where, f"has {places or marks} places for pictures ({what}), but the row has {len(pictures)} pictures; write a place for each", column)
         left = iter(pictures)
         return tuple(
             {**m, "content": tuple(_filled(several, left))} if several is not None else _marked(m, left) if marks else m
@@ -134,7 +134,7 @@ def _of_text(value: str, folder: Path, where: str, column: str) -> Media:
 
 @lru_cache(maxsize=256)
 def _of_file(path: str, size: int, changed: int) -> Media:
-    """Reads the picture in a file. A recent file is decoded again only if its size or its time `changed` differs."""
+    """Reads the picture in a file. A file that was read recently is decoded again only if its size or its time of change (`changed`) differs."""
     return decoded(Path(path).read_bytes())
 
 

@@ -164,7 +164,7 @@ def picture(grid: Sequence[str], cell: Cell) -> np.ndarray:
 def shortest(grid: Sequence[str]) -> list[str] | None:
     """Returns the moves of a shortest way from P to G around the holes; None if there is no way.
 
-    Of several shortest ways, it is the first in the order up, down, left, right.
+    If several ways are shortest, the result is the first in the order up, down, left, right.
     """
     start, goal = find(grid, "P"), find(grid, "G")
     ways: dict[Cell, list[str]] = {start: []}

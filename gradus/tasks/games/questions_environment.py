@@ -1,4 +1,4 @@
-"""Find the hidden item among a few by asking for attributes. The answers come from a table, so they are always true."""
+"""Find the hidden item among a few items by asking for attributes. The answers come from a table, so they are always true."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _stored() -> dict[str, dict]:
 
 @cache
 def table() -> Mapping[str, frozenset[str]]:
-    """Item -> its attributes. No two items have the same set."""
+    """Item -> its attributes. No two items have the same set of attributes."""
     return Frozen({item: frozenset(has) for item, has in _stored()["items"].items()})
 
 

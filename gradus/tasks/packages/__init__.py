@@ -1,4 +1,4 @@
-"""Tasks from packages that people already use, named `package:NAME`. Every package is an optional extra, imported at its first use.
+"""Tasks from packages that people already use, named `package:NAME`. Every package is an optional extra, and is imported at its first use.
 
 The module `gradus.tasks.packages.<package>` has a function `task(name, **options) -> Task`; the keyword arguments of this function are the options
 `--task.OPTION`. The module's function `names() -> list[str]`, if it exists, lists the names for `gradus tasks PACKAGE`.
@@ -25,7 +25,7 @@ PACKAGES: dict[str, str] = {
 
 
 def named(spec: str) -> bool:
-    """Returns whether `spec` names a task of a package: `package:NAME`, without a comma, which would separate the parts of a mixture."""
+    """Returns whether `spec` names a task of a package: `package:NAME`. A text with a comma is a mixture, and not such a name."""
     prefix, colon, name = spec.partition(":")
     return bool(colon and name and prefix in PACKAGES and "," not in spec)
 

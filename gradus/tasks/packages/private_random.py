@@ -1,4 +1,4 @@
-"""The global random generators of Python and NumPy, lent to a package that draws from them. Each episode or problem has its own state."""
+"""The global random generators of Python and NumPy, lent to a package that draws from them. Each episode or problem has its own state of these generators."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _proofs(rng: random.Random, level: int) -> Draft:
 
 
 def _documented(rng: random.Random, level: int) -> Draft:
-    """The same draft with a column of documents. The puzzle is drawn first, so it equals the puzzle without documents."""
+    """Makes the draft of `_proofs`, with a column of documents. The puzzle is drawn first, so it equals the puzzle without documents."""
     draft = _proofs(rng, level)
     facts, rules, goal = draft.meta["facts"], draft.meta["rules"], draft.meta["goal"]
     found = derived(facts, rules)

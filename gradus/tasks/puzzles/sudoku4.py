@@ -1,4 +1,4 @@
-"""Sudoku of 4 x 4 cells. The answer is only the 16 digits of the full board, as a masked model fills them in.
+"""Sudoku of 4 x 4 cells. The answer is only the 16 digits of the full board, in the order of the cells.
 
 There are only 288 full boards, and every empty cell's digit is in the answer, so the split is by full board, not by puzzle.
 """

@@ -47,10 +47,9 @@ class Question:
 def multiple_choice(level: int = 2, kinds: str = "all") -> Task:
     """Makes the task multiple choice at `level` 1 to 6. Numbers, chains and lists grow with the level.
 
-    `kinds`: "all" or a list such as "arithmetic,facts". arithmetic: a sum, difference or product. order: the name at a place in an order that
-    comparisons give. facts: the end of a chain of facts. rule: a number after some steps of a rule. count: how often a letter occurs in a
-    word. largest: the largest of five results.
-    Raises: UserError for an unknown kind.
+    `kinds`: "all" or a list such as "arithmetic,facts". arithmetic: a sum, difference or product. order: the name at a place in an order that follows from
+    comparisons. facts: the end of a chain of facts. rule: a number after some steps of a rule. count: how often a letter occurs in a word. largest: the largest
+    of five results. Raises: UserError for an unknown kind.
     """
     return generated_task(
         "multiple_choice",

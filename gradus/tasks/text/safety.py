@@ -1,4 +1,4 @@
-"""Requests to answer or to refuse by five rules. A request names things. It is refused if one of them falls under a rule; other words do not count."""
+"""Requests to answer or to refuse by five rules. A request names things. A request is refused if one of its things falls under a rule; other words do not count."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rule_of(thing: str) -> str:
 
 
 def decision(thoughts: Sequence[str]) -> str:
-    """Returns the decision of thoughts such as "acid:harm": "refuse" if one names a rule, else "answer".
+    """Returns the decision of thoughts such as "acid:harm": "refuse" if a thought names a rule, else "answer".
 
     >>> decision(["tea:ok", "acid:harm"]), decision([])
     ('refuse', 'answer')

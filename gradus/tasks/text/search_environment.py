@@ -1,4 +1,4 @@
-"""Questions about a made-up world whose facts must be searched for. Each hop of a question is one fact, which no model knows beforehand."""
+"""Questions about a made-up world whose facts must be searched for. Each hop of a question is one fact. No model knows these facts beforehand."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ MOST = 64  # largest number of pieces
 
 
 class Piece(NamedTuple):
-    """The numbers from `low` to `high`. `low_in`, `high_in`: whether the end belongs to the piece. The terms are the ends as the text writes them."""
+    """The numbers from `low` to `high`. `low_in`, `high_in`: whether the end belongs to the piece. `low_term`, `high_term`: the ends as the text writes them."""
 
     low: float
     low_in: bool
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
 
 def real(term: Term) -> float:
-    """Returns the value of an end, a real number or an infinity. Raises Valueless for any other end."""
+    """Returns the value of an end of a piece: a real number or an infinity. Raises Valueless for any other end."""
     if term == INFINITY:
         return math.inf
     if term == negative(INFINITY):
