@@ -25,7 +25,7 @@ def demonstrated(episode: Playable, actions: Sequence[str]) -> list[tuple[str, s
     pairs, turn = [], episode.first
     for action in actions:
         if turn.terminated or turn.truncated:
-            raise ValueError(f"the episode ended before {action}")
+            raise ValueError(f"the episode ended before the action {action} of the demonstration")
         pairs.append((str(turn.observation), action))
         turn = episode.play(action)
     if not turn.terminated or turn.reward <= 0:
@@ -53,7 +53,7 @@ def rehearsed(
             theirs.append((str(seen.observation), words))
             seen = inner.play(words)
         if not seen.terminated:
-            raise ValueError(f"the errand of {action} does not end")
+            raise ValueError(f"the errand that {action} starts does not end; give it more actions")
         errands.append({"role": turn.errand.role, "turn": number, "prompt": turn.errand.prompt, "demonstration": theirs})
         turn = replace(turn, observation=seen.observation)
     if not turn.terminated or turn.reward <= 0:

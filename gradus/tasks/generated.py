@@ -88,7 +88,7 @@ class Generated:
             raise UserError(f"task {self.task}: level {level:g} was given for the evaluation; give a whole number, because only whole levels have held-out problems")
         level = None if level is None else int(level)
         if max(indices, default=0) >= _MOST:
-            raise UserError(f"task {self.task}: {max(indices) + 1} held-out problems are needed, but the most is {_MOST}; set a smaller number of problems")
+            raise UserError(f"task {self.task}: {max(indices) + 1} held-out problems are needed, but at most {_MOST} are possible; set a smaller number of problems")
         drafts = _held_out(self, level, key).first(max(indices, default=-1) + 1)
         if max(indices, default=-1) >= len(drafts):
             raise UserError(
@@ -143,7 +143,7 @@ def _at(level: int | None) -> str:
 
 
 def _larger(level: int | None) -> str:
-    return "choose options of the task that allow more problems" if level is None else "take a higher level"
+    return "choose options of the task that allow more problems" if level is None else "take a higher level or other options of the task"
 
 
 def _tries(source: Generated, level: int | None, key: Key) -> Iterator[Draft]:

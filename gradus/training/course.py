@@ -266,7 +266,7 @@ def check_ends(leg: Leg) -> None:
         return
     if leg.recipe.study is None:
         raise UserError(
-            f"the metric {metric} ends stage {leg.name}, but no part measures it, because its recipe has no study or task {leg.task.name} has "
+            f"the metric {metric} ends stage {leg.name}, but no evaluation measures it, because the recipe of the stage has no study, or task {leg.task.name} has "
             "no answers; set study=HeldOut() with a reward, or until=Steps(n)"
         )
     if not leg.recipe.setting.eval_every:
@@ -278,8 +278,8 @@ def _check_harvest(name: str, makes: Any, leg: Leg) -> None:
         raise UserError(f"stage {name}: makes is the class {named(makes)} itself; give an instance of it: {makes.__name__}()")
     if lacking := next((n for n in ("rows", "provides") if not hasattr(makes, n)), None):
         raise UserError(
-            f"stage {name}: makes is {named(makes)}, which has no {lacking}; add it: a harvest needs a method rows(groups) and a field provides "
-            "(a set of columns)"
+            f"stage {name}: makes is {named(makes)}, which has no {lacking}; a harvest needs a method rows(groups), and a field provides with the set "
+            "of its columns"
         )
     if leg.task.environment is not None and getattr(makes, "reads", "answers") == "answers":
         raise UserError(

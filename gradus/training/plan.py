@@ -241,14 +241,14 @@ def _within(recipe: Recipe, budget: Budget, steps: int | None) -> tuple[Recipe, 
     another unit.
     """
     if steps is not None:
-        raise UserError(f"--steps {steps} and --budget {budget} both end the run; give only one of them")
+        raise UserError(f"--steps {steps} and --budget {budget} both set the length of the run; give only one of them")
     if budget.unit == "steps":
         count = max(1, round(budget.amount))
         if staged(recipe):
             return recipe.but(schedule=within(recipe.schedule, count), setting__steps=count), None  # the number counts if the schedule is replaced
         return recipe.but(setting__steps=count, setting__eval_every=max(1, count // budget.points)), None
     if staged(recipe):
-        raise UserError(f"{recipe.key} has stages, whose lengths are in steps, so the budget must be in steps, but it is {budget}; give --budget steps=N")
+        raise UserError(f"the stages of {recipe.key} are measured in steps, but the budget is {budget}; give --budget steps=N")
     return recipe, budget
 
 
@@ -295,7 +295,7 @@ def plan_of(folder: RunFolder, *, trust: bool = False) -> Plan:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{folder.path / RECIPE} does not fit this version of gradus ({type(error).__name__}: {error}); restore the old file, "
-            "or use the version named in provenance.json"
+            "or use the version of gradus that provenance.json names"
         ) from error
 
 

@@ -143,7 +143,10 @@ def _begin_again(run: Run) -> None:
         run.step = 0
         run.stages.again(run)
     elif run.anew is None:
-        raise UserError("the training produced non-finite numbers before the first checkpoint, and `prepare` did not make this run; start the run again")
+        raise UserError(
+            "the training produced non-finite numbers before the first checkpoint; start the run again (only a run from `prepare` can "
+            "return to its start)"
+        )
     for name, player in ({} if run.anew is None else run.anew()).items():
         run.players[name].load(player.tensors(), 0)
     run.step, run.best, run.history, run.memory, run.saved = 0, {}, {}, Memory(), None

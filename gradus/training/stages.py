@@ -200,7 +200,7 @@ def hand(player: Any, tensors: Mapping[str, Any], source: str) -> None:
     mine = player.policy.network.state_dict()
     if odd := sorted(n for n in {**mine, **theirs} if n not in mine or n not in theirs or mine[n].shape != theirs[n].shape):
         raise UserError(
-            f"player {player.name} cannot take the weights of {source}: their networks differ in {odd[0]}; give both the same kind of model"
+            f"player {player.name} cannot take the weights of {source}, because the two networks differ in {odd[0]}; give both players the same kind of model"
         )
     player.policy.network.load_state_dict(theirs)
     with torch.no_grad():

@@ -174,8 +174,8 @@ class RunWorld:
             at = len(parent.sequence) if request.at is None else request.at
             if at < (first := _first_choice(parent)):
                 raise UserError(
-                    f"problem {request.problem.id} must be continued after {at} tokens, but its prompt alone has {first} tokens; count from the start of "
-                    "the prompt: context.parent[1] + k keeps k tokens of a sampled answer"
+                    f"a request for problem {request.problem.id} has at={at}, but the prompt alone has {first} tokens; count from the start of the prompt "
+                    "(context.parent[1] + k keeps k tokens of a sampled answer)"
                 )
             version = self.players[request.player].updates
             for i in range(request.sample, request.sample + request.count):

@@ -225,7 +225,7 @@ def test_the_average_of_a_narrow_network_does_not_round_away():
         ({"reference": Player(Copy("polcy"))}, r'unknown player "polcy" \(did you mean policy\?\)'),
         ({"policy": Player(Copy("reference"))}, "policy -> reference -> policy depend on each other"),
         ({"policy": Player(Adapter("policy"))}, "policy -> policy depend on each other"),
-        ({"second": Player(Adapter("first")), "first": Player(Adapter("policy"))}, "has an adapter already"),
+        ({"second": Player(Adapter("first")), "first": Player(Adapter("policy"))}, "already has an adapter"),
     ],
 )
 def test_relations_that_lead_nowhere_are_told(folder, players, sentence):

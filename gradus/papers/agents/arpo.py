@@ -74,7 +74,7 @@ class ToolReward:
     def __post_init__(self) -> None:
         check_ranges(self, bonus="[0, inf)")
         if not self.tools or not all(self.tools):
-            raise UserError(f"tools of ToolReward are {self.tools!r}; give one name or more, none of them empty; the agent writes such a name before a colon")
+            raise UserError(f"ToolReward.tools is {self.tools!r}; give one or more names, and no empty name (the agent writes the name of a tool before a colon)")
 
     async def score(self, groups: Sequence[Group], signals: Signals, world: World) -> list[list[Judgement]]:
         """Returns the judgements. The accuracy of the judgements is computed from the component `environment`."""

@@ -86,7 +86,10 @@ class Prospect:
         ids = batch.trajectory.unique()
         scores = scored(self.score, pulling(outputs[LogProb()], batch.weight), batch).index_select(0, ids)
         if any(STREAM not in c.streams for c in batch.contexts):
-            raise UserError(f'the drift is read from the stream "{STREAM}", which this rollout does not write; set --rollout MismatchedPrompts')
+            raise UserError(
+                f'the objective reads the KL drift from the stream "{STREAM}", but the rollout does not write this stream; set --rollout '
+                "MismatchedPrompts"
+            )
         drift = trajectory_sums(batch.stream(STREAM), batch).index_select(0, ids).mean().clamp(min=0)
         wanted = torch.tensor([batch.trajectories[int(i)].value > self.above for i in ids])
         losses = prospect_losses(scores - drift, wanted, beta=self.beta, weights=(self.desirable, self.undesirable))

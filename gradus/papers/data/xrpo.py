@@ -94,7 +94,10 @@ class Seeded:
     def check_task(self, task: Task) -> None:
         """Raises UserError if the task has an environment."""
         if task.environment is not None:
-            raise UserError(f"rollout is Seeded, which moves answers to another prompt, but task {task.name} has many turns; set --rollout.rollout Auto")
+            raise UserError(
+                f"rollout is Seeded, which works only for answers of one turn, but task {task.name} has several turns; set "
+                "--rollout.rollout Auto"
+            )
 
     def start(self) -> dict[str, Any]:
         return {"solved": {}, "wrong": []}

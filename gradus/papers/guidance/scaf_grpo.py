@@ -52,9 +52,9 @@ class Scaffold:
 
     def __post_init__(self) -> None:
         if not 0 <= self.exempt <= 1:
-            raise UserError(f"scaffold: exempt is {self.exempt}; it must be a share of the training, from 0 to 1")
+            raise UserError(f"Scaffold.exempt is {self.exempt}; it must be a share of the training, from 0 to 1")
         if "{}" not in self.form:
-            raise UserError(f'scaffold: form is "{self.form}"; it must contain {{}} at the place of the hint')
+            raise UserError(f'Scaffold.form is "{self.form}"; it must contain {{}} at the place of the hint')
 
     @property
     def test(self) -> Any:

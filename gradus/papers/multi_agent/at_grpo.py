@@ -84,7 +84,7 @@ class TurnCandidates:
         check_seats(task, self.players)
         if not getattr(task.environment, "forks", False):
             raise UserError(
-                f'rollout is TurnCandidates, which tries every candidate on a copy of the episode, but episodes of task "{task.name}" cannot be '
+                f'TurnCandidates tries every candidate on a copy of the episode, but episodes of task "{task.name}" cannot be '
                 "copied; set --rollout Seats, or write a method fork(key) in the episode and set forks = True in the environment"
             )
 

@@ -88,7 +88,7 @@ class MetaReview:
         for name, fields in FIELDS.items():
             for field in fields:
                 if f"{{{field}}}" not in getattr(self, name):
-                    raise UserError(f"MetaReview.{name} does not contain {{{field}}}; add it, because the meta reward model reads only this text")
+                    raise UserError(f"MetaReview.{name} does not contain {{{field}}}; add {{{field}}}, because the meta reward model reads only this text")
 
     async def rubrics(self, samples: Sequence[Trajectory], criteria: Sequence[Criterion], world: World) -> list[list[Criterion]]:
         """Returns the merged rubric alone. If it cannot be read, returns the refined rubrics. If none of them can be read, returns no rubric."""

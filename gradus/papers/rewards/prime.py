@@ -139,7 +139,7 @@ class Outcome:
 def outcome_of(reward: float) -> float:
     """Returns the reward as a label. Raises UserError if the reward is outside [0, 1]."""
     if not 0.0 <= reward <= 1.0:
-        raise UserError(f"a process model learns from outcomes between 0 and 1, but a reward is {reward}; scale the reward")
+        raise UserError(f"the process reward model learns from outcomes from 0 to 1, but a reward is {reward}; scale the reward to this range")
     return reward
 
 

@@ -245,7 +245,7 @@ def format_of(path: str | Path | InMemory, format: str | None, prompt_column: st
     if format == "rows":
         return None
     if columns:
-        raise UserError(f"--task.format {format} decides the columns; leave out {' and '.join(columns)}, or leave out --task.format")
+        raise UserError(f"--task.format {format} chooses the columns; leave out {' and '.join(columns)}, or leave out --task.format")
     return format_named(format)
 
 

@@ -60,7 +60,7 @@ def with_pictures(messages: tuple[Message, ...], pictures: Sequence[Media], wher
     if places or marks:
         if (places or marks) != len(pictures):
             what = 'parts {"type": "image"}' if places else MARK
-            raise RowError(where, f"has {places or marks} places for pictures ({what}), but the row has {len(pictures)} pictures; give one per picture", column)
+            raise RowError(where, f"has {places or marks} places for pictures ({what}), but the row has {len(pictures)} pictures; write a place for each", column)
         left = iter(pictures)
         return tuple(
             {**m, "content": tuple(_filled(several, left))} if several is not None else _marked(m, left) if marks else m

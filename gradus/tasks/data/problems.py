@@ -97,5 +97,8 @@ def of_stored(task: Task, path: str | Path) -> Task:
     """
     source = StoredProblems(str(path))
     if not source.size:
-        raise UserError(f"{path} contains no problem, because the screening or the stage kept none; widen the band, or make the rows from more answers")
+        raise UserError(
+            f"{path} contains no problem, because the screening or the stage kept no problem; widen the band of the screening, or make the "
+            "rows from more answers"
+        )
     return replace(task, source=source, provides=task.provides | source.columns)

@@ -73,7 +73,7 @@ def _written(row: Row, column: str, where: str, folder: Path) -> tuple[tuple[Mes
         raise RowError(where, "is missing, but the first row has this column; give the column to every row", column)
     if isinstance(value, str):
         if not value.strip():
-            raise RowError(where, "is empty; write a prompt or drop the row", column)
+            raise RowError(where, "is empty; write a prompt, or remove the row", column)
         return ({"role": "user", "content": _text(value, where)},), True
     if not isinstance(value, list):
         raise RowError(where, f"is {kind(value)}; it must be text or a list of chat messages", column)
@@ -233,7 +233,7 @@ def check_rows(
         common = brought if common is None else common & brought
     total = len(table) + len(table.lost)
     if columns is None or not rows or len(bad) > bad_rows * total:
-        many = f"{len(bad)} of {total} rows are bad, but --task.bad_rows is {bad_rows:g}" if rows else "no row can be used"
+        many = f"{len(bad)} of {total} rows are bad, but --task.bad_rows allows a share of {bad_rows:g}" if rows else "no row can be used"
         field = f'"{bad[0].field}" ' if bad[0].field else ""
         raise UserError(f"{bad[0].file}: {many}; the first bad row is {bad[0].place}: {field}{bad[0].reason}")
     told = pictures.hexdigest() if seen else ""
@@ -244,7 +244,7 @@ def _check_form(problem: Problem, columns: Columns, plain: bool, where: str) -> 
     """Raises RowError unless the prompt has the form (text or chat) of the first valid row."""
     if problem.plain != plain:
         names = ("text", "a list of messages")
-        raise RowError(where, f"is {names[plain]}, but {names[not plain]} in the first row; use one form", columns.prompt)
+        raise RowError(where, f"is {names[plain]}, but {names[not plain]} in the first row; use one form in all rows", columns.prompt)
 
 
 def content_hash(messages: Sequence[Message]) -> int:

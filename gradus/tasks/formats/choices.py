@@ -23,7 +23,7 @@ def asked(question: str, options: Sequence[str], right: int, field: str = "answe
 def _letter(row: Row, *path: str) -> int:
     letter = text(row, *path).strip().upper()
     if letter not in LETTERS:
-        raise Malformed(".".join(path), f"is {letter!r:.40}; it must be one letter")
+        raise Malformed(".".join(path), f"is {letter!r:.40}; it must be one letter from A to Z")
     return LETTERS.index(letter)
 
 

@@ -91,7 +91,10 @@ def value(row: Mapping[str, Any], *path: str) -> Any:
     found: Any = row
     for depth, name in enumerate(path, start=1):
         if not isinstance(found, Mapping) or found.get(name) is None:
-            raise Malformed(".".join(path[:depth]), "is missing; name another format, or the columns with --task.prompt_column")
+            raise Malformed(
+                ".".join(path[:depth]), "is missing; name another format with --task.format, or name the columns with --task.prompt_column "
+                "and --task.answer_column"
+            )
         found = found[name]
     return found
 

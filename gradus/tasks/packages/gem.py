@@ -73,10 +73,10 @@ def game_named(name: str) -> str:
     if game in names():
         return game
     if game in BROKEN:
-        raise UserError(f"gem:{game} is not offered, because gem-llm cannot make this game; choose another game: gradus tasks gem")
+        raise UserError(f"gem:{game} is not offered, because gem-llm cannot make this game; choose another game (`gradus tasks gem` lists the games)")
     if SPACE + game in _registry():
         raise UserError(
-            f"gem:{game} is not offered, because it downloads a list of words at every start; choose another game: gradus tasks gem"
+            f"gem:{game} is not offered, because it downloads a list of words at every start; choose another game (`gradus tasks gem` lists the games)"
         )
     raise unknown("game of gem", name, names(), "List them with: gradus tasks gem")
 

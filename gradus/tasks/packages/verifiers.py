@@ -113,7 +113,7 @@ def old(name: str) -> str:
     module = importlib.import_module(module_of(name))
     if not hasattr(module, "load_environment") or hasattr(module, "__all__"):
         return ""
-    return "; its function load_environment is the interface before verifiers 0.4: export a Taskset in __all__"
+    return "; its function load_environment is the interface of verifiers before 0.4; export a Taskset in __all__ instead"
 
 
 def check_rows(rows: Rows, made: Loaded) -> None:

@@ -69,7 +69,7 @@ class Conversation:
         await env.setup(agents)
         await env.run(task, agents)
         if not self.traces:
-            raise ValueError(f"{type(env).__name__}.run() ran no agent")
+            raise ValueError(f"{type(env).__name__}.run() ran no agent; it must run the agent of its role")
         data = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
         await env.finalize(task, vf.Episode(env=vf.EnvInfo(id=env.config.env_id), task=data, traces=self.traces))
 

@@ -100,7 +100,7 @@ def _whole_root(value: int, degree: int) -> int:
 
 def _whole(value: Fraction, most: int) -> int:
     if value.denominator != 1 or not 0 <= value <= most:
-        raise Valueless("no whole number within the limits")
+        raise Valueless("a number that is not whole or is too large")
     return int(value)
 
 
