@@ -1,4 +1,4 @@
-"""Leaves out problems that are similar to others: the kept problems are a clique of the graph of dissimilar pairs."""
+"""Leaves out problems that are similar to other problems. The kept problems are a clique: every two of them are dissimilar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def grams(text: str, n: int = 3) -> frozenset[tuple[str, ...]]:
-    """Returns the n-grams of the tokens of a text (words and single signs); of a shorter text all its tokens as one gram."""
+    """Returns the n-grams of the tokens of a text (words and single signs). If the text has fewer than n tokens, all its tokens are one gram."""
     tokens = _TOKEN.findall(text)
     return frozenset(tuple(tokens[i : i + n]) for i in range(max(1, len(tokens) - n + 1)))
 
@@ -30,9 +30,9 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
 
 
 def clique(similar: np.ndarray, *, threshold: float, orders: int, key: Key) -> list[int]:
-    """Returns the largest found set of indices of which every two have a similarity below `threshold`, ascending.
+    """Searches for a large set of indices in which every two have a similarity below `threshold`. Returns the indices in ascending order.
 
-    Greedy: in each of `orders` random orders, an index joins if it is dissimilar to all indices before. So no further index can join the set.
+    The search is greedy: in each of `orders` random orders, an index joins the set if it is dissimilar to all indices in the set. The largest set is returned.
     """
     best: list[int] = []
     for n in range(orders):

@@ -109,7 +109,7 @@ class InBand:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1]", high="[0, 1]")
         if self.low > self.high:
-            raise UserError(f"InBand.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"InBand.low is {self.low}, which is above InBand.high ({self.high}); set low to {self.high} or less")
 
     def pick(self, rates: np.ndarray, count: int, key: Key) -> np.ndarray:
         outside = np.maximum(0.0, np.maximum(self.low - rates, rates - self.high))
@@ -197,7 +197,7 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
 
 @dataclass(frozen=True)
 class SuccessRates:
-    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` takes.
+    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` selects.
 
     The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`. There are at most as many candidates as
     problems, and each problem occurs once. With `factor` 1 all candidates are requested. No answer is sampled for candidates that are not chosen. After a step,
