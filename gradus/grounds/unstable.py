@@ -1,4 +1,4 @@
-"""unstable: a learning rate ten times the stable one, with one update per batch.
+"""unstable: the learning rate is ten times as high as a stable learning rate, with one update per batch.
 
 The task is arithmetic of two digits. Training starts from the built-in model (about 0.4 of its answers are right). The learning rate is 3e-3
 after a warm-up of five batches. Samples are fresh: the ratio of new to old probability is 1, so a clip of the ratio has no effect. A step of

@@ -63,7 +63,7 @@ def media(groups: Sequence[Group]) -> dict[str, np.ndarray]:
 
 
 def _no_media(digest: str) -> np.ndarray:
-    raise UserError(f"the rollouts show the media {digest[:8]}, but the array with its content is missing; read the rollouts from the run's folder")
+    raise UserError(f"the rollouts contain the media {digest[:8]}, but the array of these media is missing; read the rollouts from the folder of the run")
 
 
 def decode(table: pa.Table, take: Take = _no_media) -> list[tuple[int, list[Group]]]:

@@ -105,8 +105,8 @@ def room(folder: Path, what: str) -> Iterator[None]:
             raise
         what_is_wrong, remedy = REMEDIES[number]
         raise UserError(
-            f"{what_is_wrong} in {folder} while writing {what}; everything written before is intact: "
-            f"{remedy}, then resume: {command('resume', folder)}"
+            f"{what_is_wrong} in {folder} while writing {what}; everything written before is intact. To "
+            f"continue, {remedy}, then resume: {command('resume', folder)}"
         ) from error
 
 

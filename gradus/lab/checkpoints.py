@@ -225,7 +225,7 @@ def at(path: Path) -> Checkpoint:
     match, fault = _NAME.fullmatch(path.name), broken(path)
     if match is None or fault is not None:
         raise UserError(
-            f"checkpoint {path} is broken ({fault or 'its name has no step'}): use another checkpoint, or continue from the newest checkpoint "
+            f"checkpoint {path} is broken ({fault or 'its name has no step'}); use another checkpoint, or continue from the newest checkpoint "
             "of the run with gradus resume"
         )
     return Checkpoint(int(match[1]), path)

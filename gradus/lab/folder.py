@@ -64,7 +64,7 @@ class RunFolder:
         """Opens an existing run. Raises: UserError if the folder contains no run."""
         if not is_run(Path(path)):
             none = "" if Path(path).exists() else "; if the run was stopped while its model was loading, it has no folder yet: start the run again"
-            raise UserError(f"{path} contains no run, because it has no {RECIPE}; give the folder that you named with --run{none}")
+            raise UserError(f"{path} contains no run, because the file {RECIPE} is missing; give the folder that you named with --run{none}")
         return cls(Path(path))
 
     def discard(self) -> None:
