@@ -218,7 +218,7 @@ def follow(players: Mapping[str, Learner], moved: Mapping[str, int], history: di
 
 
 def _average(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor], keep: float, wide: list[dict[str, Tensor]]) -> None:
-    """Computes mine <- keep mine + (1 - keep) theirs.
+    """Computes mine <- keep * mine + (1 - keep) * theirs.
 
     If weights are narrower than float32, `wide` stores their averages in float32, because small changes would otherwise be lost by rounding.
     """

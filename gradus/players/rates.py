@@ -58,7 +58,7 @@ def reason(recipe: Recipe, model: str | Path | None) -> str:
 
 
 def _chosen(recipe: Recipe, model: str | Path | None) -> tuple[float, str]:
-    """Returns the rate and the reason for it."""
+    """Returns the rate and the reason for this rate."""
     relation = recipe.players["policy"].model if "policy" in recipe.players else None
     folder = None if isinstance(relation, Fresh) else relation if isinstance(relation, str) else model
     if not isinstance(folder, str | Path) or str(folder) == "tiny" or not of_folder(folder).sized:

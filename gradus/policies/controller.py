@@ -208,7 +208,7 @@ class Controller:
         )
 
     def _open(self, ask: Any) -> Tensor | None:
-        """Returns the choices that a pointer may draw now, bool [n]; None means all choices. Raises UserError if it may draw no choice."""
+        """Returns the choices that a pointer may draw now, bool [n]; None means all choices. Raises UserError if the pointer may draw no choice."""
         names = [shown.name for shown in self.config.shown]
         if self.config.fresh.kind != "pointer" or BARRED not in names:
             return None

@@ -44,7 +44,7 @@ class OpenedController:
     def entropy(self) -> Tensor:
         """Returns the entropy at every action, nats. [A]
 
-        For a Box it is the entropy of the Gaussian before the squashing, because this has a closed form.
+        For a Box, the result is the entropy of the Gaussian before the squashing, because this entropy has a closed form.
         """
         if isinstance(self.config.acts, Choice):
             logprobs = self._scaled_logits.log_softmax(-1)

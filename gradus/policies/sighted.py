@@ -61,7 +61,7 @@ class Encoded:
         return Encoded, ()
 
     def get(self, digest: str, weights: tuple[Any, ...]) -> Tensor | None:
-        """Returns the rows of a picture under these weights; None if they are not kept."""
+        """Returns the rows of a picture under these weights; None if these rows are not kept."""
         if weights != self.of:
             self.of, self.size = weights, 0
             self.rows.clear()
@@ -175,7 +175,7 @@ def embedded_with_pictures(trunk: Decoder, packed: Packed, contexts: Sequence[Co
 
 
 def pictures(trunk: object, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs | None:
-    """Returns the vectors of the pictures in one sequence; None if it has no media. Raises UserError if the model reads text only."""
+    """Returns the vectors of the pictures in one sequence; None if the sequence has no media. Raises UserError if the model reads text only."""
     if isinstance(trunk, Sighted):
         return trunk.inputs_of(tokens, shown)
     if shown and not isinstance(trunk, ForeignEyes):

@@ -126,7 +126,7 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
 
 
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
-    """Returns the value of every part under the part's name. If a part has several components, they are returned as `name/component`."""
+    """Returns the value of every part under the part's name. If a part has several components, each has the name `name/component`."""
     named: dict[str, Outcome] = {}
     for name, judgement in judged.items():
         named[name] = judgement.reward
@@ -220,7 +220,7 @@ def _product(a: Any, b: Any) -> Product:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Returns the name if it is free, else the name with the first free number from 2 on."""
+    """Returns the name if it is not taken. Else returns the name with a number: the first number from 2 on that gives a free name."""
     number, free = 1, name
     while free in taken:
         number += 1

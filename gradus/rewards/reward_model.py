@@ -19,7 +19,7 @@ class RewardModel(Combines):
     """A reward: the value of `player` before a trajectory's last action.
 
     At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
-    share of rewards of at least 1, so it means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
+    share of rewards of at least 1, which means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
     `--study.reward Verified` measures the accuracy.
     """
 

@@ -99,7 +99,7 @@ class Verified(Combines):
 
 
 def verdicts(task: Task, trajectories: Sequence[Trajectory], limits: Limits) -> list[Outcome]:
-    """Returns the task's verdict for each trajectory, as `Verified` computes it. This function is used before a run, so it records no fact of a step."""
+    """Returns the task's verdict for each trajectory, as `Verified` computes it. This function is used before a run, so it stores nothing for a repeated step."""
     found: dict[str, Outcome] = {}
     for verify, asked in _by_verifier(trajectories, task):
         if isinstance(verify, Together):  # it has its own limits
@@ -170,7 +170,7 @@ def _by_verifier(trajectories: Sequence[Trajectory], task: Task) -> list[tuple[V
 class _Facts:
     """The verdicts by trajectory.
 
-    Some failures are due to time or the machine. They are stored with the step, so a repeated step reuses these failures.
+    Some failures are due to time or the machine. Such failures are stored with the step, so a repeated step reuses them.
     """
 
     def __init__(self, asked: Sequence[Trajectory], world: World, name: str) -> None:
@@ -191,7 +191,7 @@ def _judgement(value: Outcome) -> Judgement:
 
 
 def _sent(trajectory: Trajectory) -> dict[str, Any] | None:
-    """Returns the JSON object that is sent to the verifier's process; None if JSON cannot represent it."""
+    """Returns the trajectory as the JSON object that is sent to the verifier's process; None if JSON cannot represent the trajectory."""
     problem = packed({f.name: getattr(trajectory.problem, f.name) for f in fields(Problem)})
     sent = {"problem": problem, "completion": trajectory.completion}
     try:

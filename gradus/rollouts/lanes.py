@@ -104,7 +104,7 @@ class Lanes:
     ) -> tuple[Trajectory, int, Running | None]:
         """Plays from turn number `turn` of the step to the end of the episode or of the step.
 
-        Returns the trajectory, the number of the next turn, and the episode if it continues (else None).
+        Returns the trajectory, the number of the next turn, and the episode if it continues, else None.
         """
         player = running.request.player
         context = begun(world.opening(running.turn.observation, player))

@@ -20,7 +20,7 @@ from gradus.types.ranges import check_ranges
 class Recorded:
     """Gives the task's recorded transitions once, in its first step, and nothing in later steps. Nothing is sampled.
 
-    The transitions are one trajectory with the source "replay" in an auxiliary group, so the metrics of reward and accuracy leave them out.
+    The transitions are one trajectory with the source "replay" in an auxiliary group, so the metrics of reward and accuracy leave out these transitions.
     """
 
     most: int = 1000  # largest number of turns of an episode at test time

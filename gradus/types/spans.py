@@ -139,6 +139,27 @@ class Separated:
         return [(a, b) for a, b in pairwise(bounds) if b > a]
 
 
+def unsure(context: Context, rho: float) -> np.ndarray:
+    """Returns bool [A]: whether each action was sampled with a probability below `rho`. Raises UserError if the probabilities are not known."""
+    if context.logprobs is None:
+        raise UserError("segments end at tokens with a low probability, but the policy gives no probabilities of sampled tokens; choose another policy or recipe")
+    return np.asarray(np.exp(context.logprobs.astype(np.float64)) < rho)
+
+
+@dataclass(frozen=True)
+class CutPoints:
+    """Marks segments of `every` unsure tokens. A segment begins with an unsure token; the tokens before the first unsure token have no segment."""
+
+    rho: float = 0.9  # a token is unsure if its probability at sampling is below this number
+    every: int = 5
+
+    def __post_init__(self) -> None:
+        check_ranges(self, rho="(0, inf)", every="[1, inf)")
+
+    def of(self, context: Context, text: Reads) -> np.ndarray:
+        return ((np.cumsum(unsure(context, self.rho)) + self.every - 1) // self.every - 1).astype(np.int32)
+
+
 def _filled(row: np.ndarray, first: int) -> np.ndarray:
     """Puts an action without a step into the step of the action before it. At the start of the turn, the action goes into the step `first`."""
     out = row.copy()

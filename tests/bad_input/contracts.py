@@ -60,7 +60,7 @@ STAGES: list[Row] = [
     ("screen arithmetic {home}/problems.jsonl", "problems.jsonl exists already; name another file"),
     ("screen arithmetic rows.txt", "rows.txt does not end in .jsonl; choose a name with this ending"),
     ("screen arithmetic rows.jsonl --keep 0.9", '--keep is "0.9"; write two pass rates with two dots'),
-    ("screen arithmetic rows.jsonl --keep 0.9..0.1", "Screened.low is 0.9, which is above its high (0.1); set low to 0.1 or less"),
+    ("screen arithmetic rows.jsonl --keep 0.9..0.1", "Screened.low is 0.9, which is above Screened.high (0.1); set low to 0.1 or less"),
     ("screen {home}/unanswered.jsonl rows.jsonl --model {home}/model", "no verifier that judges answers|--reward"),
     ("{train} --task.problems {home}/problems.jsonl", "problems.jsonl, line 1 is not a stored problem|give a file from gradus screen or from a stage"),
 ]
@@ -95,7 +95,7 @@ CONTRACTS: list[Row] = [
     ("{train} --curriculum SuccessRates --curriculum.choice Clip", "curriculum.choice cannot be Clip, which lacks pick"),
     (
         "{train} --curriculum SuccessRates --curriculum.choice InBand --curriculum.choice.low 0.8",
-        "InBand.low is 0.8, which is above its high (0.7); set low to 0.7 or less",
+        "InBand.low is 0.8, which is above InBand.high (0.7); set low to 0.7 or less",
     ),
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but the source of this task names no kinds|a mixture"),
     ("{train} --curriculum Window --run run --curriculum.by.name colour", "has no number in the column colour; name another column, or take another task"),
@@ -141,7 +141,7 @@ CONTRACTS: list[Row] = [
     # examples before a question
     ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
     ("train prompt_pg --task tables --task.problems 12 --run run", "20 candidates, but task tables has 12 training problems; set --environment.candidates 12"),
-    ("train prompt_pg --task tables --environment.shots 20 --run run", "20 and candidates is 20, so there is no choice; set more candidates or fewer shots"),
+    ("train prompt_pg --task tables --environment.shots 20 --run run", "DrawnExamples.shots is 20, but DrawnExamples.candidates is only 20; set more candidates"),
     (
         "train prompt_pg --task tables --environment.candidates 40 --environment.shots 21 --run run",
         "an episode of DrawnExamples has at least 21 turns, but rollout.max_turns is 20, so no episode would end; set --rollout.max_turns 21 or more",

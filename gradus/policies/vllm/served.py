@@ -55,7 +55,7 @@ class Served:
 
     @property
     def can(self) -> frozenset[str]:
-        """Returns the model's abilities without `rules`, because vLLM draws tokens by itself."""
+        """Returns the model's abilities without `rules`, because vLLM itself draws the tokens."""
         return self.model.can - {"rules"}
 
     @property
