@@ -48,8 +48,8 @@ class Asked:
 def collect(steps: Steps, system: str | None = None, player: str = "policy", *, cut: bool = False) -> tuple[list[Asked], list[Judged]]:
     """Returns every prompt of the run with its distinct answers, and the answers that were excluded because a limit cut them off.
 
-    Equal prompts are merged. Prompts are in the order of their first appearance. Answers without a reward and empty answers are also excluded. The same is true
-    for answers of several turns or contexts, because the player then saw more than the prompt and the answer. Raises UserError if no answer remains.
+    Equal prompts are merged. Prompts are in the order of their first appearance. Answers without a reward and empty answers are also excluded. Answers
+    of several turns or contexts are excluded too, because the player then saw more than the prompt and the answer. Raises UserError if no answer remains.
 
     Args: system: the task's system message; cut: whether to include the answers that a limit cut off.
     """
@@ -91,7 +91,7 @@ def told_of_cut(left_out: Sequence[Judged], form: str, at_least: float | None = 
 
 
 def demonstrations(asked: Sequence[Asked], at_least: float | None = None) -> list[Row]:
-    """Returns rows for imitation. For every prompt they have the distinct right answers that share the highest reward.
+    """Returns rows for imitation. For every prompt, the rows contain the distinct right answers with the highest reward.
 
     `at_least`: the lowest reward that counts as right; None: the verifier decides. A row is {"messages": prompt and answer}, or {"prompt", "completion"} for a
     raw text. Raises UserError if no answer is good enough.
@@ -168,7 +168,7 @@ def _encodable(value: Any) -> Any:
 
 
 def write_tables(target: Path, tables: Iterable[pa.Table]) -> None:
-    """Writes tables of one schema as Parquet, one row group each, atomically. Raises UserError if the file exists or cannot be written."""
+    """Writes tables of one schema as Parquet, with one row group per table, atomically. Raises UserError if the file exists or cannot be written."""
 
     def write(partial: Path) -> None:
         import pyarrow.parquet as pq

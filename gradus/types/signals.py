@@ -88,7 +88,7 @@ class Opened(Protocol):
 class View(Protocol):
     """Changes the tokens or media that a model reads before the same actions: other media, masked patches, or a privileged prompt. Equal views give equal contexts.
 
-    If a view has the class attribute `later` = True, it moves each action to a later token, so that the row of the action is read after the action.
+    If a view has the class attribute `later` = True, the view moves each action to a later token, so that the row of the action is read after the action.
     """
 
     def of(self, context: Context, key: Key) -> Context:

@@ -161,7 +161,7 @@ class CutPoints:
 
 
 def _filled(row: np.ndarray, first: int) -> np.ndarray:
-    """Puts an action without a step into the step before it. At the start of the turn, it puts the action into the step `first`."""
+    """Puts an action without a step into the step of the action before it. At the start of the turn, the action goes into the step `first`."""
     out = row.copy()
     for i in range(len(out)):
         if out[i] < 0:
