@@ -226,4 +226,4 @@ class Player:
                     f"""Player: rates has the prefix "{prefix}"; write "{slashed}", because in a recipe's paths a dot separates the names of fields"""
                 )
             if not 0 <= factor < float("inf"):
-                raise UserError(f"Player: the rate of {prefix!r} is {factor}; it must be at least 0, because the learning rate is multiplied by it")
+                raise UserError(f"Player: the rate of {prefix!r} is {factor}; it must be finite and at least 0, because it multiplies the learning rate")

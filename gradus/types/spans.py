@@ -86,7 +86,7 @@ def compiled(pattern: str, owner: str) -> re.Pattern[str]:
         found = re.compile(pattern)
     except re.error as error:
         raise UserError(
-            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct it, or write \\ before a special sign that is meant literally"
+            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct the expression, or write \\ before a special sign that is meant literally"
         ) from None
     if not pattern:
         raise UserError(f"{owner} is empty; give a regular expression")

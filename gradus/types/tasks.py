@@ -142,7 +142,7 @@ class Task:
             if source.form == "raw":
                 article, thing = ("a", "system message") if self.system else ("an", "environment")
                 raise UserError(
-                    f"task {self.name} has {article} {thing}, which raw prompts cannot have; leave out --task.prompt raw, or leave out the {thing}"
+                    f"task {self.name} has {article} {thing}, which does not work with raw prompts; leave out --task.prompt raw, or leave out the {thing}"
                 )
             object.__setattr__(self, name, source.in_form("chat"))
 
