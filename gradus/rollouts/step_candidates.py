@@ -88,6 +88,6 @@ def state_of(problem: Problem) -> np.ndarray:
     found = problem.meta.get(STATE)
     if isinstance(found, str) or not isinstance(found, Sequence) or not all(isinstance(token, int) for token in found):
         raise UserError(
-            f'problem {problem.id}: "{STATE}" is {found!r}; it must be a list of tokens, such as a stage with makes=StepStates() gives'
+            f'problem {problem.id}: "{STATE}" is {found!r}; it must be a list of token numbers; a stage with makes=StepStates() writes such lists'
         )
     return np.array(found, np.int32)

@@ -122,7 +122,10 @@ class Banned:
 
     def __post_init__(self) -> None:
         if (not self.words and not self.sequences) or not all(self.words) or not all(self.sequences):
-            raise UserError("Banned: give at least one word or token sequence, and no empty ones")
+            raise UserError(
+                f"Banned has the words {self.words} and the sequences {self.sequences}; give at least one word or sequence, and no empty word "
+                "or sequence"
+            )
 
     @property
     def players(self) -> tuple[str, ...]:
