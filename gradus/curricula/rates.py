@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from gradus.curricula.allotment import Allotment
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Group, Key, Problem, Request, UserError
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 class Estimate(Protocol):
@@ -193,9 +192,7 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
     order = sweep_order(size, range(first, first + number), world.seed)
     once = list(dict.fromkeys(order))
     order = once if len(once) >= count else order
-    problems = source.draw(order, world.task.level, world.seed.fold("problems"))
-    check_drawn(source, problems, order)
-    return problems, number
+    return problems_at(source, order, world), number
 
 
 @dataclass(frozen=True)

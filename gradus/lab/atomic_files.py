@@ -53,7 +53,7 @@ def sync(path: Path) -> None:
 
 
 def write(path: Path, data: bytes, *, synced: bool = True) -> None:
-    """Writes `data` to `path` atomically. Without `synced`, the file survives if the process is killed, but not if the power fails."""
+    """Writes `data` to `path` atomically. Without `synced`, the file survives if the process is killed, but it may be lost if the power fails."""
     partial = path.with_name(PARTIAL + path.name)
     try:
         with open(partial, "wb") as file:

@@ -243,7 +243,7 @@ def made(name: str, config: Pairs) -> Any:
 
 
 def _keywords(gymnasium: Any, name: str, error: Exception) -> str:
-    """Returns the end of a message: it lists the environment's keywords if `error` names an unknown keyword, else it is empty."""
+    """Returns the end of a message: a list of the environment's keywords if `error` names an unknown keyword, else an empty text."""
     if "unexpected keyword" not in str(error):
         return ""
     entry = gymnasium.spec(name).entry_point
