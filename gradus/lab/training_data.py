@@ -123,9 +123,9 @@ def preferences(asked: Sequence[Asked], at_least: float | None = None) -> list[R
             if high > low and (at_least is None or high >= at_least):
                 rows.append({"prompt": _plain(one.prompt), "chosen": _turn(one.prompt, better), "rejected": _turn(one.prompt, worse)})
     if not rows:
+        high, lower = ("", "") if at_least is None else (f", of which the higher one is at least {at_least:g}", ", or lower --at-least")
         raise UserError(
-            "there are no pairs, because no prompt of the run has two answers with different rewards (high enough for --at-least); train "
-            "longer, or lower --at-least"
+            f"there are no pairs, because no prompt of the run has two answers with different rewards{high}; train longer{lower}"
         )
     return rows
 
@@ -135,7 +135,7 @@ def write_rows(target: Path, rows: Sequence[Row]) -> None:
     import pyarrow as pa
 
     if len({tuple(row) for row in rows}) > 1 or len({type(next(iter(row.values()))) for row in rows}) > 1:
-        raise UserError("some prompts of the run are messages and some are raw text, which do not fit into one table; export the rollouts instead")
+        raise UserError("some prompts of the run are messages and some are raw text, but one table cannot contain both; export the rollouts instead")
     with_suffix(target, (".jsonl", ".parquet"))
     if target.suffix == ".parquet":
         write_tables(target, [pa.Table.from_pylist([_encodable(_in_parts(row) if _pictured(rows) else row) for row in rows])])

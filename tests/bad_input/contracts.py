@@ -163,7 +163,7 @@ CONTRACTS: list[Row] = [
         "--players.reference none --run run",
         "a pointer reads the arrays query [d], candidates [2, d] and optionally barred [2], but the environment shows state [4]; give the arrays",
     ),
-    ("train sac --task pendulum --model {home}/model --run run", "has other fields; leave --model out"),
+    ("train sac --task pendulum --model {home}/model --run run", "is another kind of model or has other fields; leave --model out"),
     (
         "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
         "Conservative, which needs to_go, but no other part of the recipe gives to_go; set --rollout Recorded --rollout.gamma 0.99",
@@ -177,7 +177,7 @@ CONTRACTS: list[Row] = [
     ),
     ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; set low to high or less"),
     # a rubric, its judge and its reviser
-    ("train rloo --task arithmetic --reward SoundSteps --run run", "the verifier of task arithmetic has no `steps`; take the task flawed"),
+    ("train rloo --task arithmetic --reward SoundSteps --run run", "the verifier of task arithmetic has no `steps`; take a task with checked steps, such as flawed"),
     ("train rloo --task flawed --task.letters 0 --run run", "task flawed: letters is 0; give 1 or more"),
     ("train rloo --task loophole --task.pays 0.5 --run run", "task loophole: pays is 0.5; give 1 or more"),
     ("train dpo --task noisy_pairs --task.swapped 30 --run run", "task noisy_pairs: swapped is 30.0; give a share, a number from 0 to 1"),

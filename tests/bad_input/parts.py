@@ -39,7 +39,7 @@ PARTS: list[Row] = [
     ("train seed_grpo --task flow_2d --rollout FlowSampling --run run", "task flow_2d takes numbers as actions, but Certainty compares texts"),
     ("{train} --credit ValueChanges", "needs step values, but no other part of the recipe gives step values; set --rollout MonteCarloValues"),
     ("{train} --rollout MonteCarloValues --rollout.count 0", "MonteCarloValues.count is 0|it must"),
-    ("{train} --rollout WithSpans --rollout.marking.separator (", "Separated.separator is '(', which is not a regular expression|correct it"),
+    ("{train} --rollout WithSpans --rollout.marking.separator (", "Separated.separator is '(', which is not a regular expression|correct the expression"),
     ("train vineppo --task flow_2d --run run", "MonteCarloValues matches the text of answers|writes no text"),
     ("train vineppo --task frozen_lake --run run", "rollout is MonteCarloValues, which is for tasks of one turn|frozen_lake"),
     ("train hicra --rollout Auto --task {home}/problems.jsonl --model {home}/model --run run", "needs spans|set --rollout WithSpans"),

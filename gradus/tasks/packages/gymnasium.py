@@ -243,7 +243,7 @@ def made(name: str, config: Pairs) -> Any:
 
 
 def _keywords(gymnasium: Any, name: str, error: Exception) -> str:
-    """Returns the end of a message: the environment's keywords if `error` names an unknown keyword, else a general remedy."""
+    """Returns the end of a message: a list of the environment's keywords if `error` names an unknown keyword, else a general remedy."""
     if "unexpected keyword" not in str(error):
         return "; remove this cause, or choose another environment"
     entry = gymnasium.spec(name).entry_point

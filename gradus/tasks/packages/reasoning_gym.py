@@ -189,7 +189,7 @@ class Scorer:
 
 
 def score(data: Any, answer: str | None, entry: Mapping[str, Any]) -> float:
-    """Returns the score of the package. The scorer may change the entry, so it gets a copy. The text that it prints is dropped."""
+    """Returns the score of the package. The scorer may change the entry, so it gets a copy. The text that the scorer prints is dropped."""
     with redirect_stdout(StringIO()):
         return float(data.score_answer(answer=answer, entry=copy.deepcopy(dict(entry))))
 

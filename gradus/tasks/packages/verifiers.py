@@ -62,7 +62,7 @@ class Loaded:
 
 
 def loaded(name: str, config: str, env: str) -> Loaded:
-    """Loads the environment of an installed module. Raises UserError with the reason if it cannot be loaded or played here."""
+    """Loads the environment of an installed module. Raises UserError with the reason if the environment cannot be loaded or played here."""
     vf = imported("verifiers.v1", "verifiers")
     settings, more = values(pairs_of(f"verifiers:{name}", config)), values(pairs_of(f"verifiers:{name}", env, "env"))
     try:

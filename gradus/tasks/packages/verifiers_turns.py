@@ -118,7 +118,7 @@ class Agent:
         return exchange.trace
 
     def interaction(self, task: Any, **_: Any) -> Interaction:
-        """Returns an exchange that goes turn by turn. At its end, the task's rewards judge the exchange."""
+        """Returns an exchange that goes turn by turn. After the last turn, the task's rewards judge the exchange."""
         return Interaction(task, self.conversation)
 
 
