@@ -75,7 +75,7 @@ def _compiled(template: str) -> Template:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """Accepts the tag {% generation %}, by which a template may mark the assistant's text. The tag adds no text."""
+        """Accepts the tag {% generation %}, with which a template may mark the assistant's text. The tag adds no text."""
 
         tags = {"generation"}
 

@@ -199,7 +199,7 @@ class LanguageModel:
         return following(self._tokenizer().follow(_readable(observation)), after)
 
     def told(self, action: Action) -> Context:
-        """Returns a given answer as a piece of a context, as if it had been sampled: its text and the end token."""
+        """Returns the piece of a context for a given answer: its text and the end token, as if the answer had been sampled."""
         if not isinstance(action, str):
             raise UserError(f"a language model got an action of type {type(action).__name__}; its actions must be text")
         tokenizer = self._tokenizer()

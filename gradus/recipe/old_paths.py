@@ -63,6 +63,8 @@ PARTS = {
     "gradus.papers.data.reasoning_core:BalancedBatch": "gradus.curricula.filtered:BalancedBatch",
     "gradus.papers.data.reinforce_ada:Balanced": "gradus.selection.filters:Balanced",
     "gradus.papers.data.reinforce_ada:PoolBaseline": "gradus.credit.groups:PoolBaseline",
+    "gradus.papers.data.xrpo:Seeded": "gradus.rollouts.seeded:Seeded",
+    "gradus.papers.data.xrpo:Sharpened": "gradus.credit.sharpened:Sharpened",
     "gradus.papers.objectives.a_star_po:OptimalValues": "gradus.schedules.harvests:OptimalValues",
     "gradus.papers.objectives.magistral:SameLanguage": "gradus.rewards.language:SameLanguage",
     "gradus.papers.objectives.offline_rl_ld_dpo:LengthDiscounted": "gradus.objectives.scores:LengthDiscounted",
