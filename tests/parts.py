@@ -24,6 +24,7 @@ from gradus.credit.kl_penalty import KLPenalty
 from gradus.credit.prompt_returns import PromptReturns
 from gradus.credit.reward_to_go import RewardToGo
 from gradus.credit.scaled import Same, Scaled
+from gradus.credit.sharpened import Sharpened
 from gradus.credit.uncut import Uncut
 from gradus.credit.within import Linked, Within
 from gradus.objectives.aggregation import ConstantLength, ContextMean, GroupMean, Joint, SequenceMean, SequenceSum, TokenMean
@@ -48,7 +49,6 @@ from gradus.papers.credit.ngrpo import VirtualBest
 from gradus.papers.credit.oprl import ImplicitSteps
 from gradus.papers.credit.tempo import PrefixTree
 from gradus.papers.data.clpo import ByDifficulty
-from gradus.papers.data.xrpo import Sharpened
 from gradus.papers.guidance.chord_phi import Likelihood, Undecided
 from gradus.papers.multimodal.papo import Perception
 from gradus.papers.objectives.apo import Divergence

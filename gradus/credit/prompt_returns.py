@@ -15,7 +15,7 @@ from gradus.types.signals import Signal
 
 @dataclass(frozen=True)
 class PromptReturns:
-    """Gives all actions the mean reward of the group as return. Only the first action of each answer has a weight.
+    """Gives every action a return, the mean reward of the group. Only the first action of each answer has a weight.
 
     So a value model learns the value of the prompt alone.
 

@@ -1,4 +1,4 @@
-"""Leaves out problems that are similar to others: the kept problems are a clique of the graph of dissimilar pairs."""
+"""Leaves out problems that are similar to other problems. The kept problems are a clique: every two of them are dissimilar."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Key, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def grams(text: str, n: int = 3) -> frozenset[tuple[str, ...]]:
-    """Returns the n-grams of the tokens of a text (words and single signs); of a shorter text all its tokens as one gram."""
+    """Returns the n-grams of the tokens of a text (words and single signs). If the text has fewer than n tokens, all its tokens are one gram."""
     tokens = _TOKEN.findall(text)
     return frozenset(tuple(tokens[i : i + n]) for i in range(max(1, len(tokens) - n + 1)))
 
@@ -31,9 +30,9 @@ def similarities(texts: Sequence[str]) -> np.ndarray:
 
 
 def clique(similar: np.ndarray, *, threshold: float, orders: int, key: Key) -> list[int]:
-    """Returns the largest found set of indices of which every two have a similarity below `threshold`, ascending.
+    """Searches for a large set of indices in which every two have a similarity below `threshold`. Returns the indices in ascending order.
 
-    Greedy: in each of `orders` random orders, an index joins if it is dissimilar to all indices before. So no further index can join the set.
+    The search is greedy: in each of `orders` random orders, an index joins the set if it is dissimilar to all indices in the set. The largest set is returned.
     """
     best: list[int] = []
     for n in range(orders):
@@ -69,12 +68,10 @@ class CuratedClique:
         world.note("curated", len(kept))
         first = state["drawn"]
         places = [kept[i] for i in sweep_order(len(kept), range(first, first + count), world.seed)]
-        problems = source.draw(places, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, places)
-        return [Request(p, count=world.group) for p in problems], {"drawn": first + count, "kept": kept}
+        return [Request(p, count=world.group) for p in problems_at(source, places, world)], {"drawn": first + count, "kept": kept}
 
     def _kept(self, source: Source, world: World) -> list[int]:
         size = self.pool if source.size is None else min(self.pool, source.size)
-        texts = [p.question for p in source.draw(range(size), world.task.level, world.seed.fold("problems"))]
+        texts = [p.question for p in problems_at(source, range(size), world)]
         found = clique(similarities(texts), threshold=self.threshold, orders=self.orders, key=world.seed.fold("curated"))
         return sorted(int(i) for i in world.seed.fold("subset").permutation(size)[: len(found)]) if self.equal_size else found

@@ -18,13 +18,13 @@ from gradus.types.spaces import Box
 
 
 def after_prompt(prompt: Context) -> Context:
-    """Returns a context with one action after the prompt. A value before this action is a value of the prompt; the action itself has no effect."""
+    """Returns a context with one action after the prompt. The value before this action is the value of the prompt; the action itself has no effect."""
     return Context(prompt.sequence[-1:].copy(), np.ones(1, bool), parent=(prompt, len(prompt.sequence)))
 
 
 @dataclass(frozen=True)
 class PredictedRates:
-    """Asks a value model for the mean reward of candidate problems, and requests the candidates that `choice` takes.
+    """Asks a value model for the mean reward of candidate problems, and requests the candidates that `choice` selects.
 
     The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`, each once. Metrics:
     predicted_rate, the mean prediction for the requested problems; rank_correlation, Spearman's correlation of the predictions with the mean
@@ -67,7 +67,7 @@ class PredictedRates:
         return requests, {"drawn": first + number, "predicted": {**state["predicted"], **predicted}}
 
     def learn(self, groups: Sequence[Group], dropped: Sequence[Group], world: World, state: dict[str, Any]) -> dict[str, Any]:
-        """Returns the state without predictions, and notes the rank correlation."""
+        """Returns the state without predictions, and records the rank correlation as a metric."""
         pairs = [(state["predicted"].get(g.trajectories[0].problem.id), g.rewards.mean()) for g in (*groups, *dropped)]
         known = [(p, r) for p, r in pairs if p is not None]
         if (seen := rank_correlation([p for p, _ in known], [r for _, r in known])) is not None:

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from gradus.curricula.allotment import Allotment
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Group, Key, Problem, Request, UserError
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 class Estimate(Protocol):
@@ -110,7 +109,7 @@ class InBand:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1]", high="[0, 1]")
         if self.low > self.high:
-            raise UserError(f"InBand.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"InBand.low is {self.low}, which is above InBand.high ({self.high}); set low to {self.high} or less")
 
     def pick(self, rates: np.ndarray, count: int, key: Key) -> np.ndarray:
         outside = np.maximum(0.0, np.maximum(self.low - rates, rates - self.high))
@@ -193,14 +192,12 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
     order = sweep_order(size, range(first, first + number), world.seed)
     once = list(dict.fromkeys(order))
     order = once if len(once) >= count else order
-    problems = source.draw(order, world.task.level, world.seed.fold("problems"))
-    check_drawn(source, problems, order)
-    return problems, number
+    return problems_at(source, order, world), number
 
 
 @dataclass(frozen=True)
 class SuccessRates:
-    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` takes.
+    """Remembers the right and wrong answers to each problem, predicts the success rates of candidates, and requests the problems that `choice` selects.
 
     The candidates of a request for n problems are the next `factor` * n problems of the passes of `ShuffledEpochs`. There are at most as many candidates as
     problems, and each problem occurs once. With `factor` 1 all candidates are requested. No answer is sampled for candidates that are not chosen. After a step,

@@ -139,7 +139,7 @@ class Learner:
     def _spiked(self, norm: float) -> bool:
         """Whether the norm is above `spike` times the median of the last norms.
 
-        The last norms include spikes. So if the norms stay high, they are accepted after some steps.
+        The last norms include spikes. So if the norms stay high, high norms are accepted after some steps.
         """
         guard, before = self.setting.guard, [n for n in self.norms if n > 0]  # a batch without signal has norm 0
         if guard.spike is None:

@@ -1,4 +1,4 @@
-"""Samples many sequences at once. Each sequence gets the same tokens and log-probabilities as if it were sampled alone.
+"""Samples many sequences at once. Each sequence gets the same tokens and log-probabilities as when it is sampled alone.
 
 A prompt is read once for all jobs that share it. Then the sequences advance together, one token per step. Finished sequences leave, and waiting sequences take
 their slots. Draws, rounding and block sizes do not depend on the other sequences. So the results do not depend on the other sequences, either.
@@ -60,9 +60,9 @@ def generate(
 
     The result of a job does not depend in any byte on the other jobs.
 
-    A sequence ends after an end token, or after the first token that completes a stop string in its new text. It also ends after max_tokens new tokens, or when
-    prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`). `graphs`:
-    whether decoding steps are captured as CUDA graphs and replayed.
+    A sequence ends after an end token, or after the first token that completes a stop string in its new text. The sequence also ends after max_tokens new
+    tokens, or when prefix and new text together have `max_context` tokens. Log-probabilities are of the full tempered distribution (`token_sampling.choose`).
+    `graphs`: whether decoding steps are captured as CUDA graphs and replayed.
 
     Raises: UserError for a prefix that is empty or so long that no new token fits.
     """
@@ -129,7 +129,7 @@ class Lengths:
 
 
 class Together:
-    """A batch (`jobs.Batch`) over the built-in decoder: the waiting jobs, the slots, and the tokens of every sequence."""
+    """A batch (`jobs.Batch`) for the built-in decoder: the waiting jobs, the slots, and the tokens of every sequence."""
 
     def __init__(
         self, decoder: Decoder, ends: frozenset[int], decode_text: DecodeText, max_context: int, rows: int, graphs: bool, longest: int
@@ -232,7 +232,7 @@ class Together:
     def _free_slots(self) -> list[int]:
         """Returns the slots that waiting sequences may take.
 
-        First makes the cache larger if it is too small and there is enough memory.
+        If the cache is too small and there is enough memory, the method first makes the cache larger.
         """
         full = self.cache is not None and not self.holes and self.used == len(self.cache)
         if self.cache is None or not self._head_fits() or (full and len(self.cache) < self.limit):
@@ -298,7 +298,7 @@ class Together:
         return self.lengths.cover(Lengths.of(self.starts[head], self.rooms[head]))
 
     def _close_holes(self) -> None:
-        """Moves the last sequences into the slots that became free, so that the slots in use are always the first ones."""
+        """Moves the last sequences into the slots that became free. So the slots in use are always the first slots."""
         if self.cache is None:
             return
         for hole in sorted(self.holes, reverse=True):
@@ -351,7 +351,7 @@ class Together:
     def _settle(self) -> None:
         """Stores the sampling settings of the sequences in an array with one row per number.
 
-        An unused number gets the settings of another number, so that equal settings still form one row.
+        An unused number gets the settings of another number. If all sequences have equal settings, one row is enough.
         """
         held = [job for job in self.jobs if job is not None]
         self.settings = Settings.of([(job or held[0]).sampling for job in self.jobs], self.device)

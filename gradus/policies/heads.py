@@ -86,7 +86,7 @@ def _wide(tensor: Tensor, like: Tensor) -> Tensor:
 
 
 class Critic(nn.Module):
-    """A trunk and its heads as one network, so both are trained and stored together."""
+    """A trunk and its heads as one network, so the trunk and the heads are trained and stored together."""
 
     def __init__(self, trunk: nn.Module, head: Heads) -> None:
         super().__init__()

@@ -47,7 +47,7 @@ class MaskedConfig:
 class Masked:
     """A bidirectional decoder as a policy.
 
-    An answer never contains a mask token, because every distribution leaves out the logit of this token.
+    A finished answer contains no mask token, because the logit of this token is left out of every distribution.
     """
 
     reads: ClassVar[frozenset[str]] = frozenset({"text"})
@@ -213,7 +213,7 @@ def name(context: Context) -> int:
 
 
 def check_masks(masks: Masks, hidden: Any, factors: Any, actions: int) -> None:
-    """Raises UserError unless `masks` drew booleans and numbers, both [K, A]."""
+    """Raises UserError unless `masks` drew an array of booleans and an array of numbers, each [K, A]."""
     shapes = (getattr(hidden, "shape", None), getattr(factors, "shape", None))
     if shapes[0] is None or shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][1] != actions or hidden.dtype != np.bool_:
         raise UserError(

@@ -1,6 +1,6 @@
 """A decoder with vision. A tower and a projector compute the vectors at a picture's placeholder tokens. The decoder itself does not change.
 
-Every picture is encoded alone, so the bits of its vectors do not depend on other pictures. Vectors without gradient are kept until a weight of the
+Every picture is encoded alone, so its vectors do not depend in any bit on other pictures. Vectors without gradient are kept until a weight of the
 tower or the projector changes.
 """
 
@@ -61,7 +61,7 @@ class Encoded:
         return Encoded, ()
 
     def get(self, digest: str, weights: tuple[Any, ...]) -> Tensor | None:
-        """Returns the rows of a picture under these weights; None if they are not kept."""
+        """Returns the rows of a picture under these weights; None if these rows are not kept."""
         if weights != self.of:
             self.of, self.size = weights, 0
             self.rows.clear()
@@ -78,7 +78,7 @@ class Encoded:
 
 
 class Sighted(Decoder):
-    """The decoder with `tower` and `projector`. Its own parameters keep their names."""
+    """The decoder with `tower` and `projector`. The decoder's own parameters keep their names."""
 
     def __init__(self, config: SightedConfig, prepare: Preparation) -> None:
         super().__init__(config.text)
@@ -175,7 +175,7 @@ def embedded_with_pictures(trunk: Decoder, packed: Packed, contexts: Sequence[Co
 
 
 def pictures(trunk: object, tokens: np.ndarray, shown: Sequence[Seen]) -> Inputs | None:
-    """Returns the vectors of the pictures in one sequence; None if it has no media. Raises UserError if the model reads text only."""
+    """Returns the vectors of the pictures in one sequence; None if the sequence has no media. Raises UserError if the model reads text only."""
     if isinstance(trunk, Sighted):
         return trunk.inputs_of(tokens, shown)
     if shown and not isinstance(trunk, ForeignEyes):

@@ -18,7 +18,7 @@ from gradus.types.signals import Signal
 
 
 class Combines:
-    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, `a * b` gives a Product. `parts` maps each name to its part."""
+    """The operators of rewards. `a + b`, `0.5 * a` and `a - 1` give a Sum, and `a * b` gives a Product. `parts` maps each name to its part."""
 
     def __add__(self, other: float | Reward) -> Sum:
         return _shifted(self, float(other)) if isinstance(other, int | float) else _sum(self, other)
@@ -126,7 +126,7 @@ def multiply(judged: Mapping[str, Judgement]) -> Judgement:
 
 
 def named_components(judged: Mapping[str, Judgement]) -> Frozen[Outcome]:
-    """Returns the value of every part under the part's name. If a part has several components, they are returned as `name/component`."""
+    """Returns the value of every part under the part's name. If a part has several components, each has the name `name/component`."""
     named: dict[str, Outcome] = {}
     for name, judgement in judged.items():
         named[name] = judgement.reward
@@ -153,7 +153,7 @@ def name_of(reward: Any) -> str:
 
 
 def _applying(judged: Mapping[str, Judgement]) -> tuple[dict[str, float], Failed | None]:
-    """Returns the values that apply, and the first failure. The reason of the failure names its part."""
+    """Returns the values that apply, and the first failure. The reason of the failure names the part that failed."""
     lost = ((name, j.reward) for name, j in judged.items() if isinstance(j.reward, Failed))
     failed = next((replace(reward, reason=f"{name}: {reward.reason}") for name, reward in lost), None)
     values = {name: j.reward for name, j in judged.items() if not isinstance(j.reward, Failed | NotApplicable)}
@@ -220,7 +220,7 @@ def _product(a: Any, b: Any) -> Product:
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Returns the name if it is free, else the name with the first free number from 2 on."""
+    """Returns the name if it is not taken. Else returns the name with a number: the first number from 2 on that gives a free name."""
     number, free = 1, name
     while free in taken:
         number += 1

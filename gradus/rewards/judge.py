@@ -66,7 +66,7 @@ def question(trajectory: Trajectory) -> str:
 
 
 def filled(template: str, **values: str) -> str:
-    """Fills the fields of the template. Braces in a value do not change."""
+    """Fills the fields of the template. Braces inside a value stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), template)
 
 
@@ -83,7 +83,7 @@ Check = Callable[[Problem, str], bool]
 def checks_for(own: Mapping[str, Check] | None, task: Task, who: str) -> Mapping[str, Check]:
     """Returns a mapping from the text of a criterion to its check.
 
-    The mapping is `own` if it is given, else `checks` of the task's verifier. Raises UserError if both are missing.
+    The mapping is `own` if it is given, else `checks` of the task's verifier. Raises UserError if there is no mapping.
     """
     found: Mapping[str, Check] | None = own if own is not None else getattr(task.verify, "checks", None)
     if found is None:

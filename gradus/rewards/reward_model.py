@@ -19,7 +19,7 @@ class RewardModel(Combines):
     """A reward: the value of `player` before a trajectory's last action.
 
     At this point of a finished answer, the player has read all tokens except the end token. Scores have no fixed scale. Without a verifier, `accuracy` is the
-    share of rewards of at least 1, so it means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
+    share of rewards of at least 1, which means nothing here. A recipe with this reward cannot have parts that need right answers. If the task has a verifier,
     `--study.reward Verified` measures the accuracy.
     """
 
@@ -48,7 +48,7 @@ class RewardModel(Combines):
         if read != trajectory.completion:
             raise UserError(
                 f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but the answer is {trajectory.completion[:40]!r}, '
-                "because their tokenizers differ; train the reward model from the model that writes the answers"
+                "because their tokenizers differ; start the training of the reward model from the model that writes the answers"
             )
 
 

@@ -20,7 +20,7 @@ from gradus.types.ranges import check_ranges
 class Recorded:
     """Gives the task's recorded transitions once, in its first step, and nothing in later steps. Nothing is sampled.
 
-    The transitions are one trajectory with the source "replay" in an auxiliary group, so the metrics of reward and accuracy leave them out.
+    The transitions are one trajectory with the source "replay" in an auxiliary group, so the metrics of reward and accuracy leave out these transitions.
     """
 
     most: int = 1000  # largest number of turns of an episode at test time
@@ -46,7 +46,7 @@ class Recorded:
         transitions = world.task.transitions
         if transitions is None:
             raise UserError(
-                f'task "{world.task.name}" has no recorded transitions; add them to the task: '
+                f'task "{world.task.name}" has no recorded transitions; add transitions to the task: '
                 "dataclasses.replace(task, transitions=load_transitions(FILE))"
             )
         if state["given"]:

@@ -28,7 +28,7 @@ class Node:
     value: float | None = None
 
     def below(self) -> list[Node]:
-        """Returns all nodes below this one, parents first."""
+        """Returns all nodes below this node, parents first."""
         return [node for child in self.children for node in (child, *child.below())]
 
 
@@ -69,7 +69,7 @@ class SegmentTree:
         return [self._valued(root, request, group, world) for root, request, group in zip(roots, requests, groups, strict=True)]
 
     async def _grown(self, node: Node, request: Request, world: World) -> None:
-        """Samples the children of a node, and everything below them."""
+        """Samples all nodes below a node."""
         sampling, level = request.sampling or world.sampling, len(node.path)
         left = sampling.limit - len(node.said)
         limit = left if level == len(self.branching) - 1 else min(left, self.tokens)

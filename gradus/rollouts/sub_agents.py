@@ -45,7 +45,7 @@ def sent(errand: Errand, request: Request, index: int, turn: int, how: SubAgents
 
 
 def handed(errand: Errand, trajectory: Trajectory, parent: str, turn: int, group: str) -> Group:
-    """Returns the sub-agent's trajectory as an auxiliary group. Groups of one role and problem have the same key, so the world joins them."""
+    """Returns the sub-agent's trajectory as an auxiliary group. Groups of one role and problem have the same key, so the world joins these groups."""
     links = Frozen({**trajectory.links, "episode": parent, "parent": parent, "role": errand.role, "turn": turn})
     return Group(f"{group}/errand/{errand.role}", (trajectory.but(links=links),))
 
@@ -56,5 +56,5 @@ def returned(turn: Turn, found: Observation) -> Turn:
 
 
 def finding(errand: Errand, last: Observation, ended: Ended) -> Observation:
-    """Returns the finding: the last observation of the errand's episode, or `otherwise` if the environment did not end the episode."""
+    """Returns the finding: the last observation of the errand's episode, or the errand's `otherwise` if the environment did not end the episode."""
     return last if ended is Ended.ENVIRONMENT else errand.otherwise

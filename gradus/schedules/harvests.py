@@ -185,7 +185,7 @@ def accuracy_curves(groups: Iterable[Group]) -> tuple[list[Problem], np.ndarray]
 
 
 def filled(curve: Sequence[float]) -> np.ndarray:
-    """Returns the curve with each gap (NaN) replaced by the next value, [K]. A gap stays if it is at the end or if another gap follows it."""
+    """Returns the curve with each gap (NaN) replaced by the next value, [K]. A gap at the end, or before another gap, stays."""
     values = np.array(curve, dtype=np.float64)
     after = np.append(values[1:], np.nan)
     return np.where(np.isnan(values), after, values)

@@ -101,7 +101,7 @@ class Stages:
         return self.repeat * sum(map(most_steps, self.stages.values()))
 
     def at(self, now: Moment, recipe: Any) -> tuple[Any, tuple[Event, ...]]:
-        """Returns the recipe itself, because a run with stages replaces the whole recipe by the recipe of the current stage."""
+        """Returns the recipe unchanged, because a run with stages replaces the whole recipe by the recipe of the current stage."""
         return recipe, ()
 
 

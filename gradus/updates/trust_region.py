@@ -122,7 +122,7 @@ class Surface:
         return probe * min(max(eps ** (1 / 3) / max(typical, 1e-30), 0.01), 100.0)
 
     def taken_gradient(self) -> Tensor:
-        """Returns the player's current gradient as one vector, and clears it."""
+        """Returns the player's current gradient as one vector, and clears the gradient."""
         grads = flat([torch.zeros_like(p) if p.grad is None else p.grad for p in self.player.parameters])
         self.player.zero_grad()
         return grads
