@@ -16,6 +16,7 @@ import numpy as np
 
 from gradus.types import Frozen, Group
 from gradus.types.parts import Credited, Signals
+from gradus.types.ranges import check_ranges
 from gradus.types.signals import Signal
 
 Scale = Literal["population", "sample", "none"]
@@ -169,6 +170,21 @@ class PoolBaseline:
 
     def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
         return spread(groups, [against_pool(g) for g in groups])
+
+
+@dataclass(frozen=True)
+class LogReward:
+    """Gives every action beta * log(reward of its trajectory). Rewards below `least` count as `least`."""
+
+    beta: float = 1.0
+    least: float = 1e-3
+    needs: ClassVar[tuple[Signal, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_ranges(self, beta="(0, inf)", least="(0, inf)")
+
+    def assign(self, groups: Sequence[Group], signals: Signals) -> list[list[Credited]]:
+        return spread(groups, [self.beta * np.log(np.maximum(g.rewards, self.least)) for g in groups])
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def render_follow(template: str, observation: Sequence[Message], specials: Mappi
 
 def _plain(message: Message) -> dict[str, Any]:
     if "role" not in message or "content" not in message:
-        raise UserError(f"a chat message needs the fields role and content; this message has {', '.join(message) or 'none'}")
+        raise UserError(f"a chat message needs the fields role and content, but this message has {', '.join(message) or 'no fields'}; add the missing fields")
     return dict(message)
 
 

@@ -80,7 +80,7 @@ class FlowModel:
 
     def follow(self, observation: Observation, after: Context) -> Context:
         """Raises UserError, because a flow generator draws one sample and takes no further turn."""
-        raise UserError("a flow generator draws one sample and takes no turns; take a task without an environment")
+        raise UserError("a flow generator draws one sample and takes no turns; choose a task without an environment")
 
     def told(self, action: Action) -> Context:
         """Raises UserError, because a given sample does not contain its condition."""

@@ -357,7 +357,7 @@ def _readable(observation: Observation) -> str | Sequence[Message]:
     """Returns the observation if it is text or messages. Raises UserError for arrays, and for media that the model does not read."""
     if isinstance(observation, Mapping):
         names = ", ".join(map(str, observation))
-        raise UserError(f"a language model reads text, but the environment shows the arrays {names}; set an environment that shows text, or take a controller")
+        raise UserError(f"a language model reads text, but the environment shows the arrays {names}; use an environment that shows text, or take a controller")
     if not isinstance(observation, str) and (media := shown(observation)):
         raise UserError(f"this language model reads only text, but the environment shows {media[0]!r}; take a model that reads {media[0].kind}")
     return observation
