@@ -176,12 +176,12 @@ def question(task: Task, problem: Problem, album: Album) -> str:
 def play(
     task: Task, numbered: Iterable[tuple[int, Problem]], lines: Iterator[str], say: Say, *, seed: Key = Key(0), echo: bool = True
 ) -> Score:
-    """Plays the problems until they or the lines end. Returns the score.
+    """Plays the problems until the problems or the typed lines end. Returns the score.
 
     `echo`: whether actions are shown, too. Raises UserError if the task has no verifier.
     """
     if not judges(task):
-        raise UserError(f"task {task.name} has no verifier, so it cannot judge your answers; name another task")
+        raise UserError(f"task {task.name} has no verifier, so Gradus cannot judge your answers; name another task")
     score, person, album = Score(), Person(lines, say), Album()
     rollout: Rollout = Auto() if task.environment is None else Episodes(max_turns=ENDLESS)
     sampling = Sampling(max_tokens=ENDLESS)

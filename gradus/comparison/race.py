@@ -3,7 +3,7 @@
 A race has several rungs, and a run continues from rung to rung. All results are written atomically, so the same call continues an interrupted race.
 
 The plan of every run has the full length, and a rung only pauses the run earlier. So a promoted run continues from its checkpoint. Its
-schedules depend on its share of the full run. A finalist has the same bytes as a run that never paused. If a recipe's rate decays, early
+schedules depend on its share of the full run. The run of a finalist has the same bytes as a run without pauses. If a recipe's rate decays, early
 rungs judge the recipe at its high rate.
 
 The files of a race: race.json (terms, contestants, plan, and at the end the result), results/ (one for each run and rung), runs/, pilot/
@@ -299,7 +299,7 @@ def try_out(race: Race) -> None:
         race.document["times"]["pilot"] = {"step": clock["steps"], "start": clock["train"] - clock["steps"], "examine": clock["examine"]}
         race.save()
         return
-    raise UserError(f"the race does not begin, because its first runs fail; fix this fault: {'; '.join(reasons)}")
+    raise UserError(f"the race cannot begin, because all of its first runs failed; fix the cause, and start the race again. {'; '.join(reasons)}")
 
 
 def lay_out(race: Race) -> None:

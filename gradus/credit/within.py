@@ -49,7 +49,7 @@ class Calls:
     def __post_init__(self) -> None:
         check_ranges(self, most="[1, inf)")
         if not self.tools or not all(self.tools):
-            raise UserError(f"tools of Calls are {self.tools!r}; give one name or more, none of them empty; the agent writes such a name before a colon")
+            raise UserError(f"Calls.tools is {self.tools!r}; give at least one name, and no empty name: the agent writes the name of a tool before a colon")
 
     def of(self, trajectory: Trajectory) -> int:
         count = sum(calls(tool, trajectory.completion) for tool in self.tools)

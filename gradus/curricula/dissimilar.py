@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Key, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -49,7 +48,7 @@ def clique(similar: np.ndarray, *, threshold: float, orders: int, key: Key) -> l
 class CuratedClique:
     """Requests problems by shuffled passes over a clique of dissimilar problems. The clique is chosen from the first `pool` problems of the source.
 
-    Reference: Wang et al., CodeBoost, arXiv:2508.05242. The 3-grams as measure of similarity and the random orders of the search are ours.
+    Reference: Wang et al., CodeBoost, arXiv:2508.05242. The measure of similarity (3-grams) and the random orders of the search are not from the paper.
     """
 
     pool: int = 128
@@ -69,12 +68,10 @@ class CuratedClique:
         world.note("curated", len(kept))
         first = state["drawn"]
         places = [kept[i] for i in sweep_order(len(kept), range(first, first + count), world.seed)]
-        problems = source.draw(places, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, places)
-        return [Request(p, count=world.group) for p in problems], {"drawn": first + count, "kept": kept}
+        return [Request(p, count=world.group) for p in problems_at(source, places, world)], {"drawn": first + count, "kept": kept}
 
     def _kept(self, source: Source, world: World) -> list[int]:
         size = self.pool if source.size is None else min(self.pool, source.size)
-        texts = [p.question for p in source.draw(range(size), world.task.level, world.seed.fold("problems"))]
+        texts = [p.question for p in problems_at(source, range(size), world)]
         found = clique(similarities(texts), threshold=self.threshold, orders=self.orders, key=world.seed.fold("curated"))
         return sorted(int(i) for i in world.seed.fold("subset").permutation(size)[: len(found)]) if self.equal_size else found

@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Key, Problem, Request, UserError
 from gradus.types.parts import Source, Task, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 _TRIES = 50  # problems per requested problem that `BalancedBatch` leaves out before it gives the limit up
 _ROW = 1000  # problems per requested problem that `Without` leaves out in a row before it gives up
@@ -33,9 +32,7 @@ def drawn_until(
     at, found = first, list[Problem]()
     while len(found) < count:
         order = sweep_order(source.size, range(at, at + count - len(found)), world.seed)
-        problems = source.draw(order, level, world.seed.fold("problems"))
-        check_drawn(source, problems, order)
-        found = keep(found, list(problems), at - first)
+        found = keep(found, problems_at(source, order, world, level), at - first)
         at += len(order)
     world.note("left_out", 1 - count / (at - first))
     return found, at
@@ -74,8 +71,7 @@ class BalancedBatch:
             limited = drawn - len(found) < _TRIES * count
             return balanced_answers([*found, *new], count, self.most, self.unique) if limited else [*found, *new]
 
-        level = world.task.level if self.level is None else self.level
-        found, at = drawn_until(source, count, world, state["drawn"], level, keep)
+        found, at = drawn_until(source, count, world, state["drawn"], self.level, keep)
         return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}
 
 
@@ -119,5 +115,5 @@ class Without:
                 )
             return [*found, *(p for p in new if p.task not in self.left_out)]
 
-        found, at = drawn_until(source, count, world, state["drawn"], world.task.level, keep)
+        found, at = drawn_until(source, count, world, state["drawn"], None, keep)
         return [Request(problem, count=self.group or world.group) for problem in found], {"drawn": at}

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from gradus.curricula.allotment import Allotment
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Group, Key, Problem, Request, UserError
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 class Estimate(Protocol):
@@ -101,7 +100,7 @@ class Nearest:
 class InBand:
     """Chooses candidates at random among those with a predicted rate in [low, high].
 
-    If this band has too few candidates, those with the nearest rates outside the band follow.
+    If this band has too few candidates, the candidates with the nearest rates outside the band follow.
     """
 
     low: float = 0.3
@@ -110,7 +109,7 @@ class InBand:
     def __post_init__(self) -> None:
         check_ranges(self, low="[0, 1]", high="[0, 1]")
         if self.low > self.high:
-            raise UserError(f"InBand.low is {self.low}, which is above its high ({self.high}); set low to {self.high} or less")
+            raise UserError(f"InBand.low is {self.low}, which is above InBand.high ({self.high}); set low to {self.high} or less")
 
     def pick(self, rates: np.ndarray, count: int, key: Key) -> np.ndarray:
         outside = np.maximum(0.0, np.maximum(self.low - rates, rates - self.high))
@@ -193,9 +192,7 @@ def candidates(source: Source, count: int, world: World, *, factor: int, first: 
     order = sweep_order(size, range(first, first + number), world.seed)
     once = list(dict.fromkeys(order))
     order = once if len(once) >= count else order
-    problems = source.draw(order, world.task.level, world.seed.fold("problems"))
-    check_drawn(source, problems, order)
-    return problems, number
+    return problems_at(source, order, world), number
 
 
 @dataclass(frozen=True)

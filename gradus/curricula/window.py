@@ -9,11 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradus.curricula.shuffled_epochs import sweep_order
+from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.types import Group, Key, Problem, Request, UserError
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-from gradus.types.returned import check_drawn
 
 
 class Order(Protocol):
@@ -176,6 +175,4 @@ class Window:
         return [i for i in order if i in taken]
 
     def _drawn(self, source: Source, indices: list[int], world: World) -> dict[int, Problem]:
-        problems = source.draw(indices, world.task.level, world.seed.fold("problems"))
-        check_drawn(source, problems, indices)
-        return dict(zip(indices, problems, strict=True))
+        return dict(zip(indices, problems_at(source, indices, world), strict=True))

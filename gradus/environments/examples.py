@@ -39,7 +39,7 @@ class DrawnExamples:
     def __post_init__(self) -> None:
         check_ranges(self, candidates="[2, inf)", shots="[1, inf)", width="[1, inf)")
         if self.shots >= self.candidates:
-            raise UserError(f"DrawnExamples: shots is {self.shots} and candidates is {self.candidates}, so there is no choice; set more candidates or fewer shots")
+            raise UserError(f"DrawnExamples.shots is {self.shots}, but DrawnExamples.candidates is only {self.candidates}; set more candidates than shots")
 
     @property
     def acts(self) -> Choice:
@@ -153,7 +153,10 @@ def question_of(problem: Problem) -> str:
     """Returns the text of the problem's prompt. Raises UserError for a prompt of several messages or with media."""
     content = problem.messages[0]["content"] if len(problem.messages) == 1 else None if problem.messages else problem.text
     if not isinstance(content, str):
-        raise UserError(f"problem {problem.id} has several messages, but DrawnExamples needs one text per problem; take problems with one user message")
+        raise UserError(
+            f"problem {problem.id} has several messages or media, but DrawnExamples needs one text per problem; take problems with one user "
+            "message of text"
+        )
     return content
 
 

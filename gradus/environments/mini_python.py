@@ -105,7 +105,7 @@ class _Machine:
         if not isinstance(held, list):
             raise TypeError("append needs a list")
         if isinstance(item, list):
-            raise TypeError("a list within a list is outside of the language")
+            raise TypeError("this language has no lists inside a list")
         held.append(self.bounded(item))
         self.bounded(held)
 
@@ -116,7 +116,7 @@ class _Machine:
             case ast.Subscript(value=held, slice=place):
                 found = self.value(held)
                 if isinstance(value, list) or not isinstance(found, list):
-                    raise TypeError("only numbers and texts go into a list")
+                    raise TypeError("only an entry of a list can be set, and only to a number or a text")
                 found[self.value(place)] = value
             case _:
                 raise SyntaxError("outside of the language")

@@ -5,7 +5,7 @@ after a warm-up of five batches. Samples are fresh: the ratio of new to old prob
 Adam at this rate moves the policy so far that it learns within two batches and collapses within six. A method stays stable if it bounds the
 step itself, stops, returns to earlier weights, or slows down.
 
-There are eight batches of 64 answers; the collapse comes after about half of them.
+There are eight batches of 64 answers; the collapse comes after about half of these batches.
 """
 
 from gradus.comparison.ground import Ground, Pair

@@ -37,7 +37,7 @@ def build_players(recipe: Recipe, model: str | Path | None, task: Task, seed: Ke
         if name not in specs:
             raise unknown("player", name, specs, f"Named by the model of player {trail[-1] if trail else name}")
         if name in trail:
-            raise UserError(f"players {' -> '.join([*trail, name])} depend on each other; one of them must have its own model")
+            raise UserError(f"the players {' -> '.join([*trail, name])} take their models from each other; give one of these players its own model")
         if name not in built:
             built[name] = make(specs[name].model, name, (*trail, name))
         return built[name]
@@ -97,7 +97,7 @@ def _form(relation: Head, base: Any, name: str) -> dict[str, Any]:
     """
     form = {n: value for n in ("outputs", "over", "hidden") if (value := getattr(relation, n)) != getattr(Head(), n)}
     if form and not hasattr(base, "vocabulary"):
-        raise UserError(f"players.{name}.model is a Head with {', '.join(form)}, which needs a language model; leave out {', '.join(form)}")
+        raise UserError(f"players.{name}.model is a Head that sets {', '.join(form)}, but such a Head needs a language model; leave out {', '.join(form)}")
     return form
 
 
@@ -132,8 +132,8 @@ def continued(fresh: Any, model: str | Path | None, task: Task, recipe: Recipe, 
     loaded = load_policy(model, task, recipe, device)
     if type(loaded) is not type(fresh) or loaded.config != fresh.config:
         raise UserError(
-            f"players.policy.model is {fresh.config.fresh}, but the model in {model} has other fields; leave --model out to start with fresh "
-            "weights, or set the fields of players.policy.model to the values in the config.json of the model"
+            f"players.policy.model is {fresh.config.fresh}, but the model in {model} is another kind of model or has other fields; leave --model "
+            "out to start with fresh weights, or give a controller with the fields of players.policy.model"
         )
     return loaded
 

@@ -93,7 +93,7 @@ def _sizes(file: Path) -> Iterator[tuple[str, int]]:
             (length,) = struct.unpack("<Q", opened.read(8))
             text = opened.read(min(length, 100_000_000))
         if len(text) != length:
-            raise ValueError(f"its header has {len(text)} bytes, but it must have {length} bytes")
+            raise ValueError(f"the header has {len(text)} bytes, but it must have {length} bytes")
         header: dict[str, Any] = json.loads(text)
         for name, about in header.items():
             if name != "__metadata__" and not name.endswith("rotary_emb.inv_freq"):

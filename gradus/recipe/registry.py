@@ -44,7 +44,7 @@ def _found(folder: Path, kind: str) -> dict[str, str]:
         if name.startswith("_") or (kind == "task" and not _makes_a_task(path)):
             continue
         if name in found:
-            raise UserError(f'two files have the {kind} "{name}": {found[name].partition(":")[0]} and {module}; rename one')
+            raise UserError(f'two files have the {kind} "{name}": {found[name].partition(":")[0]} and {module}; rename one of the files')
         found[name] = f"{module}:{name}"
     return found
 
@@ -58,14 +58,14 @@ def _with_entry_points(known: dict[str, str], group: str, kind: str) -> dict[str
     for entry in importlib.metadata.entry_points(group=group):
         if entry.name in found:
             raise UserError(
-                f'two {kind}s have the name "{entry.name}": {found[entry.name]} and {entry.value}; remove the package with one of them'
+                f'two {kind}s have the name "{entry.name}": {found[entry.name]} and {entry.value}; uninstall the package of {entry.value}, or rename its entry'
             )
         found[entry.name] = entry.value
     return found
 
 
 def recipe(name: str) -> Any:
-    """Loads a recipe by its key or from a file, or makes one that trains several recipes one after the other.
+    """Loads a recipe by its key or from a file, or makes a recipe that trains several recipes one after another.
 
     Args: name: a key such as "grpo", FILE.py:NAME, or several recipes with their numbers of steps, such as "sft:50,grpo:100".
     Raises: UserError for an unknown key; the message names the nearest known keys.
@@ -97,7 +97,9 @@ def no_recipe(name: str) -> UserError:
 
 
 def _in_turn(name: str) -> Any:
-    """A recipe that has one stage for each recipe in a name such as `sft:50,grpo:100`. If all of them have the same study, the run has it too."""
+    """A recipe that has one stage for each recipe in a name such as `sft:50,grpo:100`. If all these recipes have the same study, the new recipe also has this
+    study.
+    """
     from gradus.recipe.core import Recipe
     from gradus.schedules.stages import Stage, Stages
     from gradus.types import Frozen

@@ -48,7 +48,7 @@ class RewardModel(Combines):
         if read != trajectory.completion:
             raise UserError(
                 f'player "{self.player}" reads an answer of {trajectory.player} as {read[:40]!r}, but the answer is {trajectory.completion[:40]!r}, '
-                "because their tokenizers differ; train the reward model from the model that writes the answers"
+                "because their tokenizers differ; start the training of the reward model from the model that writes the answers"
             )
 
 

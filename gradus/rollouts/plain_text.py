@@ -71,7 +71,10 @@ def documents_of(problem: Problem, kinds: Sequence[str] = ()) -> list[Any]:
         return [problem.text]
     if isinstance(held, Mapping):
         if kinds and (lacking := [kind for kind in kinds if kind not in held]):
-            raise UserError(f"problem {problem.id} has no document of the kind {lacking[0]}; add one (kinds of the problem: {', '.join(held) or 'none'})")
+            raise UserError(
+                f"problem {problem.id} has no document of the kind {lacking[0]}; add a document of this kind (kinds of the problem: "
+                f"{', '.join(held) or 'none'})"
+            )
         found = [held[kind] for kind in kinds or held]
     elif kinds:
         raise UserError(f'problem {problem.id} has documents without kinds, but the kind {kinds[0]} is needed; make "{DOCUMENTS}" a mapping of kinds to documents')
@@ -83,7 +86,7 @@ def documents_of(problem: Problem, kinds: Sequence[str] = ()) -> list[Any]:
 
 
 def written(document: Any, request: Request, world: World) -> np.ndarray:
-    """Returns the tokens of a document and its end token, int32. A chat ends with a message of the assistant."""
+    """Returns the tokens of a document with an end token, int32. A chat ends with a message of the assistant."""
     opened: Any
     if isinstance(document, str):
         opened, answer = document, ""

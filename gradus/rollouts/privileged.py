@@ -89,6 +89,6 @@ def told_tokens(problem: Problem, tell: str, world: World) -> np.ndarray:
     if not tell:
         return np.zeros(0, np.int32)
     if problem.reference is None:
-        raise UserError(f"problem {problem.id} has no answer to tell; give it the column answer, or set tell to an empty text")
+        raise UserError(f"problem {problem.id} has no answer to tell; add the column `answer` to the row of the problem, or set tell to an empty text")
     tokens = world.told(tell.format(answer=problem.reference)).tokens
     return tokens[:-1] if not world.text(tokens[-1:]) else tokens  # without the end token

@@ -46,7 +46,7 @@ class Recorded:
         transitions = world.task.transitions
         if transitions is None:
             raise UserError(
-                f'task "{world.task.name}" has no recorded transitions; add them to the task: '
+                f'task "{world.task.name}" has no recorded transitions; add transitions to the task: '
                 "dataclasses.replace(task, transitions=load_transitions(FILE))"
             )
         if state["given"]:

@@ -21,7 +21,7 @@ def kept_request(request: Request, held: dict[str, np.ndarray] | None = None) ->
     if request.how is not None:
         raise UserError(
             f"problem {request.problem.id} is sampled by {type(request.how).__name__}, which cannot continue in a later step; take a rollout "
-            "that completes its answers within the step"
+            "that completes all answers within the step"
         )
     problem = {f.name: packed(getattr(request.problem, f.name), held) for f in fields(Problem)}
     sampling = None if request.sampling is None else packed(asdict(request.sampling))

@@ -21,7 +21,7 @@ def state_hash(turn: Turn) -> int:
 
 
 def plain(observation: Observation) -> str:
-    """Returns an observation as text for people: messages have no roles, a picture becomes "[image 48x48 ab12cd34]", and an array becomes its name and shape."""
+    """Returns an observation as text for people: messages have no roles, media become texts such as "[image 48x48 ab12cd34]", and arrays become names and shapes."""
     if isinstance(observation, str):
         return observation
     if isinstance(observation, Mapping):
@@ -122,7 +122,7 @@ def beyond(sampled: Context, count: int) -> Context:
     """Returns the piece of a sampled context after the first `count` tokens of its sequence."""
     cut = count - len(sampled.prefix)
     if cut < 0:
-        raise ValueError(f"the sample begins {-cut} tokens after the context that it continues")
+        raise ValueError(f"the sampled tokens begin {-cut} tokens after the end of the context; give the context that the sample continues")
     if cut == 0:
         return sampled
     gone = int(sampled.chosen[:cut].sum())

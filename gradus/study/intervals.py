@@ -26,7 +26,7 @@ _HALVINGS = 60  # number of halvings of [0, 1], enough for the precision of floa
 def of_shares(values: Sequence[float] | np.ndarray, level: float = 0.95) -> Interval:
     """Returns the mean of the values and its interval. `values` has one number in [0, 1] per problem.
 
-    The interval is exact if all values are 0 or 1; else it uses four added problems.
+    The interval is exact if all values are 0 or 1; else the interval uses four added problems.
     """
     values = np.asarray(values, dtype=np.float64)
     if np.isin(values, (0.0, 1.0)).all():

@@ -4,8 +4,8 @@ A held-out problem leaks if a training prompt is the same apart from case, spaci
 held-out prompt.
 
 Many prompts of a task share words such as "How many ... in all?". Such words are no evidence of a leak. So if there are at least 20 prompts, n-grams that occur
-in more than a tenth of all prompts do not count. A short prompt counts as nearly the same as a training prompt only if the training prompt contains all its
-numbers. For example, 2 + 47 is not 2 + 48.
+in more than a tenth of all prompts do not count. A short prompt counts as nearly the same as a training prompt only if the training prompt contains all numbers
+of the short prompt. For example, 2 + 47 is not 2 + 48.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def pass_at_k(samples: int, right: int, k: int) -> float:
 
 
 def majority(answers: Sequence[Hashable | None], right: Sequence[bool]) -> float:
-    """Returns 1 if the most frequent answer is right, 0 if it is wrong.
+    """Returns 1 if the most frequent answer is right, and 0 if this answer is wrong.
 
     If several answers are equally frequent, returns the share of right samples among them.
 

@@ -56,7 +56,7 @@ def staged(recipe: Recipe) -> bool:
 def course(recipe: Recipe, task: Task, load: Callable[[str], Task]) -> tuple[Leg, ...]:
     """Returns all legs of the run in order. If a stage is impossible, raises UserError with a remedy.
 
-    Args: task: the run's task; load: a function that returns the task with a name, for stages that name a task.
+    Args: task: the run's task; load: a function that returns the task of a given name, for stages that name a task.
     """
     stages = recipe.schedule
     _check_read(recipe, stages)
@@ -229,16 +229,16 @@ def refuse_processes(recipe: Recipe, processes: int) -> None:
 
 
 def _check_read(recipe: Recipe, stages: Stages) -> None:
-    """Raises UserError if no stage reads a part of the run's recipe, or if the first stage is a Merge."""
+    """Raises UserError if the run's recipe has a part that no stage reads, or if the first stage is a Merge."""
     first = next(iter(stages.stages))
     if isinstance(stages.stages[first], Merge):
-        raise UserError(f"stage {first} is a Merge and comes first, so there are no models to merge; move the stages that {first} names before it")
+        raise UserError(f"stage {first} is a Merge and comes first, so there are no models to merge; put the stages that {first} merges before {first}")
     if any(isinstance(stage, Stage) and stage.recipe is None for stage in stages.stages.values()):
         return
     for seam in (f.name for f in value_fields(recipe) if f.name not in (*_RUN_WIDE, "key", "base", "about", "family", "parent")):
         if getattr(recipe, seam) is not None:
             raise UserError(
-                f"recipe {recipe.key} has a {seam}, but each of its stages has its own recipe, so no stage reads it; leave {seam} out, or set it "
+                f"recipe {recipe.key} sets {seam}, but each of its stages has its own recipe, so no stage reads this field; leave {seam} out, or set it "
                 f"in the stages: --schedule.stages.{first}.recipe.{seam}"
             )
 

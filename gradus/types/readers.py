@@ -115,7 +115,7 @@ class After:
     """A view that moves every action one token later, so the row of an action is read after the action. `Viewed(Value("q"), After())` is the value of a state
     and the action taken in it.
 
-    The token after the last action may be any token, because the model does not read it. Streams and log-probabilities stay with their actions.
+    The token after the last action may be any token, because the model does not read this token. Streams and log-probabilities stay with their actions.
     """
 
     later: ClassVar[bool] = True
@@ -175,7 +175,7 @@ class LookBack:
 class AttentionStat(Want):
     """A statistic of attention weights, without gradient.
 
-    It reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
+    This want reads one context at a time, so it needs memory for layers x heads x T x T numbers. [A, ...]
     """
 
     layers: tuple[int, ...] = (-1,)  # numbers of layers, counted from 0; -1: the last layer

@@ -86,7 +86,7 @@ def compiled(pattern: str, owner: str) -> re.Pattern[str]:
         found = re.compile(pattern)
     except re.error as error:
         raise UserError(
-            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct it, or write \\ before a special sign that is meant literally"
+            f"{owner} is {pattern!r}, which is not a regular expression: {error}; correct the expression, or write \\ before a special sign that is meant literally"
         ) from None
     if not pattern:
         raise UserError(f"{owner} is empty; give a regular expression")
@@ -161,7 +161,7 @@ class CutPoints:
 
 
 def _filled(row: np.ndarray, first: int) -> np.ndarray:
-    """Puts an action without a step into the step before it. At the start of the turn, it puts the action into the step `first`."""
+    """Puts an action without a step into the step of the action before it. At the start of the turn, the action goes into the step `first`."""
     out = row.copy()
     for i in range(len(out)):
         if out[i] < 0:

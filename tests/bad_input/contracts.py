@@ -38,7 +38,7 @@ STAGES: list[Row] = [
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(reference='a.critic'))", 'unknown player "critic"|stage a has no such player'),
     staged("a=Stage(grpo), b=Stage(grpo, players=Frozen(policy='a.policy'))", 'start gives the weights of the policy; write start="a"'),
     staged("a=Stage(ppo), b=Stage(grpo, players=Frozen(reference='a.critic'))", "a.critic has a value head and players.reference has no value head; give both"),
-    staged("a=Merge(Frozen(b=0.5, c=0.5))", "stage a is a Merge and comes first, so there are no models to merge; move the stages"),
+    staged("a=Merge(Frozen(b=0.5, c=0.5))", "stage a is a Merge and comes first, so there are no models to merge; put the stages"),
     staged("a=Stage(grpo), b=Merge(Frozen(a=0.5, c=0.5))", 'unknown stage "c"|Stage b merges it; add it to the stages before b'),
     staged("a=Stage(grpo), b=Merge(Frozen(a=0.5, c=0.6))", "the weights of a merge are a 0.5, c 0.6, and their sum is 1.1; give at least two stages"),
     staged("a=Stage(grpo, Plateau(), changes=Frozen({'setting.eval_every': 0}))", "the metric held_out/accuracy ends stage a, but eval_every is 0; set"),
@@ -50,7 +50,7 @@ STAGES: list[Row] = [
     staged("a=Stage(grpo, changes=Frozen({'credit.scal': 1}))", 'stage a, changes: unknown field "scal" (did you mean scale'),
     staged("a=Stage(grpo, task='arithmetics')", 'unknown task "arithmetics" (did you mean arithmetic'),
     staged("a=Stage(grpo, task='frozen_lake', makes=RightAnswers())", "which reads answers of one turn, but task frozen_lake is played in an environment"),
-    staged("a=Stage(grpo)", "recipe mine has a credit, but each of its stages has its own recipe|leave credit out", "credit=grpo.credit"),
+    staged("a=Stage(grpo)", "recipe mine sets credit, but each of its stages has its own recipe|leave credit out", "credit=grpo.credit"),
     staged("a=Stage(load_recipe('flow_grpo'))", "stage a: rollout is FlowSampling, which needs a policy that offers drawing|or another recipe"),
     (f"{STAGED} --processes 2", "a run with stages trains in one process; leave --processes out", {
         "p.py": f"{HEAD}mine = Recipe('mine', schedule=Stages(Frozen(a=Stage(grpo))))\n"}),
@@ -60,7 +60,7 @@ STAGES: list[Row] = [
     ("screen arithmetic {home}/problems.jsonl", "problems.jsonl exists already; name another file"),
     ("screen arithmetic rows.txt", "rows.txt does not end in .jsonl; choose a name with this ending"),
     ("screen arithmetic rows.jsonl --keep 0.9", '--keep is "0.9"; write two pass rates with two dots'),
-    ("screen arithmetic rows.jsonl --keep 0.9..0.1", "Screened.low is 0.9, which is above its high (0.1); set low to 0.1 or less"),
+    ("screen arithmetic rows.jsonl --keep 0.9..0.1", "Screened.low is 0.9, which is above Screened.high (0.1); set low to 0.1 or less"),
     ("screen {home}/unanswered.jsonl rows.jsonl --model {home}/model", "no verifier that judges answers|--reward"),
     ("{train} --task.problems {home}/problems.jsonl", "problems.jsonl, line 1 is not a stored problem|give a file from gradus screen or from a stage"),
 ]
@@ -95,7 +95,7 @@ CONTRACTS: list[Row] = [
     ("{train} --curriculum SuccessRates --curriculum.choice Clip", "curriculum.choice cannot be Clip, which lacks pick"),
     (
         "{train} --curriculum SuccessRates --curriculum.choice InBand --curriculum.choice.low 0.8",
-        "InBand.low is 0.8, which is above its high (0.7); set low to 0.7 or less",
+        "InBand.low is 0.8, which is above InBand.high (0.7); set low to 0.7 or less",
     ),
     ("{train} --curriculum Bandit", "curriculum is Bandit, which chooses between kinds of problems, but the source of this task names no kinds|a mixture"),
     ("{train} --curriculum Window --run run --curriculum.by.name colour", "has no number in the column colour; name another column, or take another task"),
@@ -141,7 +141,7 @@ CONTRACTS: list[Row] = [
     # examples before a question
     ("train prompt_pg --task frozen_lake --run run", "environment is DrawnExamples, which judges single answers, but task frozen_lake has no verifier"),
     ("train prompt_pg --task tables --task.problems 12 --run run", "20 candidates, but task tables has 12 training problems; set --environment.candidates 12"),
-    ("train prompt_pg --task tables --environment.shots 20 --run run", "20 and candidates is 20, so there is no choice; set more candidates or fewer shots"),
+    ("train prompt_pg --task tables --environment.shots 20 --run run", "DrawnExamples.shots is 20, but DrawnExamples.candidates is only 20; set more candidates"),
     (
         "train prompt_pg --task tables --environment.candidates 40 --environment.shots 21 --run run",
         "an episode of DrawnExamples has at least 21 turns, but rollout.max_turns is 20, so no episode would end; set --rollout.max_turns 21 or more",
@@ -163,7 +163,7 @@ CONTRACTS: list[Row] = [
         "--players.reference none --run run",
         "a pointer reads the arrays query [d], candidates [2, d] and optionally barred [2], but the environment shows state [4]; give the arrays",
     ),
-    ("train sac --task pendulum --model {home}/model --run run", "has other fields; leave --model out"),
+    ("train sac --task pendulum --model {home}/model --run run", "is another kind of model or has other fields; leave --model out"),
     (
         "train sac --task pendulum --players.critic.objective.conservative Conservative --players.critic.objective.conservative.floor to_go --run run",
         "Conservative, which needs to_go, but no other part of the recipe gives to_go; set --rollout Recorded --rollout.gamma 0.99",
@@ -177,7 +177,7 @@ CONTRACTS: list[Row] = [
     ),
     ("train coupled_grpo --objective.policy.masks.low 0.9 --run run", "Coupled: low is 0.9 and high is 0.8; set low to high or less"),
     # a rubric, its judge and its reviser
-    ("train rloo --task arithmetic --reward SoundSteps --run run", "the verifier of task arithmetic has no `steps`; take the task flawed"),
+    ("train rloo --task arithmetic --reward SoundSteps --run run", "the verifier of task arithmetic has no `steps`; take a task with checked steps, such as flawed"),
     ("train rloo --task flawed --task.letters 0 --run run", "task flawed: letters is 0; give 1 or more"),
     ("train rloo --task loophole --task.pays 0.5 --run run", "task loophole: pays is 0.5; give 1 or more"),
     ("train dpo --task noisy_pairs --task.swapped 30 --run run", "task noisy_pairs: swapped is 30.0; give a share, a number from 0 to 1"),

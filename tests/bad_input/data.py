@@ -137,7 +137,7 @@ DATA: list[Row] = [
     ("{train} --task.prompt rav", 'unknown value "rav" (did you mean raw?)'),
     ("{train} --task arithmetic --task.prompt raw", "--task.prompt is only for"),
     ("{train} --task d.jsonl --task.prompt raw", "d.jsonl: the prompts are lists of chat messages", {"d.jsonl": CHATS}),
-    ("{train} --task.prompt raw --task.system Hi", "task problems has a system message, which raw prompts cannot have"),
+    ("{train} --task.prompt raw --task.system Hi", "task problems has a system message, which does not work with raw prompts"),
     ("{train} --task squad", "unknown task \"squad\".|Save a data set of the Hugging Face Hub first: python -c"),
     ("{train} --task gsm8k", "gsm8k needs a file; give"),
     ("{train} --task gsm8k --task.path d.jsonl", 'd.jsonl, line 1: a row of GSM8K must have text in the fields "question"', {"d.jsonl": ROWS}),

@@ -14,11 +14,11 @@ PARTS: list[Row] = [
     ("{train} --credit Within --credit.blend 2", "Within.blend is 2|it must"),
     (
         "train knapsack_rl --task {home}/problems.jsonl --model {home}/model --run run --curriculum.allot.low 9 --curriculum.allot.high 4",
-        "Knapsack.low is 9, which is above its high (4); set low to 4 or less",
+        "Knapsack.low is 9, which is above Knapsack.high (4); set low to 4 or less",
     ),
     (
         "train e3_rl4llms --task {home}/problems.jsonl --model {home}/model --run run --curriculum.allot.low 9 --curriculum.allot.high 4",
-        "ByRank.low is 9, which is above its high (4); set low to 4 or less",
+        "ByRank.low is 9, which is above ByRank.high (4); set low to 4 or less",
     ),
     ("train xrpo --task frozen_lake --model {home}/model --run run", "rollout is Seeded, which works only for answers of one turn|set --rollout.rollout Auto"),
     ("train pcl --task flow_2d --rollout FlowSampling --run run", "task flow_2d takes numbers as actions, but PredictedRates|answers are text"),
@@ -39,7 +39,7 @@ PARTS: list[Row] = [
     ("train seed_grpo --task flow_2d --rollout FlowSampling --run run", "task flow_2d takes numbers as actions, but Certainty compares texts"),
     ("{train} --credit ValueChanges", "needs step values, but no other part of the recipe gives step values; set --rollout MonteCarloValues"),
     ("{train} --rollout MonteCarloValues --rollout.count 0", "MonteCarloValues.count is 0|it must"),
-    ("{train} --rollout WithSpans --rollout.marking.separator (", "Separated.separator is '(', which is not a regular expression|correct it"),
+    ("{train} --rollout WithSpans --rollout.marking.separator (", "Separated.separator is '(', which is not a regular expression|correct the expression"),
     ("train vineppo --task flow_2d --run run", "MonteCarloValues matches the text of answers|writes no text"),
     ("train vineppo --task frozen_lake --run run", "rollout is MonteCarloValues, which is for tasks of one turn|frozen_lake"),
     ("train hicra --rollout Auto --task {home}/problems.jsonl --model {home}/model --run run", "needs spans|set --rollout WithSpans"),

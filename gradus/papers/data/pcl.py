@@ -8,12 +8,9 @@
 A step draws k m problems, with k = 4. One forward pass of the value model over the prompts alone gives V(x), the predicted mean reward of the policy.
 The m problems nearest to tau = 0.5 form the batch B; no answer is sampled for the other candidates. Each problem of B gets n answers. For rewards of
 0 and 1 the mean square of the advantage is p (1 - p), which is largest at p = 1/2. The policy makes one update per batch, on its own samples, so
-there is no ratio to clip. Then the value model is fitted to the mean rewards of the same groups. So the next prediction of the value model is based
-on the policy before the last update.
-
-The value model is a second network with a linear head, which starts from the policy. The value model reads the state after the last token of the
-prompt. N counts all answers of the batch. Metrics: predicted_rate, rank_correlation (Spearman's, of the predictions with the mean rewards),
-critic/loss/value.
+there is no ratio to clip. Then the value model is fitted to the mean rewards of the same groups. The value model is a second network with a linear
+head, which starts from the policy. It reads the state after the last token of the prompt. N counts all answers of the batch. Metrics: predicted_rate,
+rank_correlation (Spearman's, of the predictions with the mean rewards), critic/loss/value.
 
 Use if: problems are new or come again rarely, many are always or never solved, and sampling is expensive.
 Avoid if: the same few problems come again, because their own answers predict better than a model (see mopps). A second network of the policy's size

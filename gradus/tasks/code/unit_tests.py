@@ -131,7 +131,7 @@ def python_code(completion: str) -> str:
 
 
 def parsed_tests(problem: Problem) -> tuple[Test, ...]:
-    """Returns the tests of a problem. Raises UserError if its answer has no usable tests, or if every program would pass them."""
+    """Returns the tests of a problem. Raises UserError if the problem's answer has no usable tests, or if every program would pass them."""
     reason, texts, pairs = _read(problem.answer)
     if reason is not None:
         raise UserError(f"problem {problem.id}: {reason}")

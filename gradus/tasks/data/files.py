@@ -151,7 +151,7 @@ def chunks(table: Table) -> Iterator[tuple[int, list[Row]]]:
 
 
 def each_row(table: Table) -> Iterator[tuple[int, Row | RowError]]:
-    """Yields (index, row) for every row in order. For an unreadable row it yields (index, error)."""
+    """Yields (index, row) for every row in order. For an unreadable row, yields (index, error)."""
     for start in range(0, len(table), CHUNK):
         indices = range(start, min(start + CHUNK, len(table)))
         try:

@@ -2,7 +2,7 @@
 
 A file has one JSON object per line with `question` and `answer`. The answer has the steps, and ends with a number as in "#### 72".
 
-Cobbe et al., Training Verifiers to Solve Math Word Problems, arXiv:2110.14168.
+Reference: Cobbe et al., Training Verifiers to Solve Math Word Problems, arXiv:2110.14168.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class MixtureEnvironment:
 
 @dataclass(frozen=True)
 class MixtureVerify:
-    """Gives the verdict of the problem's task; not applicable if this task has no verifier."""
+    """Gives the verdict of the problem's task; NOT_APPLICABLE if this task has no verifier."""
 
     parts: Frozen[Verify | None]
 
@@ -236,7 +236,7 @@ def common(spaces: Sequence[Space]) -> Space:
 
 
 def _named(problem: Problem, name: str, task: Task) -> Problem:
-    """Returns the problem with its task's name in `task` and `id`, and with its task's system message, because the mixture has none."""
+    """Returns the problem with its task's name in `task` and `id`, and with its task's system message, because the mixture has no system message."""
     system = ({"role": "system", "content": task.system},) if task.system and problem.text is None else ()
     id = problem.id if problem.id.startswith(f"{name}/") else f"{name}/{problem.id}"
     return replace(problem, id=id, task=name, messages=(*system, *problem.messages))

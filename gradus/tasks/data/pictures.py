@@ -139,7 +139,7 @@ def _of_file(path: str, size: int, changed: int) -> Media:
 
 
 def decoded(data: bytes) -> Media:
-    """Decodes the bytes of a picture's file. Raises OSError or ValueError if Pillow cannot read them, UserError if Pillow is not installed."""
+    """Decodes the bytes of a picture's file. Raises OSError or ValueError if Pillow cannot read the bytes, and UserError if Pillow is not installed."""
     import warnings
 
     image = pillow()

@@ -109,7 +109,7 @@ def texts(row: Mapping[str, Any], *path: str) -> list[str]:
 
 
 def parsed(row: Mapping[str, Any], *path: str) -> Any:
-    """Parses a column that contains JSON as text. Returns a value that is not text unchanged. Raises Malformed if the text is not JSON."""
+    """Parses a column that contains JSON as text. Any other value is returned unchanged. Raises Malformed if the text is not JSON."""
     found = value(row, *path)
     if not isinstance(found, str):
         return found

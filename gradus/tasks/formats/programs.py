@@ -52,7 +52,7 @@ def _apps(row: Row) -> Row:
 
 
 def _unwrapped(outputs: list[Any]) -> list[Any]:
-    """Returns the results of a function. Some rows have each result in a list of one."""
+    """Returns the results of a function. In some rows, each result is in a list of length one."""
     return [one[0] for one in outputs] if outputs and all(isinstance(one, list) and len(one) == 1 for one in outputs) else outputs
 
 

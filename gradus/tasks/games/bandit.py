@@ -1,4 +1,4 @@
-"""Bandits with known payoffs: the prompt names a machine, the answer is one of its arms. All expected rewards and optima are known exactly."""
+"""Bandits with known payoffs: the prompt names a machine, and the answer is one of its arms. All expected rewards and optima are known exactly."""
 
 from __future__ import annotations
 

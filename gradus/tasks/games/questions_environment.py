@@ -94,7 +94,7 @@ def some_attributes(reminder: int) -> tuple[str, ...]:
 
 
 def best_question(candidates: Iterable[str]) -> str:
-    """Returns the attribute that splits the candidates most evenly; if several do, the first of them in the table."""
+    """Returns the attribute that splits the candidates most evenly; if several attributes do this, the first of them in the table."""
     left = list(candidates)
     return min(attributes(), key=lambda attribute: abs(2 * sum(attribute in table()[c] for c in left) - len(left)))
 

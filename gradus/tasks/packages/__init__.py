@@ -50,7 +50,7 @@ def names_of(package: str) -> list[str]:
 
 
 def imported(package: str, extra: str | None = None) -> Any:
-    """Imports the package and returns it. Raises UserError with the command that installs it, or with the reason why its import fails."""
+    """Imports the package and returns it. Raises UserError with the command that installs the package, or with the reason why its import fails."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

@@ -145,7 +145,7 @@ def bounded(by: int) -> int:
 
 
 def shortened(text: str) -> str:
-    """Returns the text unchanged. Raises ValueError if it has more than LONGEST characters."""
+    """Returns the text unchanged. Raises ValueError if the text has more than LONGEST characters."""
     return text if len(text) <= LONGEST else refuse(text)
 
 

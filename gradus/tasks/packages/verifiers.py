@@ -62,7 +62,7 @@ class Loaded:
 
 
 def loaded(name: str, config: str, env: str) -> Loaded:
-    """Loads the environment of an installed module. Raises UserError with the reason if it cannot be loaded or played here."""
+    """Loads the environment of an installed module. Raises UserError with the reason if the environment cannot be loaded or played here."""
     vf = imported("verifiers.v1", "verifiers")
     settings, more = values(pairs_of(f"verifiers:{name}", config)), values(pairs_of(f"verifiers:{name}", env, "env"))
     try:
@@ -86,7 +86,7 @@ def loaded(name: str, config: str, env: str) -> Loaded:
     except ModuleNotFoundError as error:
         raise UserError(missing(name, error)) from None
     except Exception as error:
-        raise UserError(f"the environment {name} of verifiers cannot be loaded: {reason(error)}{old(name)}") from error
+        raise UserError(f"the environment {name} of verifiers cannot be loaded: {reason(error)}{old(name) or '; check --task.config and --task.env'}") from error
     return Loaded(name, made.taskset, made, roles[0])
 
 

@@ -51,7 +51,7 @@ class Conversation:
         if not isinstance(found, Handover):
             self.work.close()
             raise UserError(
-                f"the environment {loaded.name} of verifiers waits before its first turn, which is not supported; its run must call turn() before it waits"
+                f"the environment {loaded.name} of verifiers waits before its first turn, which is not supported; its method run must call turn() before it waits"
             )
         self.first = Turn("" if found.message is None else observation_of(found.message))
 
@@ -118,7 +118,7 @@ class Agent:
         return exchange.trace
 
     def interaction(self, task: Any, **_: Any) -> Interaction:
-        """Returns an exchange that goes turn by turn. At its end, the task's rewards judge the exchange."""
+        """Returns an exchange that goes turn by turn. After the last turn, the task's rewards judge the exchange."""
         return Interaction(task, self.conversation)
 
 

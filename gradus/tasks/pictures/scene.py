@@ -47,7 +47,7 @@ class Item:
 def scene(rng: Random, least: int, most: int, shapes: int, colours: int, moved: int) -> tuple[Item, ...]:
     """Draws `least` to `most` items in different cells, in reading order. In each direction, an item is up to `moved` pixels away from the middle of its cell.
 
-    The shape of an item is one of the first `shapes` shapes, and its colour one of the first `colours` colours.
+    The shape of an item is one of the first `shapes` shapes, and its colour is one of the first `colours` colours.
     """
     count = rng.randint(least, most)
     cells = sorted(rng.sample(range(SIDE * SIDE), count))

@@ -140,7 +140,7 @@ def _plural(shape: str) -> str:
 
 
 def verify(problem: Problem, completion: str) -> Outcome:
-    """Returns 1.0 if the completion has the words of the answer, in any case and spacing; else 0.0.
+    """Returns 1.0 if the completion has the words of the answer, in upper or lower case and with any spacing; else 0.0.
 
     For a list, the result is the number of right entries, divided by the length of the longer list (the answer or the completion).
 

@@ -26,7 +26,7 @@ class Statement:
 
 
 def knights_knaves(level: int = 2) -> Task:
-    """The puzzle has two people at `level` 1, three at 2, and four at 3.
+    """The puzzle has two people at `level` 1, three at `level` 2, and four at `level` 3.
 
     Each person makes one statement. A statement says that another person lies or tells the truth, or that two people are alike (=), differ (!), are
     both knights (&), or are not both knaves (|).

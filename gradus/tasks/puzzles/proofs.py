@@ -30,7 +30,7 @@ Rule = tuple[str, str]
 
 
 def proofs(level: int = 2, documents: bool = False) -> Task:
-    """Up to 5 rules with 7 letters at `level` 1, up to 44 rules with 24 letters at 6. Most rules do not help.
+    """A problem has up to 5 rules with 7 letters at `level` 1, and up to 44 rules with 24 letters at `level` 6. Most rules do not help.
 
     `documents`: whether each problem has documents for continued pre-training (`gradus.tasks.puzzles.proof_documents`).
     """

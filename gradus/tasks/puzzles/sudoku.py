@@ -37,7 +37,8 @@ class Board:
 
 
 def sudoku(level: int = 2) -> Task:
-    """Boards of 4 x 4 at `level` 1 and 2, 6 x 6 (boxes of two rows and three columns) at 3, and 9 x 9 from 4 on. Level 6 needs trial and error."""
+    """Boards of 4 x 4 cells at `level` 1 and 2, of 6 x 6 (boxes of two rows and three columns) at `level` 3, and of 9 x 9 from `level` 4 on. Level 6 needs
+    trial and error."""
     return generated_task(
         "sudoku",
         _sudoku,

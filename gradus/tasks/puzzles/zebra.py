@@ -71,7 +71,7 @@ def verify(problem: Problem, completion: str) -> Outcome:
 
 
 def true(clue: str, house: Mapping[str, int]) -> bool:
-    """Returns whether a clue such as "A<x" or "A:1" holds. `house`: name -> house, counted from 0."""
+    """Returns whether a clue such as "A<x" or "A:1" is true. `house`: name -> house, counted from 0."""
     first, sign, second = clue[0], clue[1], clue[2]
     return RELATIONS[sign].holds(house[first], int(second) - 1 if second.isdigit() else house[second])
 

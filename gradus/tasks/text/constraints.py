@@ -37,7 +37,7 @@ from gradus.types import Frozen
 class Constraint:
     """One kind of constraint.
 
-    `value`: finds a value that a given text meets; None if there is no such value. `shape`: changes a text so that it can meet this constraint.
+    `value`: finds a value that a given text meets; None if there is no such value. `shape`: changes a text so that the text can meet this constraint.
     """
 
     code: str  # short form, with {} for the value

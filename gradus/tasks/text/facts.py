@@ -70,7 +70,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class TemplateWriter:
-    """A grammar in place of a language model. It knows the facts of each document."""
+    """A grammar in place of a language model. The grammar knows the facts of each document."""
 
     known: Mapping[str, Mapping[str, str]]  # id of a document -> relation -> value
     names: Mapping[str, str]  # id of a document -> the name in it

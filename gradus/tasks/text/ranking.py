@@ -18,7 +18,7 @@ _WORDS = 4  # words of a document
 
 
 def ranking(level: int = 2) -> Task:
-    """3, 4, 6, 8 and 12 documents at `level` 1 to 5, and queries of two to four words. The grade of a document is its number of words of the query."""
+    """3, 4, 6, 8 and 12 documents at `level` 1 to 5, and queries of two to four words. The grade of a document is the number of query words that it contains."""
     return generated_task(
         "ranking",
         _ranking,

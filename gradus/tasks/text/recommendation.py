@@ -1,7 +1,7 @@
 """The task recommendation: rank five items of a catalogue for a user who names items that they like.
 
-The items have genres that no prompt shows. A user likes some genres. The items that the user chooses later are held back, and the answer should rank
-them first.
+The items have genres that no prompt shows. A user likes some genres. The items that the user chooses later are held back, and the answer should rank these
+items first.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ REFUSE, ANSWER, ALLOWED = "refuse", "answer", "ok"
 
 
 def safety(level: int = 2) -> Task:
-    """Makes the task: requests with two things at `level` 1, and six things at 5. Half of the requests break no rule."""
+    """Makes the task: requests with two things at `level` 1, and six things at `level` 5. Half of the requests break no rule."""
     return generated_task(
         "safety",
         _safety,

@@ -174,7 +174,7 @@ def corpus(seed: int, people: int, ages: bool = False) -> Corpus:
 
 
 def _names(rng: Any, count: int) -> list[str]:
-    """Draws different made-up words of two syllables, in random order. None of them is the name of a relation."""
+    """Draws different made-up words of two syllables, in random order. No word is the name of a relation."""
     taken = {relation.capitalize() for relations in RELATIONS.values() for relation in relations}
     names: dict[str, None] = {}
     while len(names) < count:

@@ -73,7 +73,7 @@ def framed(gold: str) -> str:
 
 
 def mathematics(problem: Problem, completion: str) -> Outcome:
-    """A verifier: 1.0 if the completion's answer equals the problem's answer, or one in its list; else 0.0.
+    """A verifier: 1.0 if the completion's answer equals the problem's answer, or one answer of its list; else 0.0.
 
     The result for a problem without an answer is NOT_APPLICABLE.
     """

@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 def answers(text: str) -> Iterator[str]:
-    """Yields the candidates as LaTeX, the most likely one first, at most TRIES."""
+    """Yields the candidates as LaTeX, the most likely candidate first. There are at most TRIES candidates."""
     text = text[-TAIL:]
     seen: set[str] = set()
     for found in _candidates(text):
