@@ -11,21 +11,19 @@ projected to 1024 numbers and scaled to length 1. V are 32 held-out problems. Th
 solutions to V. A source whose mean influence is negative is left out. Of every other source the half with the largest influence is kept.
 
 A round begins with m = 8 answers of the present model to every kept problem. The round trains on the problems D_j, from the easiest to the hardest,
-for 50 steps; after the last one it begins again with the first. A problem that has become always right leaves, and a problem that was never right
-can come back in the next round. If D_j is empty, all kept problems are used. The loss has no KL term, and the ratio of a negative advantage is
-bounded by 10. The source of a problem is its arm, else its category. Metrics: influence/SOURCE, sources (left), in_window (share of the kept
-problems), pass_rate, tokens/gradients.
+for 50 steps; after the last problem the round begins again with the first. The next round measures all kept problems again. If D_j is empty, all kept
+problems are used. The loss has no KL term, and the ratio of a negative advantage is bounded by 10. The source of a problem is its arm, else its
+category. Metrics: influence/SOURCE, sources (left), in_window (share of the kept problems), pass_rate, tokens/gradients.
 
 Use if: a pool mixes sources of unknown worth, worked solutions exist, and some held-out problems show the goal.
 Avoid if: there is one clean source (see difficulty_staged_rl, mmr1_vas), or a backward pass per problem costs too much.
 Reference: Zha et al., Vision-G1: Towards General Vision Language Reasoning with Multi-Domain Data Curation, arXiv:2508.12680: selection by influence
 and difficulty, and rounds of selection and training. The released scripts (yuh-zha/Vision-G1) have groups of 16 answers, no KL term, and the clip 0.2
-and 0.28 with the bound 10. They compute pass rates from 5 answers, but have no window, no order and no code for the influence.
+and 0.28 with the bound 10. The scripts compute pass rates from 5 answers, but have no window, no order and no code for the influence.
 Departures: The gradient of the worked solution, all weights in place of an adapter, the projection, the shares, the window from 0.1 to 0.9, 8 answers
 for a pass rate, groups of 8, the number of steps of a round and the sizes of pool (192 problems of an endless source) and V are ours. Log-likelihoods
-are summed over a solution; after scaling only the direction counts. The reward is the verdict, without a part for the form. The released script goes on
-sampling until the answers of a group differ; here `--rollout DynamicSampling --selection Mixed` does so. One update per batch leaves the ratio at 1, as
-in the script.
+are summed over a solution. The reward is the verdict, without a part for the form. The released script continues to sample until the answers of a
+group differ; here `--rollout DynamicSampling --selection Mixed` does so.
 """
 
 from __future__ import annotations
