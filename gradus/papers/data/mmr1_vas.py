@@ -38,20 +38,11 @@ from gradus.curricula.shuffled_epochs import problems_at, sweep_order
 from gradus.objectives.kl import KL
 from gradus.papers.bases.grpo import grpo
 from gradus.recipe.claim import Claim, same_weights
+from gradus.rewards.diversity import distinct_share
 from gradus.rollouts.auto import Auto, rolled
 from gradus.types import Group, Request
 from gradus.types.parts import Source, World
 from gradus.types.ranges import check_ranges
-
-
-def distinct_share(sequences: Sequence[Sequence[int]], n: int = 3) -> float:
-    """Returns the number of distinct n-grams of all sequences, divided by the number of all n-grams; 0 if there is none.
-
-    >>> distinct_share([[1, 2, 3, 4], [1, 2, 3, 4]])
-    0.5
-    """
-    found = [tuple(s[i : i + n]) for s in sequences for i in range(len(s) - n + 1)]
-    return len(set(found)) / len(found) if found else 0.0
 
 
 def promise(rate: float, diversity: float, *, alpha: float = 0.8, beta: float = 0.2) -> float:

@@ -117,39 +117,6 @@ class MissingSkills:
         return value
 
 
-def profile(rows: Sequence[Mapping[str, Any]], each: int) -> Counter[str]:
-    """Returns the Missing-Skill-Profile n_s of the rows of `MissingSkills`."""
-    return Counter({skill: count // each for skill, count in Counter(row["skill"] for row in rows).items()})
-
-
-@dataclass(frozen=True)
-class AnswersThatAgree:
-    """Keeps the answers on whose last step at least `agree` answers to the problem agree, each as its `solution`. No verdict is used."""
-
-    agree: int = 2
-
-    def __post_init__(self) -> None:
-        check_ranges(self, agree="[1, inf)")
-
-    @property
-    def provides(self) -> frozenset[str]:
-        return frozenset({"solution"})
-
-    def rows(self, groups: Iterable[Group]) -> list[Mapping[str, Any]]:
-        """Returns one row per kept answer: the problem and its `solution`."""
-        found: dict[str, tuple[Problem, list[str]]] = {}
-        for answer in answers(groups):
-            found.setdefault(answer.problem.id, (answer.problem, []))[1].append(answer.completion)
-        return [{"problem": problem, "solution": text} for problem, texts in found.values() for text in agreed(texts, self.agree)]
-
-
-def agreed(texts: Sequence[str], agree: int) -> list[str]:
-    """Returns the texts with the most frequent last step, if at least `agree` texts have it; of equally frequent ones the first counts."""
-    ends = [(steps_of(text) or [""])[-1] for text in texts]
-    (end, count), *_ = Counter(ends).most_common(1) or [("", 0)]
-    return [text for text, last in zip(texts, ends, strict=True) if last == end] if count >= agree else []
-
-
 stat = grpo.derive(
     "stat",
     "Fine-tuning on problems drawn in proportion to the skills that failed answers lack, and then GRPO.",
