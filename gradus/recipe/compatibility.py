@@ -345,7 +345,7 @@ def _first(source: Source, task: Task, use: str) -> Problem:
         found = source.draw([0], task.level, Key())
     if not isinstance(found, (list, tuple)) or len(found) != 1 or not isinstance(found[0], Problem):
         raise UserError(
-            f"task {task.name}: its source was asked for one problem for {use}, and gave {found!r:.60}; `draw` must return one Problem per index"
+            f"task {task.name}: its source was asked for one problem for {use}, and gave {found!r:.60}; its source must give one Problem per index"
         )
     return found[0]
 

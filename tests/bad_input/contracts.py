@@ -146,7 +146,7 @@ CONTRACTS: list[Row] = [
         "train prompt_pg --task tables --environment.candidates 40 --environment.shots 21 --run run",
         "an episode of DrawnExamples has at least 21 turns, but rollout.max_turns is 20, so no episode would end; set --rollout.max_turns 21 or more",
     ),
-    ("train prompt_pg --task tables --environment.width 96 --run run", "a hidden state of player encoder has 160 numbers, but environment.width is 96; set --environment.width 160"),
+    ("train prompt_pg --task tables --environment.width 96 --run run", "a hidden state of player encoder has 160 numbers, but environment.width is 96; set"),
     (
         "train prompt_pg --task tables --environment.encoder policy --run run",
         "environment.encoder of DrawnExamples is player policy, which is not a language model with all of these abilities: hidden|set --environment.encoder",
