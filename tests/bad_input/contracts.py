@@ -193,7 +193,7 @@ CONTRACTS: list[Row] = [
     ("train mpo_meta --task stories --players.meta none --run run", 'unknown player "meta"|reviser.player of MetaReview names it; add it to players'),
     ("train mpo_meta --task stories --curriculum SuccessRates --run run", "SuccessRates, which needs to know the right answers|set --curriculum ShuffledEpochs"),
     ("train mpo_meta --task stories --selection Mixed --run run", "Mixed, which needs to know the right answers, but Standardised gives only scores"),
-    ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge does not contain {rubrics}; add it"),
+    ("train mpo_meta --task stories --reward.reward.parts.rubric.reviser.merge all --run run", "MetaReview.merge does not contain {rubrics}; add {rubrics}"),
     # branches of episodes
     ("train arpo --task twenty_questions --run run", 'episodes of task "twenty_questions" cannot be copied|fork(key) in the episode and set forks = True'),
     ("train arpo --task countdown --run run", 'Episodes, which is for tasks with an environment, but task "countdown" has no environment'),
